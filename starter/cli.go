@@ -218,7 +218,7 @@ var (
 	outputFlags = []string{"config", "dev", "output"}
 	answerSet   = []string{"config", "dev", "output", "by", "signal"}
 	startFlags  = slices.Concat(readFlags, inputFlags, limitFlags, []string{"id", "detach", "session", "output", "dev"})
-	createFlags = slices.Concat(readFlags, inputFlags, limitFlags, []string{"cron", "every", "timezone", "jitter", "catchup", "overlap", "paused", "replace", "reason", "output", "dev"})
+	createFlags = slices.Concat(readFlags, inputFlags, limitFlags, []string{"cron", "every", "timezone", "overlap", "output", "dev"})
 	forkFlags   = with(readFlags, "from", "set", "override", "flow", "script", "model", "id", "detach", "task-queue", "max-steps", "priority", "fairness-key", "fairness-weight", "output", "dev")
 )
 
@@ -257,8 +257,7 @@ func commands() []command {
 		{"lsp", "Flows", "", "run a language server for editors, over standard input and output", 0, 0, []string{"dialect", "profile", "config"}, (*app).lsp},
 		{"record", "Flows", "ID", "record a closed run as a test", 1, 1, remoteFlags, onRun((*app).record)},
 		{"test", "Flows", "FILE...", "replay recorded runs offline and report the first difference", 1, -1, with(readFlags, "flow", "output"), (*app).test},
-		{"schedule create", "Services", "NAME -flow FILE -cron EXPRESSION|-every INTERVAL", "create or replace a schedule that starts runs of a flow", 1, 1, createFlags, (*app).createSchedule},
-		{"schedule list", "Services", "", "list the schedules that start flows", 0, 0, with(outputFlags, "limit"), (*app).listSchedules},
+		{"schedule create", "Services", "NAME -flow FILE -cron EXPRESSION|-every INTERVAL", "create a schedule that starts runs of a flow", 1, 1, createFlags, (*app).createSchedule},
 		{"serve", "Services", "", "serve the HTTP API", 0, 0, with(remoteFlags, "listen", "agents", "task-queue"), (*app).serve},
 		{"dev", "Services", "[FOLDER]", "watch a folder, run its flows again at each save, and serve a page", 0, 1, with(readFlags, "listen", "agents", "task-queue", "dev"), (*app).author},
 		{"doctor", "Other", "", "check this machine for everything that runs need, and print how to fix problems", 0, 0, outputFlags, (*app).doctor},

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -60,7 +59,7 @@ func endToEnd(t *testing.T, dir string) {
 			env.Setenv("PATH", env.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(path))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "freed": freed, "asks": asks, "seen": seen, "begin": begin, "shares": shares, "eventually": eventually, "trigger": triggerSchedule, "pause": pauseSchedule},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "freed": freed, "asks": asks, "seen": seen, "begin": begin, "shares": shares, "eventually": eventually, "trigger": triggerSchedule, "counts": countSchedule},
 	})
 }
 
@@ -94,12 +93,22 @@ func shares(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// withSchedule calls a function with a schedule of the server of a script.
-func withSchedule(ts *testscript.TestScript, name string, do func(client.ScheduleHandle) error) {
+// schedule returns a schedule of the server of a script.
+func schedule(ts *testscript.TestScript, name string) client.ScheduleHandle {
 	c, err := client.Dial(client.Options{HostPort: ts.Getenv("TEMPORAL_ADDRESS"), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 	ts.Check(err)
-	defer c.Close()
-	ts.Check(do(c.ScheduleClient().GetHandle(context.Background(), name)))
+	ts.Defer(c.Close)
+	return c.ScheduleClient().GetHandle(context.Background(), name)
+}
+
+// scheduleCounts returns how many runs a schedule has started and skipped. RUN becomes the last one.
+func scheduleCounts(ts *testscript.TestScript, h client.ScheduleHandle) (started, skipped int) {
+	d, err := h.Describe(context.Background())
+	ts.Check(err)
+	if n := len(d.Info.RecentActions); n > 0 {
+		ts.Setenv("RUN", d.Info.RecentActions[n-1].StartWorkflowResult.WorkflowID)
+	}
+	return d.Info.NumActions, d.Info.NumActionsSkippedOverlap
 }
 
 // triggerSchedule starts a run of a schedule and waits until it was started or skipped: trigger NAME [allow_all].
@@ -111,32 +120,27 @@ func triggerSchedule(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) > 1 {
 		options.Overlap = enumspb.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL
 	}
-	withSchedule(ts, args[0], func(h client.ScheduleHandle) error {
-		counts := func() int {
-			d, err := h.Describe(context.Background())
-			ts.Check(err)
-			return d.Info.NumActions + d.Info.NumActionsSkippedOverlap
+	h := schedule(ts, args[0])
+	was, left := scheduleCounts(ts, h)
+	ts.Check(h.Trigger(context.Background(), options))
+	for range 100 {
+		if started, skipped := scheduleCounts(ts, h); started+skipped > was+left {
+			return
 		}
-		before := counts()
-		ts.Check(h.Trigger(context.Background(), options))
-		for range 100 {
-			if counts() > before {
-				return nil
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		return errors.New("nothing was started or skipped in 10 s")
-	})
+		time.Sleep(100 * time.Millisecond)
+	}
+	ts.Fatalf("nothing was started or skipped in 10 s")
 }
 
-// pauseSchedule pauses a schedule: pause NAME.
-func pauseSchedule(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: pause NAME")
+// countSchedule checks how many runs a schedule has started and skipped: counts NAME STARTED SKIPPED.
+func countSchedule(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: counts NAME STARTED SKIPPED")
 	}
-	withSchedule(ts, args[0], func(h client.ScheduleHandle) error {
-		return h.Pause(context.Background(), client.SchedulePauseOptions{Note: "holidays"})
-	})
+	started, skipped := scheduleCounts(ts, schedule(ts, args[0]))
+	if got, want := fmt.Sprint(started, skipped), args[1]+" "+args[2]; got != want {
+		ts.Fatalf("%s has started and skipped %s, want %s", args[0], got, want)
+	}
 }
 
 // begin starts a run as another client would, with the contract's JSON: begin ID FILE [QUEUE].

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v3"
 	"go.temporal.io/sdk/temporal"
@@ -16,7 +15,6 @@ import (
 	"weft/starter/input"
 	"weft/starter/plaintext"
 	"weft/starter/runs"
-	"weft/starter/schedules"
 	"weft/starter/usage"
 )
 
@@ -40,8 +38,7 @@ type flags struct {
 	prompt                 string
 	given                  []string
 	answerFlags
-	schedules.Times
-	paused, replace bool
+	scheduleFlags
 	priorityFlags
 }
 
@@ -145,20 +142,16 @@ func (f *answerFlags) declare() []cli.Flag {
 
 func (f *flags) declareSchedule() []cli.Flag {
 	return []cli.Flag{
-		listFlag("cron", &f.Cron, "start runs at `\"MINUTE HOUR DAY MONTH WEEKDAY\"`"),
-		listFlag("every", &f.Every, "start runs every `INTERVAL`, or INTERVAL/OFFSET: 6h, 1d/9h"),
-		nameFlag("timezone", &f.Timezone, "time `ZONE` of -cron, such as Europe/Berlin (default: UTC)"),
-		choiceFlag("overlap", &f.Overlap, "what to do while a run of the schedule is open: `POLICY` is "+strings.Join(schedules.OverlapNames(), ", ")+" (default: skip)"),
-		durationFlag("jitter", &f.Jitter, 0, "delay each start by a random time up to `DURATION`, such as 5m"),
-		durationFlag("catchup", &f.Catchup, schedules.MinCatchup, "make up for starts missed within `DURATION`, at least 10s (default: Temporal's, a year)"),
-		boolFlag("paused", &f.paused, "create the schedule paused"),
-		boolFlag("replace", &f.replace, "update an existing schedule"),
+		listFlag("cron", &f.cron, "start runs at `\"MINUTE HOUR DAY MONTH WEEKDAY\"`"),
+		listFlag("every", &f.every, "start runs every `INTERVAL`, or INTERVAL/OFFSET: 6h, 1d/9h"),
+		nameFlag("timezone", &f.timezone, "time `ZONE` of -cron, such as Europe/Berlin (default: UTC)"),
+		choiceFlag("overlap", &f.overlap, "what to do while a run of the schedule is open: `POLICY` is "+strings.Join(overlaps, ", ")+" (default: skip)"),
 	}
 }
 
 // choices are the values of the flags that take no others.
 var choices = map[string][]string{
-	"on-error": {contract.OnErrorWait, contract.OnErrorFail}, "status": runs.StatusNames(), "format": {"agentspec"}, "overlap": schedules.OverlapNames(),
+	"on-error": {contract.OnErrorWait, contract.OnErrorFail}, "status": runs.StatusNames(), "format": {"agentspec"}, "overlap": overlaps,
 }
 
 // Each function declares a flag of one kind. The usage names the value's placeholder between
@@ -201,15 +194,6 @@ func intFlag(name string, p *int, value, least, most int, usage string) cli.Flag
 			return fmt.Errorf("want %d to %d", least, most)
 		case v < least:
 			return fmt.Errorf("want %d or more", least)
-		}
-		return nil
-	}}
-}
-
-func durationFlag(name string, p *time.Duration, least time.Duration, usage string) cli.Flag {
-	return &cli.DurationFlag{Name: name, Usage: usage, Destination: p, OnlyOnce: true, HideDefault: true, Validator: func(v time.Duration) error {
-		if v < least {
-			return fmt.Errorf("want at least %v", least)
 		}
 		return nil
 	}}

@@ -26,7 +26,7 @@ func parse(a *app, args ...string) (got *command, rest []string, err error) {
 // and behind its arguments, with = or without.
 func TestFlagsCanBeAnywhere(t *testing.T) {
 	values := map[string]string{"status": "running", "on-error": "fail", "output": "json", "format": "agentspec", "limit": "7", "max-steps": "7", "budget": "calls=7",
-		"priority": "1", "fairness-key": "acme", "fairness-weight": "2", "jitter": "1s", "catchup": "1m", "overlap": "skip"}
+		"priority": "1", "fairness-key": "acme", "fairness-weight": "2", "overlap": "skip"}
 	takesValue := map[string]bool{}
 	for _, f := range (&flags{}).declare() {
 		takesValue[f.Names()[0]] = f.(cli.DocGenerationFlag).TakesValue()
@@ -62,7 +62,7 @@ func TestFlagsCanBeAnywhere(t *testing.T) {
 						if want == nil {
 							want = &a.flags
 						}
-						if diff := cmp.Diff(*want, a.flags, cmp.AllowUnexported(flags{}, answerFlags{}, priorityFlags{})); diff != "" {
+						if diff := cmp.Diff(*want, a.flags, cmp.AllowUnexported(flags{}, scheduleFlags{}, answerFlags{}, priorityFlags{})); diff != "" {
 							t.Errorf("starter %s (-want +got):\n%s", strings.Join(args, " "), diff)
 						}
 					}

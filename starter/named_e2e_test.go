@@ -63,7 +63,7 @@ func TestEndToEndNamed(t *testing.T) {
 	command(1, "the run brings model", "-flow", "triage", "-input", "hello", "-model", "script", "-config", settings)
 	command(1, "start the run with the name of a flow instead", "-flow", flow, "-input", "hello", "-config", put("other.yaml", "starter: {principal: kim, tenant: north}\n"))
 	command(0, "hello", "-flow", "triage", "-input", "hello", "-model", "script", "-config", put("ann.yaml", named+"starter: {principal: ann}\n"))
-	command(0, "active", "schedule", "create", "nightly", "-flow", "triage", "-input", "hello", "-every", "30d", "-config", settings)
+	command(0, "next", "schedule", "create", "nightly", "-flow", "triage", "-input", "hello", "-every", "30d", "-config", settings)
 
 	cfg, err := config.Load(config.Options{File: settings, Env: env})
 	if err != nil {

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"weft/starter/plaintext"
+	"weft/starter/runs"
+	"weft/starter/usage"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+)
+
+type scheduleFlags struct {
+	cron, every       []string
+	timezone, overlap string
+}
+
+// overlaps are the values of -overlap: Temporal's names in lower case.
+var overlaps = []string{"skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "allow_all"}
+
+// options checks what Temporal does not, and returns the rest for it.
+func (f *scheduleFlags) options(name string) (client.ScheduleOptions, error) {
+	const most = runs.MaxID - 30
+	o := client.ScheduleOptions{ID: name, Spec: client.ScheduleSpec{CronExpressions: f.cron, TimeZoneName: f.timezone}}
+	switch {
+	case name == "" || strings.ContainsFunc(name, plaintext.Unprintable) || len(name) > most:
+		return o, usage.Errorf("invalid schedule name %.100q: want printable ASCII, from 1 to %d bytes", name, most)
+	case len(f.cron)+len(f.every) == 0:
+		return o, usage.Errorf("missing times; set -cron \"0 9 * * 1-5\" or -every 6h")
+	case f.timezone != "" && len(f.cron) == 0:
+		return o, usage.Errorf("-timezone needs -cron")
+	}
+	for _, interval := range f.every {
+		o.Spec.CronExpressions = append(o.Spec.CronExpressions, "@every "+interval)
+	}
+	o.Overlap = enumspb.ScheduleOverlapPolicy(enumspb.ScheduleOverlapPolicy_value["SCHEDULE_OVERLAP_POLICY_"+strings.ToUpper(f.overlap)])
+	return o, nil
+}
+
+func (a *app) createSchedule(ctx context.Context, args []string) error {
+	name := args[0]
+	o, err := a.flags.options(name)
+	if err != nil {
+		return err
+	}
+	if a.flags.Flow == "" {
+		return usage.Errorf("missing -flow; usage: starter schedule create NAME -flow FILE -cron EXPRESSION")
+	}
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	flow, in, err := a.input(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if err := a.mayStart(cfg, flow); err != nil {
+		return err
+	}
+	in.Principal = a.principal()
+	// The input stays with the schedule: a store deletes what has not been stored for long.
+	inline := *cfg
+	inline.Store.Dir, inline.Store.Bucket = "", ""
+	c, err := a.connect(ctx, &inline)
+	if err != nil {
+		return err
+	}
+	action, err := c.ScheduleAction(ctx, name, cfg.TaskQueue, flow, in)
+	if err != nil {
+		return err
+	}
+	action.Priority = a.flags.temporalPriority()
+	o.Action = action
+	handle, err := c.Client.ScheduleClient().Create(ctx, o)
+	switch {
+	case errors.Is(err, temporal.ErrScheduleAlreadyRunning):
+		return usage.Errorf("the schedule %q already exists; delete it with: temporal schedule delete --schedule-id %s; or use another name", name, plaintext.ShellQuote(name))
+	case runs.Is[*serviceerror.InvalidArgument](err):
+		return usage.Errorf("Temporal rejected the schedule %q: %v; fix the flags", name, err)
+	case err != nil:
+		return fmt.Errorf("create the schedule %q: %w", name, err)
+	}
+	d, err := handle.Describe(ctx)
+	if err != nil {
+		return fmt.Errorf("describe the schedule %q: %w", name, err)
+	}
+	next := append([]time.Time{}, d.Info.NextActionTimes...)
+	if a.dev != nil && a.dev.Embedded {
+		a.say("the embedded server stops with the last command that uses it; starts missed until then are caught up later")
+	}
+	if len(next) == 0 {
+		a.say("warning: the schedule %s has no future times and starts nothing", plaintext.ShellQuote(name))
+	}
+	a.show(map[string]any{"schedule": name, "next": next}, func() {
+		fmt.Fprintln(a.stdout, name)
+		for _, at := range next {
+			fmt.Fprintf(a.stdout, "  next  %s\n", at.Local().Format(time.DateTime))
+		}
+	})
+	a.say("temporal schedule describe, toggle, trigger and delete take --schedule-id %s", plaintext.ShellQuote(name))
+	return nil
+}
