@@ -26,83 +26,19 @@ func limited(t *testing.T, handle http.HandlerFunc, set ProviderSettings) (*Mode
 	return m, s
 }
 
-func TestCallsWaitForTheirTurn(t *testing.T) {
-	m, s := limited(t, good, ProviderSettings{RequestsPerMinute: 300}) // 30 at once, then 5 a second
-	var waits []string
-	call := &Call{Waiting: func(what string) { waits = append(waits, what) }}
-	began := time.Now()
-	for range 33 {
-		if _, err := m.Ask(t.Context(), "fake/m", callOf(call, hello(), nil)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if d := time.Since(began); d < 500*time.Millisecond || d > time.Minute {
-		t.Errorf("33 calls took %s", d)
-	}
-	if s.calls() != 33 || len(waits) == 0 || !strings.Contains(waits[0], "providers.fake.requests_per_minute") || waits[len(waits)-1] != "" {
-		t.Errorf("%d calls, waits %q", s.calls(), waits)
-	}
-}
-
-func TestATurnBeyondTheDeadlineIsNotWaitedFor(t *testing.T) {
-	m, s := limited(t, good, ProviderSettings{RequestsPerMinute: 1})
-	if _, err := m.Ask(t.Context(), "fake/m", callOf(&Call{}, hello(), nil)); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	began := time.Now()
-	_, err := m.Ask(ctx, "fake/m", callOf(&Call{}, hello(), nil))
-	f := failureOf(t, err)
-	if f.Class != contract.ClassRateLimited || f.After < 50*time.Second || time.Since(began) > 20*time.Second || s.calls() != 1 {
-		t.Errorf("%v after %s, %d calls", f, f.After, s.calls())
-	}
-	mentions(t, f.Error(), "own limit", "raise providers.fake.requests_per_minute")
-}
-
-func TestTokensCount(t *testing.T) {
-	// Each answer says 6,000 tokens: the second call has to wait until they are worked off.
-	big := `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5000,"completion_tokens":1000}}`
-	m, _ := limited(t, answer(200, big), ProviderSettings{TokensPerMinute: 6000})
-	if _, err := m.Ask(t.Context(), "fake/m", callOf(&Call{}, hello(), nil)); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err := m.Ask(ctx, "fake/m", callOf(&Call{}, hello(), nil))
-	f := failureOf(t, err)
-	same(t, "class", f.Class, contract.ClassRateLimited)
-	mentions(t, f.Text, "tokens_per_minute")
-}
-
-// What a call was guessed to take, and did not, is there for the next one.
-func TestTokensThatWereNotUsedComeBack(t *testing.T) {
-	small := `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":90,"completion_tokens":10}}`
-	m, s := limited(t, answer(200, small), ProviderSettings{TokensPerMinute: 6000})
-	ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second) // for what is guessed, each call would wait longer
-	defer cancel()
-	for range 4 {
-		if _, err := m.Ask(ctx, "fake/m", callOf(&Call{}, transcriptOf("", user(strings.Repeat("word ", 4500))), nil)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	same(t, "calls", s.calls(), 4)
-}
-
 // An image is far longer in a request than it is in tokens.
 func TestImagesAreNotCountedAsText(t *testing.T) {
-	silent := `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}`
-	m, s := limited(t, answer(200, silent), ProviderSettings{TokensPerMinute: 6000})
-	ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
-	defer cancel()
+	m, _ := limited(t, good, ProviderSettings{TokensPerMinute: 6000})
+	l := &turns{permits: []Permit{{}}}
+	m.Share(l)
 	in := transcriptOf("", contract.Message{Role: "user", Text: "What is this?", Media: []contract.Media{{
 		MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(make([]byte, 400_000))}}})
-	for range 3 {
-		if _, err := m.Ask(ctx, "fake/m", callOf(&Call{}, in, nil)); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := m.Ask(t.Context(), "fake/m", callOf(&Call{IdempotencyKey: "run/call"}, in, nil)); err != nil {
+		t.Fatal(err)
 	}
-	same(t, "calls", s.calls(), 3)
+	if l.calls[0].Tokens < 100 || l.calls[0].Tokens > 5000 {
+		t.Errorf("the request counts as %d tokens", l.calls[0].Tokens)
+	}
 }
 
 func TestPlacesAreBounded(t *testing.T) {
@@ -121,8 +57,12 @@ func TestPlacesAreBounded(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if _, err := m.Ask(context.Background(), "fake/m", callOf(&Call{}, hello(), nil)); err != nil {
+			var waits []string
+			if _, err := m.Ask(context.Background(), "fake/m", callOf(&Call{Waiting: func(what string) { waits = append(waits, what) }}, hello(), nil)); err != nil {
 				t.Error(err)
+			}
+			if len(waits) > 0 && (!strings.Contains(waits[0], "providers.fake.concurrent") || waits[len(waits)-1] != "") {
+				t.Errorf("it waits for %q", waits)
 			}
 		})
 	}

@@ -30,8 +30,8 @@ type Permit struct {
 	// refused a call, and not because of the configured limits alone: what it said.
 	Wait time.Duration
 	Said string
-	// Local means that the worker's own limits apply: nothing is shared, or nobody can be asked.
-	Local bool
+	// Unlimited means that no turn was taken: the key has no limits, or the limiter does not answer.
+	Unlimited bool
 	// End takes how a call ended that has begun.
 	End func(LimitOutcome)
 }
@@ -61,7 +61,7 @@ func LimitFingerprint(base, key string) string {
 // [contract.LimitWait]; a further request of a call that has begun waits.
 func (l *limiter) begin(x *exchange, guess int) (p Permit, err error) {
 	if l.shared == nil || x.call.IdempotencyKey == "" {
-		return Permit{Local: true, End: func(LimitOutcome) {}}, nil
+		return Permit{Unlimited: true, End: func(LimitOutcome) {}}, nil
 	}
 	key := LimitedKey{Fingerprint: LimitFingerprint(x.Base, cmp.Or(x.key, x.Provider+x.aws.ID)), Requests: l.bounds[0], Tokens: l.bounds[1]}
 	call := contract.LimitedCall{Key: contract.SHA([]byte(x.call.IdempotencyKey))[:12], Tenant: x.call.Tenant, Weight: x.call.Weight, Tokens: guess}

@@ -1,8 +1,8 @@
 // Package limits asks the workflow that limits the calls of all workers (workflows/limiter), for activities/llm.
 //
 // Calls that want to begin at the same time are asked for together: of each key one Update is under way at a time. A key without
-// configured limits costs a look-up every ten seconds, until its provider has refused a call. Where the limiter does not answer,
-// the worker's own limits apply until it does. Start at [New].
+// configured limits costs a look-up every ten seconds, until its provider has refused a call. Calls that the limiter does not
+// answer are not limited. Start at [New].
 package limits
 
 import (
@@ -92,8 +92,6 @@ type key struct {
 	shared  bool
 	looked  time.Time
 	looking singleflight.Group
-	// local means that the worker's own limits apply, until an Update succeeds.
-	local bool
 	// asking are the calls that wait for an answer; sending: an Update is under way.
 	asking  []*ask
 	sending bool
@@ -138,9 +136,9 @@ func (l *Limits) Begin(ctx context.Context, of llm.LimitedKey, call contract.Lim
 		}
 		k.mu.Lock()
 	}
-	if !k.shared || k.local {
+	if !k.shared {
 		k.mu.Unlock()
-		return k.admitted(llm.Permit{Local: true}), nil
+		return k.admitted(llm.Permit{Unlimited: true}), nil
 	}
 	a := &ask{call: call, reply: make(chan answer, 1)}
 	k.asking = append(k.asking, a)
@@ -179,7 +177,7 @@ func (k *key) leave(a *ask) {
 
 // giveBack gives the turn of a call, if it got one, back with the next Update.
 func (k *key) giveBack(a *ask, p answer) {
-	if p.Wait > 0 || p.Local {
+	if p.Wait > 0 || p.Unlimited {
 		return
 	}
 	k.mu.Lock()
@@ -195,7 +193,7 @@ func (k *key) admitted(p llm.Permit) llm.Permit {
 	k.sent = append(k.recent(began), began)
 	k.mu.Unlock()
 	p.End = func(o llm.LimitOutcome) {
-		if p.Local {
+		if p.Unlimited {
 			o.Used = 0 // nothing was reserved
 		}
 		k.end(began, o)
@@ -257,7 +255,7 @@ func (k *key) send() {
 		now := time.Now()
 		batch := k.asking[:min(len(k.asking), maxCalls)]
 		k.asking = slices.Clone(k.asking[len(batch):])
-		if len(batch) == 0 && k.refusal == nil && !k.local {
+		if len(batch) == 0 && k.refusal == nil {
 			k.sending = false
 			k.mu.Unlock()
 			return
@@ -276,14 +274,8 @@ func (k *key) send() {
 		k.answered(batch, reply, time.Since(now), err)
 		if err == nil {
 			time.Sleep(pause)
-			continue
-		}
-		time.Sleep(retryAfter)
-		k.Limits.mu.Lock()
-		stopped := k.stopped
-		k.Limits.mu.Unlock()
-		if stopped {
-			return
+		} else {
+			time.Sleep(retryAfter)
 		}
 	}
 }
@@ -308,23 +300,18 @@ func (k *key) update(in *contract.LimitRequest) (*contract.LimitReply, error) {
 	return out, h.Get(ctx, out)
 }
 
-// answered hands out the turns of an Update that took so long. Where the limiter does not answer, the worker's own limits apply to
-// these calls, and to others until it does.
+// answered hands out the turns of an Update that took so long. Where the limiter does not answer, the calls that wait begin without.
 func (k *key) answered(batch []*ask, reply *contract.LimitReply, took time.Duration, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err != nil {
-		if !k.local {
-			k.log.Warn("the limits that all workers share cannot be asked for; this worker's own apply until they can", "limiter", contract.LimiterID(k.of.Fingerprint), "error", err)
-		}
-		k.local = true
+		k.log.Warn("the limits that all workers share cannot be asked for; calls are not limited until they can", "limiter", contract.LimiterID(k.of.Fingerprint), "error", err)
 		for _, a := range append(batch, k.asking...) {
-			a.reply <- answer{Permit: llm.Permit{Local: true}}
+			a.reply <- answer{Permit: llm.Permit{Unlimited: true}}
 		}
 		k.asking = nil
 		return
 	}
-	k.local = false
 	lastText := ""
 	if reply.Refused {
 		lastText = cmp.Or(k.lastText, "it refused a call of another worker")

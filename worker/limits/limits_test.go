@@ -138,7 +138,7 @@ func TestCallsAreAskedForTogether(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 20 {
 			all.Go(func() {
-				if p := begin(t, l, limited, fmt.Sprint(i)); p.Wait > 0 || p.Local {
+				if p := begin(t, l, limited, fmt.Sprint(i)); p.Wait > 0 || p.Unlimited {
 					t.Errorf("call %d has %+v", i, p)
 				}
 			})
@@ -154,7 +154,7 @@ func TestCallsAreAskedForTogether(t *testing.T) {
 	})
 }
 
-// TestUnreachable has a limiter that does not answer, and a worker that cannot serve one: the worker's own limits apply until it does.
+// TestUnreachable has a limiter that does not answer, and a worker that cannot serve one: calls are not limited until it does.
 func TestUnreachable(t *testing.T) {
 	for name, broken := range map[string]error{"no answer": nil, "no server": errors.New("no permission")} {
 		t.Run(name, func(t *testing.T) {
@@ -162,10 +162,10 @@ func TestUnreachable(t *testing.T) {
 				s, w := &server{answer: admit, delay: time.Hour}, &warnings{}
 				l := New(s, noServer{broken}, time.Minute, w)
 				began := time.Now()
-				if p := begin(t, l, limited, "a"); !p.Local || p.Wait > 0 || w.n != 1 || time.Since(began) > updateTimeout {
+				if p := begin(t, l, limited, "a"); !p.Unlimited || p.Wait > 0 || w.n != 1 || time.Since(began) > updateTimeout {
 					t.Errorf("after %s a call has %+v, with %d warnings", time.Since(began), p, w.n)
 				}
-				if p := begin(t, l, limited, "b"); !p.Local || time.Since(began) > updateTimeout {
+				if p := begin(t, l, limited, "b"); !p.Unlimited || time.Since(began) > 2*updateTimeout+retryAfter {
 					t.Errorf("after %s the next one has %+v", time.Since(began), p)
 				}
 				s.setPause(0)
@@ -173,7 +173,7 @@ func TestUnreachable(t *testing.T) {
 				l.server = noServer{}
 				l.mu.Unlock()
 				time.Sleep(updateTimeout + 2*retryAfter)
-				if p := begin(t, l, limited, "c"); p.Local || p.Wait > 0 {
+				if p := begin(t, l, limited, "c"); p.Unlimited || p.Wait > 0 {
 					t.Errorf("with a limiter again a call has %+v", p)
 				}
 				s.setPause(time.Hour)
@@ -240,7 +240,7 @@ func TestNothingIsShared(t *testing.T) {
 			all.Go(func() {
 				p := begin(t, l, free, fmt.Sprint(i))
 				p.End(llm.LimitOutcome{Used: 1000})
-				if !p.Local || time.Since(began) > time.Second {
+				if !p.Unlimited || time.Since(began) > time.Second {
 					t.Errorf("a call has %+v after %s", p, time.Since(began))
 				}
 			})
@@ -251,13 +251,13 @@ func TestNothingIsShared(t *testing.T) {
 		}
 		s.running, l.server = true, noServer{}
 		time.Sleep(lookEvery + time.Second)
-		if p := begin(t, l, free, "shared"); p.Local || len(s.requests()) != 1 || s.requests()[0].Used != 0 {
+		if p := begin(t, l, free, "shared"); p.Unlimited || len(s.requests()) != 1 || s.requests()[0].Used != 0 {
 			t.Errorf("a call has %+v; the limiter was asked %d times", p, len(s.requests()))
 		}
 		s.setPause(time.Hour)
 		other := llm.LimitedKey{Fingerprint: "other"}
 		began = time.Now()
-		if p := begin(t, l, other, "not found"); !p.Local || time.Since(began) > lookTimeout {
+		if p := begin(t, l, other, "not found"); !p.Unlimited || time.Since(began) > lookTimeout {
 			t.Errorf("where the server does not answer a call has %+v after %s", p, time.Since(began))
 		}
 		s.setPause(0)
@@ -267,7 +267,7 @@ func TestNothingIsShared(t *testing.T) {
 			return out, err
 		}
 		begin(t, l, free, "the last that asks")
-		if p := begin(t, l, free, "free"); !p.Local {
+		if p := begin(t, l, free, "free"); !p.Unlimited {
 			t.Errorf("where nothing is limited a call has %+v", p)
 		}
 	})
@@ -289,7 +289,7 @@ func TestARefusalIsTold(t *testing.T) {
 		if in := s.requests()[0]; in.Refusal == nil || *in.Refusal != (contract.LimitRefusal{AgoMillis: 1000, AfterMillis: 2000}) || in.Sent != 1 {
 			t.Errorf("the limiter was told %+v, %+v", in, in.Refusal)
 		}
-		if p := begin(t, l, free, "c"); p.Local {
+		if p := begin(t, l, free, "c"); p.Unlimited {
 			t.Error("the next call did not ask")
 		}
 	})
