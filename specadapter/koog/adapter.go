@@ -182,9 +182,7 @@ const (
 	CodeOperation    = "unknown-operation"
 	CodeValue        = "condition-value"
 	CodeNever        = "never-holds"
-	CodeAlways       = "always-holds"
 	CodeShadowed     = "shadowed"
-	CodeNotExhausted = "not-exhaustive"
 	CodeUnreachable  = "unreachable-agent"
 	CodeNoFinish     = "finish-unreachable"
 )

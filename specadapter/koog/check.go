@@ -2,7 +2,6 @@ package koog
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -33,13 +32,12 @@ func (b *builder) checkAgents() map[*transition]bool {
 	return dead
 }
 
-// checkAgent checks the transitions out of one agent: those that are never taken, conditions that
-// never or always hold, and values for which none holds. It judges by samples.
+// checkAgent checks the transitions out of one agent: those that are never taken, and conditions
+// that never hold. It judges by samples.
 func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]bool) {
 	given := b.typeOf(ag)
 	parts := samplesOf(out[:min(len(out), maxCompared)], given)
 	var full []int // the transitions that together take whatever the value is
-	partial := b.doc.partial
 	never := func(t *transition, before []int) {
 		if len(before) == 0 {
 			return
@@ -58,7 +56,6 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 	for i, t := range out {
 		switch {
 		case t.wrong:
-			partial = true
 			continue
 		case full != nil:
 			never(t, full)
@@ -71,27 +68,14 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 		}
 		s := parts[t.part()]
 		held, before := s.take(i, t)
-		what := given.part(t.compare.Path[0]).describe(ag)
-		switch {
-		case held == 0:
-			b.Warnf(t.valueAt, CodeNever, "compare with a value of the right type", "the condition %q can never hold for %s", t.compare.Text, what)
-		case held == len(s.values):
-			b.Warnf(t.valueAt, CodeAlways, "remove or change the condition", "the condition %q always holds for %s", t.compare.Text, what)
+		if held == 0 {
+			b.Warnf(t.valueAt, CodeNever, "compare with a value of the right type", "the condition %q can never hold for %s",
+				t.compare.Text, given.part(t.compare.Path[0]).describe(ag))
 		}
 		never(t, before)
 		if !slices.Contains(s.taken, untaken) {
 			full = unique(s.taken)
 		}
-	}
-	if full == nil && !partial {
-		b.checkExhausted(ag, parts)
-	}
-}
-
-func (b *builder) checkExhausted(ag *agent, parts map[string]*samples) {
-	if b.doc.from[ag.name] != nil && !slices.ContainsFunc(slices.Collect(maps.Values(parts)), (*samples).exhausted) {
-		b.Warnf(ag.at, CodeNotExhausted, "add a last transition without a condition, or one to "+finishName,
-			"all transitions from %s are conditional; a run fails if none of the conditions holds", source.Quote(ag.name))
 	}
 }
 
@@ -206,22 +190,6 @@ func (s *samples) take(i int, t *transition) (held int, before []int) {
 		before = nil
 	}
 	return held, unique(before)
-}
-
-// exhausted reports whether conditions take all values of a type with which one of them compares.
-func (s *samples) exhausted() bool {
-	return slices.ContainsFunc(s.constants, func(c value.Value) bool {
-		some := false
-		for k, v := range s.values {
-			if v.Kind != c.Kind && !(v.IsNumber() && c.IsNumber()) {
-				continue
-			}
-			if some = true; s.taken[k] == untaken {
-				return false
-			}
-		}
-		return some
-	})
 }
 
 func unique(list []int) []int {
