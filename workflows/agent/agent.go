@@ -376,39 +376,35 @@ func (a *agentRun) repair(ctx workflow.Context, said *answer) (again bool, err e
 		}
 		return true, cmp.Or(replyUnrun(a, msg, beyondBudget), a.tell(ask), a.describe())
 	}
-	if strings.TrimSpace(msg.Text) == "" {
-		text := "No result received but output_schema requires structured output"
-		if a.state.Repairs > 0 {
-			text = "No result received from retry attempt"
-		}
-		return false, misfit(a, a.run.Fail(a.execution, contract.ClassOutputSchema, "use another model, or give it more tokens for its answer", "%s", text))
-	}
 	var problems []contract.FieldError
 	if res.Checked != nil {
 		problems = res.Checked.Errors
 	}
-	if a.state.Repairs == a.cfg.Output.Repairs {
-		retries := "1 retry"
-		if a.state.Repairs != 1 {
-			retries = fmt.Sprintf("%d retries", a.state.Repairs)
+	var f *contract.Failure
+	switch n := a.state.Repairs; {
+	case strings.TrimSpace(msg.Text) == "":
+		text := "No result received but output_schema requires structured output"
+		if n > 0 {
+			text = "No result received from retry attempt"
 		}
-		f := a.run.Fail(a.execution, contract.ClassOutputSchema,
-			"make the prompt or the schema easier to follow, or use a stronger model",
+		f = a.run.Fail(a.execution, contract.ClassOutputSchema, "use another model, or give it more tokens for its answer", "%s", text)
+	case n == a.cfg.Output.Repairs:
+		retries := "1 retry"
+		if n != 1 {
+			retries = fmt.Sprintf("%d retries", n)
+		}
+		f = a.run.Fail(a.execution, contract.ClassOutputSchema, "make the prompt or the schema easier to follow, or use a stronger model",
 			"Output validation failed after %s: %s", retries, contract.ErrorList(problems, "; "))
 		f.Errors = problems
-		return false, misfit(a, f)
+	default:
+		a.state.Repairs++
+		return true, cmp.Or(replyUnrun(a, msg, beyondBudget), a.tell(repairText(a.cfg.Output.Schema, problems)))
 	}
-	a.state.Repairs++
-	return true, cmp.Or(replyUnrun(a, msg, beyondBudget), a.tell(repairText(a.cfg.Output.Schema, problems)))
-}
-
-// misfit fails the node, or notes the failure where another node may give the flow's result.
-func misfit(a *agentRun, f *contract.Failure) error {
 	if a.cfg.Output.IfLast == "" {
-		return f
+		return false, f
 	}
-	a.unfit = f
-	return nil
+	a.unfit = f // another node may give the flow's result
+	return false, nil
 }
 
 // replyUnrun answers calls that are not run: each needs its result before the conversation can go on.

@@ -124,14 +124,14 @@ func (w *window) cut(ctx workflow.Context, c *plan.Context, refused bool) (chang
 
 // over reports whether what would be sent is beyond a threshold.
 func (w *window) over(c *plan.Context) bool {
-	messages := min(w.s.Skip, 1)
-	for i := w.s.Skip; i < len(w.messages); i++ {
+	s, messages := w.s, min(w.s.Skip, 1)
+	for i := s.Skip; i < len(w.messages); i++ {
 		if w.messages[i] != nil {
 			messages++
 		}
 	}
-	return c.Messages > 0 && messages > c.Messages || c.Characters > 0 && w.total(w.s.Skip, utf8.RuneCountInString)+utf8.RuneCountInString(w.s.Note) > c.Characters ||
-		w.tooMany(c)
+	return c.Messages > 0 && messages > c.Messages || w.tooMany(c) ||
+		c.Characters > 0 && w.total(s.Skip, utf8.RuneCountInString)+utf8.RuneCountInString(s.Note) > c.Characters
 }
 
 // tooMany reports whether there are more tokens than are sent.

@@ -44,7 +44,8 @@ func (c *toolCall) readResource(ctx workflow.Context) (contract.ToolReply, error
 	if from == nil {
 		return runtime.ToolError("no result in this conversation links to the resource %s; read links as results have them", asked.URI), nil
 	}
-	c.tool = &plan.Tool{Name: plan.BuiltinReadResource, As: plan.BuiltinReadResource, Connection: from.Connection, Confirm: from.Confirm, ArgumentsSchema: resourceArguments}
+	const name = plan.BuiltinReadResource
+	c.tool = &plan.Tool{Name: name, As: name, Connection: from.Connection, Confirm: from.Confirm, ArgumentsSchema: resourceArguments}
 	c.conn = resolvedConnection(c.agent.run, from)
 	if err := c.confirm(ctx); err != nil {
 		return contract.ToolReply{}, err

@@ -38,7 +38,8 @@ func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 		return runtime.Outcome{}, err
 	}
 	if msg.Error {
-		return runtime.Outcome{}, r.Fail(x, contract.ClassToolErrors, "look at what the node was given; fix the tool or the flow", "the tool %q failed: %s", t.Name, textutil.Cut(msg.Text, 500))
+		return runtime.Outcome{}, r.Fail(x, contract.ClassToolErrors, "look at what the node was given; fix the tool or the flow",
+			"the tool %q failed: %s", t.Name, textutil.Cut(msg.Text, 500))
 	}
 	v, err := result.Named(x.Node.Ports.Out, msg.Text)
 	if err != nil {

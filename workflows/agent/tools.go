@@ -221,8 +221,10 @@ func (c *toolCall) validate(ctx workflow.Context) error {
 	in := contract.ValidateAnswerInput{Name: c.tool.Name, Arguments: c.args, Schema: c.tool.ArgumentsSchema}
 	reply, err := c.step(ctx, c.id("validate"), runtime.HashOf(c.tool.Name, string(c.args)), func(s *journal.Step) (contract.ToolReply, error) {
 		var out contract.ValidateAnswerResult
-		err := c.agent.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityValidateAnswer, Args: []any{&in}, What: "the arguments of " + c.call.Name, At: c.agent.execution, ID: s.ID,
-			Summary: "check the arguments of " + c.call.Name, Options: runtime.CheckOptions, Local: runtime.LocalBytes, Waiting: &s.JournalStep, Journal: c.agent.execution.Journal, Out: &out})
+		call := c.activity(contract.ActivityValidateAnswer, s, &in, &out)
+		call.What, call.Summary = "the arguments of "+c.call.Name, "check the arguments of "+c.call.Name
+		call.Options, call.Local = runtime.CheckOptions, runtime.LocalBytes
+		err := c.agent.run.Invoke(ctx, call)
 		switch {
 		case err != nil || len(out.Errors) == 0:
 			return contract.ToolReply{}, err
@@ -385,7 +387,8 @@ func (c *toolCall) invoke(ctx workflow.Context, s *journal.Step, in *contract.To
 	in.Session = session.Sealed
 	call := c.activity(contract.ActivityCallTool, s, in, &out)
 	call.Options = runtime.Retrying(a.run.Options(a.run.Flow.Policy.ToolSeconds), b.Connection.Retry)
-	call.Once, call.AskUnknown, call.Queue, call.Result = !in.Repeat, b.AskUnknown, session.Queue, runtime.ResultSize{Together: len(a.under), Share: &in.MaxResultBytes}
+	call.Once, call.AskUnknown, call.Queue = !in.Repeat, b.AskUnknown, session.Queue
+	call.Result = runtime.ResultSize{Together: len(a.under), Share: &in.MaxResultBytes}
 	if b.IsPure(in.Name) {
 		call.Local = runtime.LocalBytes
 	}
@@ -408,8 +411,8 @@ func (c *toolCall) invoke(ctx workflow.Context, s *journal.Step, in *contract.To
 // activity is an activity that makes the call in a step.
 func (c *toolCall) activity(name string, s *journal.Step, in, out any) *runtime.Call {
 	x := c.agent.execution
-	return &runtime.Call{Activity: name, Args: []any{in}, What: "the call of " + c.call.Name, At: x, ID: s.ID, Summary: fmt.Sprintf("%s · %s", x.Node.ID, c.call.Name),
-		Waiting: &s.JournalStep, Journal: x.Journal, Out: out}
+	return &runtime.Call{Activity: name, Args: []any{in}, What: "the call of " + c.call.Name, At: x, ID: s.ID,
+		Summary: fmt.Sprintf("%s · %s", x.Node.ID, c.call.Name), Waiting: &s.JournalStep, Journal: x.Journal, Out: out}
 }
 
 // step does what gives a call its reply as a step.

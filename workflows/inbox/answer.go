@@ -53,7 +53,8 @@ func (d *Inbox) fits(kind string, a *sent) error {
 		return contract.Failf(contract.ClassAlreadyAnswered, remedy+"that comes late changes nothing",
 			"the request %q had no answer in time and was closed at %s", id, old.At.Format(time.RFC3339))
 	default:
-		return contract.Failf(contract.ClassAlreadyAnswered, remedy+"cannot be taken back", "the request %q was answered differently at %s", id, old.At.Format(time.RFC3339))
+		return contract.Failf(contract.ClassAlreadyAnswered, remedy+"cannot be taken back",
+			"the request %q was answered differently at %s", id, old.At.Format(time.RFC3339))
 	}
 	i := d.index(id)
 	if i < 0 {
@@ -148,8 +149,8 @@ func (d *Inbox) check(ctx workflow.Context, a *sent) error {
 	}
 	in.Catalogue, in.Name = *d.Requests[i].Catalogue, d.Requests[i].Name
 	var out contract.ValidateAnswerResult
-	err := d.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityValidateAnswer, Args: []any{&in}, What: "the answer", Summary: "check the answer to " + a.reply.ID,
-		Options: runtime.CheckOptions, Local: runtime.LocalBytes, Out: &out})
+	err := d.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityValidateAnswer, Args: []any{&in}, What: "the answer",
+		Summary: "check the answer to " + a.reply.ID, Options: runtime.CheckOptions, Local: runtime.LocalBytes, Out: &out})
 	if err == nil && len(out.Errors) > 0 {
 		f := contract.Failf(contract.ClassSchema, "correct the answer and send it again; the request is still open",
 			"the answer to %q is not what the tool %q declares: %s", a.reply.ID, in.Name, contract.ErrorList(out.Errors, "; "))

@@ -384,7 +384,8 @@ func (d *Inbox) settle(ctx workflow.Context, i int, reply contract.Reply, hash s
 	req := d.Requests[i]
 	reply.ID = req.ID
 	d.remove(ctx, i, !reply.Expired)
-	d.record(ctx, contract.Answered{ID: req.ID, Kind: req.Kind, Hash: hash, Author: author, Run: req.Run.Run, Reopened: req.Reopened, Expired: reply.Expired, Reply: &reply})
+	d.record(ctx, contract.Answered{ID: req.ID, Kind: req.Kind, Hash: hash, Author: author, Run: req.Run.Run, Reopened: req.Reopened,
+		Expired: reply.Expired, Reply: &reply})
 	d.relay(ctx, &req, &reply)
 	d.host.Changed(ctx)
 }

@@ -256,8 +256,8 @@ func (b *Children) resumeChild(ctx workflow.Context, c *runtime.SessionCall, arg
 	}
 	o := contract.SessionOrder{Session: k.ID, ID: contract.BoundID(fmt.Sprintf("%s/%s:%d", b.run.Root, c.ID, b.s.Count)), Mode: args.Mode}
 	k.Orders, k.Resumed, k.Status = append(k.Orders, o), new(workflow.Now(ctx).UTC()), contract.TurnRunning
-	sent := b.run.SignalChild(ctx, k.future, contract.UpdatePrompt, contract.PromptInput{ID: o.ID, Prompt: prompt, By: contract.BoundID(b.run.Transcript.Workflow)})
-	if err := wait.Get(ctx, sent, nil); contract.Cancelled(err) {
+	in := contract.PromptInput{ID: o.ID, Prompt: prompt, By: contract.BoundID(b.run.Transcript.Workflow)}
+	if err := wait.Get(ctx, b.run.SignalChild(ctx, k.future, contract.UpdatePrompt, in), nil); contract.Cancelled(err) {
 		return nil, err
 	} else if err != nil {
 		return nil, refuse("Session '%s' has ended", k.ID)
