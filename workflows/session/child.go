@@ -150,29 +150,34 @@ func (b *Children) heard(report *contract.ChildTurn) {
 		return
 	}
 	i := c.order(t.ID)
-	if i >= 0 && (t.N > 0 || !t.Done()) {
+	if i >= 0 && (t.N != 0 || !t.Done()) {
 		c.Orders[i].Taken = true
 	}
 	switch {
-	case t.N == 0 && i >= 0 && t.Done() && c.taken(t.ID) < 0: // the prompt was refused
+	case t.N != 0:
+		b.turned(c, &t, report)
+	case i >= 0 && t.Done() && c.taken(t.ID) < 0: // the prompt was refused
 		b.run.Policy.Moved = true
 		c.Done = append(c.Done, t)
-	case t.N == 0:
-		return
 	default:
-		b.charge(c, report.Usage)
-		if late := c.Last != nil && (t.N < c.Last.N || t.N == c.Last.N && c.Last.Done()); !late {
-			c.Params, c.Last, c.Expects = nil, &t, report.Expects
-		}
-		if t.Done() {
-			b.run.Policy.Moved = true
-			shorten(&t)
-			b.fulfilEnded(c)
-			b.fulfil(c, &t, report.Expects)
-			b.fulfilEnded(c) // the turn that it waited for may have been told before
-		}
+		return
 	}
 	c.Status = c.standing()
+}
+
+// turned takes over how a turn stands of which a session below has told.
+func (b *Children) turned(c *childSession, t *contract.Turn, report *contract.ChildTurn) {
+	b.charge(c, report.Usage)
+	if late := c.Last != nil && (t.N < c.Last.N || t.N == c.Last.N && c.Last.Done()); !late {
+		c.Params, c.Last, c.Expects = nil, t, report.Expects
+	}
+	if t.Done() {
+		b.run.Policy.Moved = true
+		shorten(t)
+		b.fulfilEnded(c)
+		b.fulfil(c, t, report.Expects)
+		b.fulfilEnded(c) // the turn that it waited for may have been told before
+	}
 }
 
 // order finds what was asked of the session under a turn's id.

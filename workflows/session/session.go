@@ -256,21 +256,23 @@ func (s *Session) next(ctx workflow.Context) (bool, error) {
 			return false, nil
 		case len(s.Queue) > 0 || len(s.Callbacks) > 0:
 			return true, s.again(ctx)
-		case !s.IsSession && !s.Below.expects():
+		case s.news(): // nothing is expected
 			return false, nil
 		}
 		s.host.Show(ctx, nil, nil)
-		news := func() bool {
-			return s.Stop != nil || len(s.Queue) > 0 || len(s.Callbacks) > 0 || !s.IsSession && !s.Below.expects()
-		}
-		err := wait.Until(ctx, func() bool { return news() || s.heavy() || s.run.Policy.ShouldYield(ctx, s.weight()) })
-		if err == nil && !news() {
+		err := wait.Until(ctx, func() bool { return s.news() || s.heavy() || s.run.Policy.ShouldYield(ctx, s.weight()) })
+		if err == nil && !s.news() {
 			err = s.goOn(ctx)
 		}
 		if err != nil {
 			return false, err
 		}
 	}
+}
+
+// news reports whether an idle session has something to do.
+func (s *Session) news() bool {
+	return s.Stop != nil || len(s.Queue) > 0 || len(s.Callbacks) > 0 || !s.IsSession && !s.Below.expects()
 }
 
 // goOn has an idle session go on in a new run; it gives nil where that is put off.
