@@ -194,13 +194,7 @@ func output(p *model.Property) plan.Out {
 	return plan.Out{Name: p.Title, Type: schemaOf(p.Type), Default: jsonOf(p.Default)}
 }
 
-func outputs(list []*model.Property) []plan.Out {
-	var out []plan.Out
-	for _, p := range list {
-		out = append(out, output(p))
-	}
-	return out
-}
+func outputs(list []*model.Property) []plan.Out { return source.Map(list, output) }
 
 // jsonOf is a value's JSON, or nothing.
 func jsonOf(v *source.Value) json.RawMessage {
@@ -222,7 +216,7 @@ func shapeJSON(s *model.Shape) string {
 	if s.Enum != nil {
 		plain := *s
 		plain.Enum = nil
-		return `{"anyOf":[` + shapeJSON(&plain) + `],"enum":[` + joined(s.Enum, (*source.Value).JSON) + `]}`
+		return `{"anyOf":[` + shapeJSON(&plain) + `],"enum":[` + joined(s.Enum, func(v *source.Value) string { return string(v.JSON()) }) + `]}`
 	}
 	switch s.Kind {
 	case model.AnyShape:
@@ -243,12 +237,8 @@ func shapeJSON(s *model.Shape) string {
 }
 
 // joined writes the elements of an array or object.
-func joined[T any, S string | []byte](list []T, write func(T) S) string {
-	var parts []string
-	for _, item := range list {
-		parts = append(parts, string(write(item)))
-	}
-	return strings.Join(parts, ",")
+func joined[T any](list []T, write func(T) string) string {
+	return strings.Join(source.Map(list, write), ",")
 }
 
 func quoted(text string) string { return string(value.AppendString(nil, text)) }

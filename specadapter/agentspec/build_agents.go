@@ -24,21 +24,12 @@ const (
 func (b *builder) prompt(c *model.Component) *plan.Agent {
 	text := c.Text("prompt_template")
 	a := &plan.Agent{Prompt: text, Opening: []plan.Piece{{Text: text}}, MaxCalls: 1, MaxErrors: 1}
-	if len(c.Outputs) != 1 || !isText(c.Outputs[0]) || c.Outputs[0].Type.Enum != nil || restricted(c.Outputs[0]) {
+	if len(c.Outputs) != 1 || !isText(c.Outputs[0]) || c.Outputs[0].Type.Enum != nil ||
+		c.Outputs[0].Schema.FirstOf("pattern", "minLength", "maxLength", "format", "const") != "" {
 		a.Output = jsonOutput(c.Outputs)
 	}
 	b.model(c.Component("llm_config"), a)
 	return a
-}
-
-// restricted reports whether a text's schema says more than its type.
-func restricted(p *model.Property) bool {
-	for _, key := range []string{"pattern", "minLength", "maxLength", "format", "const"} {
-		if p.Schema != nil && p.Schema.Get(key) != nil {
-			return true
-		}
-	}
-	return false
 }
 
 func isText(p *model.Property) bool { return p.Type != nil && p.Type.Kind == model.StringShape }

@@ -90,11 +90,7 @@ func (s *layer) calling(c *model.Component, n *plan.Node, w *way) {
 }
 
 func (s *layer) branches(c *model.Component, id string) []exit {
-	var out []exit
-	for _, b := range c.Branches {
-		out = append(out, exit{id: id, branch: b, label: true, at: c.At})
-	}
-	return out
+	return source.Map(c.Branches, func(b string) exit { return exit{id: id, branch: b, label: true, at: c.At} })
 }
 
 // startPorts make a start node take what the flow is given.

@@ -197,11 +197,9 @@ func operation(c *model.Component, name string) plan.Operation {
 }
 
 func collections(store *model.Component) []plan.Collection {
-	var out []plan.Collection
-	for _, m := range store.JSON("datastore_schema").Members {
-		out = append(out, plan.Collection{Name: m.Key, Schema: m.Value.JSON()})
-	}
-	return out
+	return source.Map(store.JSON("datastore_schema").Members, func(m source.Member) plan.Collection {
+		return plan.Collection{Name: m.Key, Schema: m.Value.JSON()}
+	})
 }
 
 // database makes the connection to a datastore. Its address and login are those of the worker's connection of its name.

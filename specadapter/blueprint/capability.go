@@ -176,11 +176,7 @@ func argument(name string, def *pytext.Value, required bool) string {
 }
 
 func joined(list *pytext.Value, sep string) string {
-	var out []string
-	for _, v := range list.Items {
-		out = append(out, v.Str())
-	}
-	return strings.Join(out, sep)
+	return strings.Join(source.Map(list.Items, (*pytext.Value).Str), sep)
 }
 
 // procedural reads what a procedural agent runs: a script of the registry, or a command.

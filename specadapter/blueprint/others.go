@@ -234,10 +234,8 @@ func visible(all []plan.Startable, tags string) []plan.Startable {
 
 // orchestrator is the agent's entry of the framework's own server, or nil.
 func (g *agent) orchestrator() *server {
-	for i := range g.servers {
-		if g.servers[i].orchestrator && !g.servers[i].refused {
-			return &g.servers[i]
-		}
+	if i := slices.IndexFunc(g.servers, func(s server) bool { return s.orchestrator && !s.refused }); i >= 0 {
+		return &g.servers[i]
 	}
 	return nil
 }

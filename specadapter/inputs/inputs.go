@@ -167,10 +167,7 @@ type Invalid struct {
 
 // Error lists what is wrong on one line.
 func (e *Invalid) Error() string {
-	var parts []string
-	for _, p := range e.Errors {
-		parts = append(parts, p.Path+": "+p.Message)
-	}
+	parts := source.Map(e.Errors, func(p schema.Error) string { return p.Path + ": " + p.Message })
 	return fmt.Sprintf("%s (%s): %s", e.Message, source.Quote(e.AgentName), strings.Join(parts, "; "))
 }
 

@@ -177,11 +177,7 @@ func Arguments(p *Params) []string {
 			out = append(out, "--"+m.Key)
 		case v.Kind == pytext.Bool:
 		case v.Kind == pytext.Array:
-			var items []string
-			for _, item := range v.Items {
-				items = append(items, item.Str())
-			}
-			out = append(out, "--"+m.Key, strings.Join(items, ","))
+			out = append(out, "--"+m.Key, strings.Join(source.Map(v.Items, (*pytext.Value).Str), ","))
 		default:
 			out = append(out, "--"+m.Key, v.Str())
 		}

@@ -71,12 +71,9 @@ func (b *builder) build() *plan.Flow {
 
 // steps are the agents that are steps of the flow; in the published code also those inside parallel ones.
 func (b *builder) steps() []*agent {
-	var out []*agent
-	for _, ag := range b.doc.agents {
-		if !ag.inParallel || b.doc.from[ag.name] != nil || b.doc.to[ag.name] != nil || b.mode != meant {
-			out = append(out, ag)
-		}
-	}
+	out := slices.DeleteFunc(slices.Clone(b.doc.agents), func(ag *agent) bool {
+		return ag.inParallel && b.doc.from[ag.name] == nil && b.doc.to[ag.name] == nil && b.mode == meant
+	})
 	if len(out) == 0 {
 		return b.doc.agents
 	}

@@ -44,10 +44,8 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 		}
 		text := fmt.Sprintf("the one at line %d comes first and holds whenever it does", out[before[0]].at.Line)
 		if len(before) > 1 {
-			var lines []string
-			for _, i := range before[:min(len(before), source.ListedNames)] {
-				lines = append(lines, fmt.Sprint(out[i].at.Line))
-			}
+			first := before[:min(len(before), source.ListedNames)]
+			lines := source.Map(first, func(i int) string { return fmt.Sprint(out[i].at.Line) })
 			text = fmt.Sprintf("those at lines %s come first, and one of them holds whenever it does", strings.Join(lines, ", "))
 		}
 		dead[t] = true

@@ -168,10 +168,7 @@ func inTables(name string) bool {
 
 // refuse fails runs at their start where the published code does not know one of the models.
 func (b *builder) refuse() {
-	var models []step
-	for _, ag := range b.doc.agents {
-		models = append(models, step{ag.modelText, ag.modelAt})
-	}
+	models := source.Map(b.doc.agents, func(ag *agent) step { return step{ag.modelText, ag.modelAt} })
 	for _, m := range append(models, step{b.doc.modelText, b.doc.root.Pos("defaultModel")}) {
 		refused := refusal(b.mode, m.text)
 		if m.text == "" || refused == "" {

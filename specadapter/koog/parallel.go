@@ -89,10 +89,7 @@ func (b *builder) parallelAgents(ag *agent, path string, m *plan.Merge) []parall
 
 // children are a parallel agent's agents as it lists them; the published code uses the document's order.
 func (b *builder) children(ag *agent) []*agent {
-	out := make([]*agent, 0, len(ag.children))
-	for _, name := range ag.children {
-		out = append(out, b.doc.byName[name])
-	}
+	out := source.Map(ag.children, func(name string) *agent { return b.doc.byName[name] })
 	if b.mode != meant {
 		slices.SortStableFunc(out, func(x, y *agent) int { return x.at.Compare(y.at) })
 	}

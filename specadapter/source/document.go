@@ -135,6 +135,15 @@ func (m Member) each(yield func(Member) bool) bool {
 	return !slices.ContainsFunc(m.Value.Members, func(part Member) bool { return !part.each(yield) })
 }
 
+// Map returns what a function makes of each element of a list; nil of none.
+func Map[T, R any](list []T, of func(T) R) []R {
+	var out []R
+	for _, item := range list {
+		out = append(out, of(item))
+	}
+	return out
+}
+
 // Elements returns the elements of an array; nil has none.
 func (v *Value) Elements() []*Value {
 	if v == nil {

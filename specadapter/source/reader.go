@@ -251,13 +251,7 @@ func (f *Fields) Others(known []string) []Member {
 	if !f.OK {
 		return nil
 	}
-	var out []Member
-	for _, m := range f.Value.Members {
-		if m.Key != shape.Key && !slices.Contains(known, m.Key) {
-			out = append(out, m)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(f.Value.Members), func(m Member) bool { return m.Key == shape.Key || slices.Contains(known, m.Key) })
 }
 
 // unknownField is an unknown field, wherever its path occurs.

@@ -118,11 +118,7 @@ func Listed(names []string, most int) string {
 		more = fmt.Sprintf(" and %d more", len(names)-most)
 		names = names[:most]
 	}
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = Quote(n)
-	}
-	return strings.Join(quoted, ", ") + more
+	return strings.Join(Map(names, Quote), ", ") + more
 }
 
 // maxQuoted is how many bytes of an author's text a message repeats.

@@ -72,11 +72,7 @@ func (m *Misfit) Text() string {
 
 // Misfits lists the defaults in a schema, in which [CheckSchema] has found nothing wrong, that do not fit.
 func Misfits(v *Value) []Misfit {
-	var out []Misfit
-	for _, d := range schema.Defaults(v.JSON()) {
-		out = append(out, Misfit{v.pointer(d.Pointer), d.Errors})
-	}
-	return out
+	return Map(schema.Defaults(v.JSON()), func(d schema.Default) Misfit { return Misfit{v.pointer(d.Pointer), d.Errors} })
 }
 
 // schemaSize measures a schema before anything is done with it.
@@ -192,12 +188,7 @@ func ofKind(v *Value, e *jsonschema.ValidationError) []*jsonschema.ValidationErr
 		}
 		return !slices.ContainsFunc(cause.Causes, func(c *jsonschema.ValidationError) bool { return !takes(c) })
 	}
-	var out []*jsonschema.ValidationError
-	for _, cause := range e.Causes {
-		if takes(cause) {
-			out = append(out, cause)
-		}
-	}
+	out := slices.DeleteFunc(slices.Clone(e.Causes), func(cause *jsonschema.ValidationError) bool { return !takes(cause) })
 	if len(out) == 0 {
 		out = e.Causes[:1]
 	}

@@ -179,10 +179,7 @@ func ends(flow *Component) []string {
 		return []string{catalog.NextBranch}
 	}
 	if flow.Flow.ends == nil {
-		var names []string
-		for _, n := range flow.Flow.acting("EndNode") {
-			names = append(names, n.Text("branch_name"))
-		}
+		names := source.Map(flow.Flow.acting("EndNode"), func(n *Component) string { return n.Text("branch_name") })
 		if len(names) == 0 {
 			names = []string{catalog.NextBranch}
 		}
@@ -195,11 +192,7 @@ func catchBranches(c *Component) []string { return append(subflowBranches(c), Ca
 
 // values are the texts of an object's members.
 func values(v *source.Value) []string {
-	var out []string
-	for _, m := range v.Members {
-		out = append(out, m.Value.Text)
-	}
-	return out
+	return source.Map(v.Members, func(m source.Member) string { return m.Value.Text })
 }
 
 func yieldsAlways(c *Component) string { return c.String() }

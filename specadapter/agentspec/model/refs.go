@@ -271,10 +271,7 @@ func (l *loader) cycle(open []*definition, from source.Pos) {
 		return
 	}
 	l.cycles[ends] = true
-	var path []string
-	for _, d := range open {
-		path = append(path, source.Quote(d.key))
-	}
+	path := source.Map(open, func(d *definition) string { return source.Quote(d.key) })
 	if len(path) > 6 {
 		path = append(path[:3:3], append([]string{"..."}, path[len(path)-2:]...)...)
 	}

@@ -239,11 +239,7 @@ func (r *shapeReader) members(v *source.Value, depth int) []*Shape {
 		r.wrong(v.Pos, "use an array of schemas", "anyOf is %s, want a non-empty array", v.Describe())
 		return nil
 	}
-	var parts []*Shape
-	for _, item := range v.Items {
-		parts = append(parts, r.read(item, depth+1))
-	}
-	return parts
+	return source.Map(v.Items, func(item *source.Value) *Shape { return r.read(item, depth+1) })
 }
 
 func (r *shapeReader) types(v, t *source.Value, depth int) []*Shape {
