@@ -122,7 +122,8 @@ func (b *builder) login(c *model.Component, conn *plan.Connection) {
 		return
 	}
 	settings := []string{fmt.Sprintf("url: %q", conn.URL), "oauth: login"}
-	for _, s := range [][2]string{{"client_id", "oauth_client_id: ID"}, {"client_secret", `oauth_client_secret: "${NAME}"`}, {"client_id_metadata_url", "oauth_client_url: URL"}} {
+	for _, s := range [][2]string{{"client_id", "oauth_client_id: ID"}, {"client_secret", `oauth_client_secret: "${NAME}"`},
+		{"client_id_metadata_url", "oauth_client_url: URL"}} {
 		if auth.Component("client").Field(s[0]) != nil {
 			settings = append(settings, s[1])
 		}

@@ -78,6 +78,13 @@ func (a *adaptation) document(root *source.Value) *document {
 		}
 		a.Errorf(o.Pos("agents"), CodeNoAgents, "add at least one agent", "%s", text)
 	}
+	a.readTransitions(d, transitions)
+	a.references(d)
+	d.partial = d.partial || len(d.agents) == 0
+	return d
+}
+
+func (a *adaptation) readTransitions(d *document, transitions []*source.Value) {
 	for i, v := range transitions {
 		if t := a.transition(d, i, v); t != nil {
 			d.transitions = append(d.transitions, t)
@@ -86,9 +93,6 @@ func (a *adaptation) document(root *source.Value) *document {
 			d.partial = true
 		}
 	}
-	a.references(d)
-	d.partial = d.partial || len(d.agents) == 0
-	return d
 }
 
 // version reads the author's version. The protocol's text has examples without any.
