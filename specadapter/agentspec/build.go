@@ -196,7 +196,6 @@ func output(p *model.Property) plan.Out {
 
 func outputs(list []*model.Property) []plan.Out { return source.Map(list, output) }
 
-// jsonOf is a value's JSON, or nothing.
 func jsonOf(v *source.Value) json.RawMessage {
 	if v == nil {
 		return nil

@@ -290,7 +290,6 @@ func (b *builder) transforms(c *model.Component, a *plan.Agent) {
 	}
 }
 
-// summary is how a transform makes its summaries.
 func (b *builder) summary(t *model.Component, instructions, template string) *plan.Summary {
 	var by plan.Agent
 	b.model(t.Component("llm"), &by)

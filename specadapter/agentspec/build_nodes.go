@@ -93,7 +93,6 @@ func (s *layer) branches(c *model.Component, id string) []exit {
 	return source.Map(c.Branches, func(b string) exit { return exit{id: id, branch: b, label: true, at: c.At} })
 }
 
-// startPorts make a start node take what the flow is given.
 func (s *layer) startPorts(c *model.Component, n *plan.Node) {
 	n.Ports.In = nil
 	for _, p := range c.Inputs {
@@ -135,7 +134,6 @@ func (s *layer) inPlace(c *model.Component) *way {
 	return &way{entry, exits}
 }
 
-// mapped configures a node that runs a subflow for each element of lists.
 func (s *layer) mapped(c *model.Component, n *plan.Node) *plan.Call {
 	sub := c.Component("subflow")
 	call := &plan.Call{Flows: []string{s.b.called(sub)}, Map: true, AtOnce: 1}
@@ -167,7 +165,6 @@ func (s *layer) mapped(c *model.Component, n *plan.Node) *plan.Call {
 	return call
 }
 
-// passOf configures a node of WayFlow's that makes no calls.
 func (s *layer) passOf(c *model.Component, n *plan.Node, w *way) *plan.Pass {
 	switch c.Type.Name {
 	case "PluginRegexNode":
@@ -220,7 +217,6 @@ func (s *layer) writesOf(c *model.Component, in []plan.In) []plan.Out {
 // variable is the state key of one of the flow's variables.
 func (s *layer) variable(p *model.Property) string { return "$" + s.path + "@state." + p.Title }
 
-// exception configures a node that catches what fails in its subflow.
 func (s *layer) exception(c *model.Component, n *plan.Node) *plan.Call {
 	for i := range n.Ports.Out {
 		if o := &n.Ports.Out[i]; o.Default == nil {

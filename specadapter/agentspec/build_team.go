@@ -125,7 +125,6 @@ func (t *crew) join(c *model.Component, p part) {
 	}
 }
 
-// handoffs are how agents of a Swarm turn to each other.
 func handoffs(c *model.Component) (asks, hands bool) {
 	mode := c.Text("handoff")
 	if f := c.Field("handoff"); f != nil && f.JSON.Kind == source.Bool {
@@ -229,7 +228,6 @@ func (t *crew) flow(c *model.Component) recipient {
 	return recipient{Contact: plan.Contact{Name: cmp.Or(c.Name, c.ID), Flow: id}, about: c.Description}
 }
 
-// group is the prefix of the conversations in a team.
 func (t *crew) group(c *model.Component) string {
 	if _, ok := t.groups[c]; !ok {
 		t.groups[c] = fmt.Sprintf("%s~%d/", cmp.Or(c.Name, c.ID), len(t.groups)+1)

@@ -45,7 +45,6 @@ func (b *builder) tool(c *model.Component, taken map[string]bool) *plan.Tool {
 	return t
 }
 
-// componentOf is how a document identifies a component.
 func componentOf(c *model.Component) *plan.Component {
 	return &plan.Component{ID: c.ID, Name: cmp.Or(c.Name, c.ID), Description: c.Description}
 }
@@ -53,7 +52,6 @@ func componentOf(c *model.Component) *plan.Component {
 // maxToolName is the longest name of a tool that all providers take.
 const maxToolName = 60
 
-// toolName is a tool's name as all providers take it.
 func toolName(s string) string {
 	s = source.SafeName(s)
 	return s[:min(len(s), maxToolName)]
@@ -109,7 +107,6 @@ func (b *builder) server(c *model.Component) plan.Connection {
 	return conn
 }
 
-// fieldAt names a part of a field, and its place.
 func fieldAt(f *model.Field, name, part string) string {
 	at := f.Fields[part].At
 	return fmt.Sprintf("%s.%s (%s:%d)", name, part, at.File, at.Line)
@@ -236,7 +233,6 @@ func (b *builder) request(c *model.Component) plan.Connection {
 		Secrets: secretHeaders(c), Retry: b.retry(c, true)}
 }
 
-// chosenHost checks an address whose server is a placeholder.
 func (b *builder) chosenHost(c *model.Component, server string) {
 	scheme, host, _ := strings.Cut(server, "://")
 	begins := scheme == "" && strings.HasPrefix(host, "{{")
@@ -318,7 +314,6 @@ func (b *builder) statuses(c *model.Component, f *model.Field, r *plan.Retry, by
 	r.NoServer = any5xx != nil && any5xx.JSON.Kind == source.Bool && !any5xx.JSON.True
 }
 
-// listed are the statuses of recoverable_statuses.
 func (b *builder) listed(c *model.Component, f *model.Field) []int {
 	var out []int
 	for _, m := range f.JSON.Members {

@@ -107,7 +107,6 @@ func (g *agent) agentType() string {
 	}
 }
 
-// inputMode is the agent's own mode, or that of the profile.
 func (g *agent) inputMode() string {
 	if g.kind == typeProcedural {
 		return plan.InputsProcedural

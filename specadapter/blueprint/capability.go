@@ -133,7 +133,6 @@ func (s *script) usage() string {
 	return head + call.String() + "\n```\n\n**Arguments:**" + arguments.String()
 }
 
-// typeOf is a parameter's type, string where it says none.
 func typeOf(def *pytext.Value) string {
 	if t := def.Get("type"); t != nil {
 		return t.Str()
@@ -298,7 +297,6 @@ func split(s string) ([]string, error) {
 	return end(words, word), nil
 }
 
-// end closes a word, if one is open.
 func end(words []string, word []byte) []string {
 	if word == nil {
 		return words

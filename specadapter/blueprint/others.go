@@ -132,7 +132,6 @@ const (
 	callbackSettled = "settled"
 )
 
-// callsBack looks at an orchestrator's config.
 func (g *agent) callsBack(s *server) {
 	for _, h := range s.headers {
 		if strings.EqualFold(h.name, callbackHeader) && h.value != callbackTurn && h.value != callbackSettled {

@@ -235,7 +235,6 @@ func (g *graph) edge(i int, v *source.Value, names *source.Suggester, seen map[s
 	g.edgePlaces = append(g.edgePlaces, v.Pos)
 }
 
-// question reads condition_prompt; a blank one is none.
 func (g *graph) question(o *source.Fields) string {
 	s := o.Text("condition_prompt")
 	if s != "" && strings.TrimSpace(s) != "" {
@@ -348,7 +347,6 @@ func (g *graph) responseFormat() responseFormat {
 	return responseFormat{}
 }
 
-// blueprint reads the payload of type 2.
 func (g *graph) blueprint(payload *source.Value, where string) responseFormat {
 	f := responseFormat{json: true}
 	if payload == nil {

@@ -156,7 +156,6 @@ func (g *graph) unboundHelp(name string) string {
 	return help
 }
 
-// connections are those that the document declares.
 type connections struct {
 	list []plan.Connection
 	byID map[string]int
@@ -260,7 +259,6 @@ func (a *adaptation) checkURL(o, config *source.Fields, c *plan.Connection) {
 	a.CheckAddress(config.Pos("url"), CodeConnectionURL, "the url of "+o.Name, c.URL, "remove it and set in the worker's weft.yaml: "+source.ConnectionLine(c.ID, c.URL))
 }
 
-// checkAgent judges the agent that a sub-agent connection names.
 func (a *adaptation) checkAgent(config *source.Fields, agent string, agents []string) {
 	if _, known := a.conns.agents[agent]; known {
 		a.conns.agents[agent] = true

@@ -57,7 +57,6 @@ type graph struct {
 	ranks    [][]int
 }
 
-// newGraph gives every node a rank and every edge its way.
 func newGraph(f *plan.Flow, states States) (*graph, error) {
 	g := &graph{f: f}
 	index := map[string]int{plan.Start: 0}

@@ -224,7 +224,6 @@ func (a *adaptation) output(o *source.Fields, ag *agent) {
 	ag.schema = v
 }
 
-// agentParams reads an agent's params, which differ by its type.
 func (a *adaptation) agentParams(ag *agent) {
 	o := ag.paramsValue
 	switch ag.kind {

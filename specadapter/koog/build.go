@@ -339,7 +339,7 @@ func (b *builder) ending(ag *agent) *plan.Finish {
 	}
 	model := cmp.Or(ag.model, b.doc.model)
 	f.PerRun, f.Failure = true, "Subgraph with task must always call tools, but no Call was generated, got instead: Assistant"
-	if !forcesTools(model) {
+	if strings.HasPrefix(model, "ollama/") { // Koog knows it as one that obeys no tool choice
 		_, id, _ := strings.Cut(model, "/")
 		f.Reminders = 3
 		f.Reminder = "# DO NOT CHAT WITH ME DIRECTLY! CALL TOOLS, INSTEAD.\n## IF YOU HAVE FINISHED, CALL `" + finishTool + "` TOOL!"

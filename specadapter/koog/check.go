@@ -241,7 +241,6 @@ var schemaTypes = map[string]given{
 	"array":   {kind: value.Array, known: true},
 }
 
-// part is what is known of a part of the value.
 func (g given) part(name string) given {
 	if g.critique && name != "data" {
 		return critiqueFields[name]

@@ -91,9 +91,6 @@ func unalias(provider, id string) string {
 	return id
 }
 
-// forcesTools reports whether Koog knows the model as one that obeys a tool choice.
-func forcesTools(model string) bool { return !strings.HasPrefix(model, "ollama/") }
-
 // tables are the models that the published code knows, by provider and category or maker.
 var tables = map[string][]string{
 	"openai.chat": {"gpt4o", "gpt4omini", "gpt4_1", "gpt4_1mini", "gpt4_1nano", "gpt5", "gpt5mini", "gpt5nano", "gpt5codex", "gpt5pro", "gpt5_1", "gpt5_1codex",
@@ -112,7 +109,6 @@ var tables = map[string][]string{
 	"ollama.alibaba": {"qwen2.5:0.5b", "qwen3:0.6b", "qwq:32b", "qwq", "qwen2.5-coder:32b"},
 }
 
-// koogProviders are the providers that the published code knows.
 var koogProviders = []string{"openai", "anthropic", "google", "mistral", "deepseek", "openrouter", "ollama"}
 
 // refusal returns the published code's error for a model at a run's start, or "".

@@ -95,14 +95,14 @@ func (a *adaptation) headers(p *source.Fields, c *plan.Connection) {
 		return
 	}
 	for _, m := range v.Members {
-		text, ok := a.Text(m.Value, fmt.Sprintf("the header %s of %s", source.Quote(m.Key), p.Name), secretHeader(m.Key))
+		text, ok := a.Text(m.Value, fmt.Sprintf("the header %s of %s", source.Quote(m.Key), p.Name), secretWord.MatchString(m.Key))
 		switch {
 		case !ok || a.mode != meant:
 		case !source.IsHeader(m.Key, text):
 			a.Errorf(m.KeyPos, CodeTool, "use a valid header name and a single-line value", "the header %s of %s cannot be sent", source.Quote(m.Key), p.Name)
 		default:
 			c.Headers = append(c.Headers, plan.Header{Name: m.Key, Value: text})
-			if secretHeader(m.Key) {
+			if secretWord.MatchString(m.Key) {
 				a.Warnf(m.Value.Pos, CodeSecret, fmt.Sprintf("remove it, and set connections.%s with this url and headers in weft.yaml", c.ID),
 					"the value of the header %s of %s is stored in the history of every run", source.Quote(m.Key), p.Name)
 			}
@@ -112,11 +112,6 @@ func (a *adaptation) headers(p *source.Fields, c *plan.Connection) {
 }
 
 var secretWord = regexp.MustCompile(`(?i)auth|token|key|secret|cookie`)
-
-// secretHeader reports whether a header's name sounds like that of a secret.
-func secretHeader(name string) bool {
-	return secretWord.MatchString(name)
-}
 
 // command reads a server that is started. The real code skips it.
 func (a *adaptation) command(p *source.Fields, t *toolDecl) {

@@ -259,7 +259,6 @@ func (p *parser) fail(at Pos, code, help, format string, args ...any) {
 	p.diags = append(p.diags, Error.At(at, code, help, format, args...))
 }
 
-// checkText reports text that is no UTF-8, or nothing at all.
 func (p *parser) checkText() bool {
 	if len(bytes.TrimSpace(p.data)) == 0 {
 		p.fail(p.pos(0), CodeEmpty, "add a flow, or name another file", "the document is empty")

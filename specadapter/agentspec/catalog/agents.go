@@ -87,7 +87,6 @@ var storeSchema = FieldSpec{Name: "datastore_schema", Kind: Schemas, Required: t
 // secretText is a text that must be given, as a reference to a secret.
 var secretText = FieldSpec{Kind: Text, Required: true, Sensitive: true}
 
-// oracleFields are those of a connection to Oracle Database.
 var oracleFields = append(eachNamed(secretText, "user", "password", "dsn"),
 	FieldSpec{Name: "config_dir", Kind: Text, Doc: "Folder with the database client's settings."},
 	FieldSpec{Name: "protocol", Kind: Text, Default: "tcps", Enum: []string{"tcp", "tcps"}, Doc: "Protocol of the connection."})

@@ -76,7 +76,6 @@ var (
 		Doc: "OCI's configuration file: a reference to a value in weft.yaml."}
 )
 
-// ociClient is a way to sign in to OCI.
 func ociClient(name, doc, auth string, own ...FieldSpec) Type {
 	return Type{Name: name, Is: []string{"OciClientConfig"}, Doc: doc, Fields: append([]FieldSpec{
 		{Name: "service_endpoint", Kind: Text, Required: true, Doc: "URL of the service."},

@@ -22,7 +22,6 @@ func pluginNode(name, doc string, fields ...FieldSpec) Type {
 // flowOf is the subflow of one of WayFlow's nodes.
 var flowOf = FieldSpec{Name: "subflow", Kind: One, Of: "Flow", Required: true, Also: []string{"flow"}}
 
-// transport extends one of the language's transports.
 func transport(name, like string, fields ...FieldSpec) Type {
 	return Type{Name: name, Like: like, Fields: slices.Concat(eachNamed(FieldSpec{Kind: Number}, "timeout", "sse_read_timeout"), fields)}
 }
@@ -107,7 +106,6 @@ var WayFlow = []Type{
 	{Name: "PluginJsonToolOutputParser", Open: true, NotYet: true, Doc: "Part of a prompt template. It has no effect."},
 }
 
-// storeNode is a node that works on a datastore.
 func storeNode(name, doc, of string, fields ...FieldSpec) Type {
 	return pluginNode(name, doc, append(fields, FieldSpec{Name: "datastore", Kind: One, Of: of, Required: true, Doc: "The datastore."})...)
 }

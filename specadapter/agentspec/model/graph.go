@@ -191,7 +191,6 @@ func (g *graph) declaredByBroken() map[string]bool {
 
 const feedIt = "add a DataFlowEdge to it or a default"
 
-// forgotten is an input that an edge was forgotten to.
 type forgotten struct {
 	flow *Component
 	at   source.Pos

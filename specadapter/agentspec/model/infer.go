@@ -72,6 +72,9 @@ func inferParts(from func(c *Component, parts []*Component) inferred, fields ...
 
 // ofParts takes the inputs of all parts and the outputs of the first.
 func ofParts(_ *Component, parts []*Component) inferred {
+	if len(parts) == 1 { // many nodes may have a part with many inputs
+		return inferred{in: parts[0].Inputs, out: parts[0].Outputs}
+	}
 	return inferred{in: ofParallel(nil, parts).in, out: parts[0].Outputs}
 }
 
@@ -190,7 +193,6 @@ func ends(flow *Component) []string {
 
 func catchBranches(c *Component) []string { return append(subflowBranches(c), CaughtBranch) }
 
-// values are the texts of an object's members.
 func values(v *source.Value) []string {
 	return source.Map(v.Members, func(m source.Member) string { return m.Value.Text })
 }

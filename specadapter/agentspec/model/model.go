@@ -109,7 +109,6 @@ func IsWayFlow(root *source.Value) bool {
 	return root.FirstOf("_component_type", "_referenced_objects") != "" && root.FirstOf("component_type", definitionsKey) == ""
 }
 
-// wayFlow refuses a document in WayFlow's own format.
 func (l *loader) wayFlow(root *source.Value) bool {
 	if !IsWayFlow(root) {
 		return false

@@ -30,7 +30,6 @@ func (c *Component) InnerName(mapping, title string) string {
 	return title
 }
 
-// mapping are the members of input_mapping or output_mapping.
 func (c *Component) mapping(name string) []source.Member {
 	if c.Type.Field(name) == nil {
 		return nil
