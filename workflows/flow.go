@@ -152,19 +152,18 @@ func read(ctx workflow.Context, raw converter.RawValue) (*contract.RunInput, err
 		return nil, err
 	}
 	info := workflow.GetInfo(ctx)
-	if in.Snapshot != nil && info.ContinuedExecutionRunID == "" && (in.Depth == 0 || info.ParentWorkflowExecution == nil) {
-		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: "snapshot is set, but no run came before this one",
-			Remedy: "leave carry to the interpreter"}
+	root := info.ParentWorkflowExecution == nil && info.ContinuedExecutionRunID == ""
+	if in.Snapshot != nil && info.ContinuedExecutionRunID == "" && (in.Depth == 0 || root) {
+		return nil, contract.Failf(contract.ClassBadRequest, "leave carry to the interpreter", "snapshot is set, but no run came before this one")
 	}
-	if info.ParentWorkflowExecution != nil || info.ContinuedExecutionRunID != "" {
+	if !root {
 		return in, nil
 	}
 	if err := contract.CheckRunID(info.WorkflowExecution.ID); err != nil {
-		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: err.Error(), Remedy: "start the run with another workflow id"}
+		return nil, contract.Failf(contract.ClassBadRequest, "start the run with another workflow id", "%v", err)
 	}
 	if name := foreign(in); name != "" {
-		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: name + " is set, but no run is above this one",
-			Remedy: "leave " + name + " to the interpreter"}
+		return nil, contract.Failf(contract.ClassBadRequest, "leave "+name+" to the interpreter", "%s is set, but no run is above this one", name)
 	}
 	return in, nil
 }

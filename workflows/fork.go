@@ -23,8 +23,7 @@ func takeFork(f *flowRun, k *contract.ForkedFrom) error {
 		return &contract.Failure{Class: contract.ClassBadRequest, Text: "fork: a run that takes turns cannot be forked", Remedy: "start the agent again"}
 	}
 	wrong := func(what, id string) error {
-		return &contract.Failure{Class: contract.ClassBadRequest, Text: "fork: the flow has no " + what + " " + id,
-			Remedy: "fork at a node before it, or keep it in the flow"}
+		return contract.Failf(contract.ClassBadRequest, "fork at a node before it, or keep it in the flow", "fork: the flow has no %s %s", what, id)
 	}
 	if f.run.Flow.Node(k.Node) == nil {
 		return wrong("node", k.Node)

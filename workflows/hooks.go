@@ -1,7 +1,9 @@
 package workflows
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,8 +23,8 @@ import (
 // after it is started and left alone. What they are given is not checked against what their flow
 // declares, because it is made for another flow.
 
-// givenTo are the parameters of a run as a hook gets them.
-func givenTo(params json.RawMessage, text string) json.RawMessage {
+// given are the parameters of a run as a hook gets them, with the text that came with them.
+func given(params json.RawMessage, text string) json.RawMessage {
 	if len(params) == 0 || string(params) == "null" {
 		params = json.RawMessage("{}")
 	}
@@ -35,7 +37,7 @@ func givenTo(params json.RawMessage, text string) json.RawMessage {
 }
 
 // before runs the hook before the run, if there is one: it may stop the run, or change what the
-// run is given. said is the text that came with the parameters.
+// run is given, with which text came.
 func (h *hooks) before(ctx workflow.Context, in *contract.RunInput, text string) error {
 	if h.run.Flow.Hooks == nil && !h.run.Flow.StartsSessions() {
 		return nil
@@ -44,12 +46,12 @@ func (h *hooks) before(ctx workflow.Context, in *contract.RunInput, text string)
 	if h.run.Flow.Hooks == nil || h.run.Flow.Hooks.Before == nil {
 		return nil
 	}
-	input := h.input(h.run.Flow.Hooks.Before, givenTo(in.Params, text))
+	input := h.input(h.run.Flow.Hooks.Before, given(in.Params, text))
 	if input.ScriptRef = in.ScriptRef; len(in.Script) > 0 {
 		ref := h.run.Transcript.Keep(in.Script)
 		input.ScriptRef = &ref
 	}
-	params, err := h.ask(ctx, input, 1, nil)
+	params, err := h.ask(ctx, input, 1, func(json.RawMessage) error { return nil })
 	if err != nil || params == nil {
 		return err
 	}
@@ -62,24 +64,20 @@ func (h *hooks) beforeTurn(ctx workflow.Context, n int, prompt string) (string, 
 	if h.run.Flow.Hooks == nil || h.run.Flow.Hooks.Before == nil {
 		return prompt, nil
 	}
-	input := h.input(h.run.Flow.Hooks.Before, givenTo(nil, prompt))
 	var own struct {
 		Prompt string `json:"prompt"`
 	}
-	_, err := h.ask(ctx, input, n, func(params json.RawMessage) error {
+	_, err := h.ask(ctx, h.input(h.run.Flow.Hooks.Before, given(nil, prompt)), n, func(params json.RawMessage) error {
 		if err := json.Unmarshal(params, &own); err != nil || own.Prompt == "" {
-			return fmt.Errorf("a turn has a prompt and nothing else, and the hook's parameters have none")
+			return errors.New("a turn has a prompt and nothing else, and the hook's parameters have none")
 		}
 		return nil
 	})
-	if own.Prompt == "" {
-		return prompt, err
-	}
-	return own.Prompt, err
+	return cmp.Or(own.Prompt, prompt), err
 }
 
 // ask has the hook before the run's turn n say whether it goes on. It gives the parameters that the
-// hook wants, nil for those that are there; fit, if not nil, says what is wrong with them.
+// hook wants, nil for those that are there; fit says what is wrong with them.
 func (h *hooks) ask(ctx workflow.Context, input contract.RunInput, n int, fit func(json.RawMessage) error) (json.RawMessage, error) {
 	hook := h.run.Flow.Hooks.Before
 	out, problem, err := h.consult(ctx, input, hook, h.id(beforeRun, n))
@@ -89,7 +87,7 @@ func (h *hooks) ask(ctx workflow.Context, input contract.RunInput, n int, fit fu
 	var v words.Verdict
 	if problem == "" {
 		v, err = words.ReadVerdict(out.ResultData, out.ResultText)
-		if err == nil && !v.Block && v.Params != nil && fit != nil {
+		if err == nil && !v.Block && v.Params != nil {
 			err = fit(v.Params)
 		}
 		if err != nil {
@@ -102,7 +100,7 @@ func (h *hooks) ask(ctx workflow.Context, input contract.RunInput, n int, fit fu
 		}
 	}
 	if v.Block {
-		return nil, &contract.Failure{Class: contract.ClassHookBlocked, Text: v.Blocked(), Remedy: "look at the run of the hook, " + h.id(beforeRun, n)}
+		return nil, contract.Failf(contract.ClassHookBlocked, "look at the run of the hook, "+h.id(beforeRun, n), "%s", v.Blocked())
 	}
 	return v.Params, nil
 }
@@ -142,9 +140,9 @@ func (h *hooks) consult(ctx workflow.Context, input contract.RunInput, hook *pla
 	hctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
 	var out contract.RunResult
-	var ended bool
+	var ended, again bool
 	var stopped, err error
-	for tries := 1; ; tries++ {
+	for tries := 1; again || tries == 1; tries++ {
 		k := h.run.Start(hctx, c)
 		ended, stopped = wait.For(ctx, time.Duration(hook.Seconds)*time.Second, "limit of the hook", k.Future.IsReady)
 		if !ended {
@@ -152,10 +150,7 @@ func (h *hooks) consult(ctx workflow.Context, input contract.RunInput, hook *pla
 		}
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		err = wait.Get(quiet, k.Future, &out)
-		again := false
-		if again, err = runtime.RetryTakenID(ctx, err, tries, id); !again {
-			break
-		}
+		again, err = runtime.RetryTakenID(ctx, err, tries, id)
 	}
 	h.run.Budget.Charge(nil, &out, err)
 	switch {
@@ -167,8 +162,8 @@ func (h *hooks) consult(ctx workflow.Context, input contract.RunInput, hook *pla
 		return nil, "", ctx.Err()
 	case runtime.AlreadyStarted(err):
 		// Whoever has taken the id must not get past the hook by that.
-		return nil, "", &contract.Failure{Class: contract.ClassHookBlocked, Text: fmt.Sprintf("the hook before the run did not start: another run has the id %s", contract.BoundID(id)),
-			Remedy: "end that run, and start this one again"}
+		return nil, "", contract.Failf(contract.ClassHookBlocked, "end that run, and start this one again",
+			"the hook before the run did not start: another run has the id %s", contract.BoundID(id))
 	case err != nil:
 		return nil, "Hook failed: " + contract.FailureOf(err).Text, nil
 	}
@@ -222,21 +217,17 @@ func (h *hooks) after(ctx workflow.Context, out *contract.RunResult, n int) {
 // resultParams are the parameters of a hook after a run: data that is an object, else a prompt, else
 // nothing.
 func resultParams(out *contract.RunResult) json.RawMessage {
-	prompt := ""
+	prompt := string(out.ResultData)
 	switch {
 	case len(out.ResultData) > 0 && out.ResultData[0] == '{':
 		return out.ResultData
 	case len(out.ResultData) > 0:
-		prompt = string(out.ResultData)
 	case out.ResultText != nil:
 		prompt = *out.ResultText
 	default:
 		return json.RawMessage("{}")
 	}
-	raw, err := json.Marshal(map[string]string{"prompt": prompt})
-	if err != nil {
-		return json.RawMessage("{}")
-	}
+	raw, _ := json.Marshal(map[string]string{"prompt": prompt})
 	return raw
 }
 
