@@ -149,39 +149,16 @@ func (srv *Server) signed(ctx context.Context, i *issuer, raw string) (*config.T
 func (i *issuer) who(claims map[string]any) (*config.Token, error) {
 	t := &config.Token{Issuer: i.name, Principal: i.Principal}
 	var errs []error
-	for _, c := range []struct {
-		name string
-		read func(claim any) bool
-	}{
-		{i.NameClaim, text(&t.Name)}, {i.TenantClaim, text(&t.Tenant)}, {i.ScopesClaim, list(&t.Scopes)}, {i.FlowsClaim, list(&t.Flows)},
-	} {
-		if v, ok := claims[c.name]; c.name != "" && !c.read(v) {
-			errs = append(errs, fmt.Errorf("the claim %s is %s", c.name, cmp.Or(plaintext.If(ok, "%.100q", fmt.Sprint(v)), "missing")))
+	read := func(name string, to *string) {
+		if name == "" {
+			return
+		}
+		v, ok := claims[name]
+		if *to, _ = v.(string); *to == "" || len(*to) > maxClaim || strings.ContainsFunc(*to, unicode.IsControl) {
+			errs = append(errs, fmt.Errorf("the claim %s is %s", name, cmp.Or(plaintext.If(ok, "%.100q", fmt.Sprint(v)), "missing")))
 		}
 	}
+	read(i.NameClaim, &t.Name)
+	read(i.TenantClaim, &t.Tenant)
 	return t, errors.Join(errs...)
-}
-
-func text(to *string) func(claim any) bool {
-	return func(claim any) (ok bool) {
-		*to, ok = claim.(string)
-		return ok && *to != "" && len(*to) <= maxClaim && !strings.ContainsFunc(*to, unicode.IsControl)
-	}
-}
-
-func list(to *[]string) func(claim any) bool {
-	return func(claim any) bool {
-		*to = nil
-		switch v := claim.(type) {
-		case string:
-			*to = strings.Fields(v)
-		case []any:
-			for _, one := range v {
-				if s, ok := one.(string); ok {
-					*to = append(*to, s)
-				}
-			}
-		}
-		return len(*to) > 0
-	}
 }

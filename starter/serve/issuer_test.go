@@ -62,7 +62,7 @@ func newProvider(t *testing.T, key any) *provider {
 // token signs claims, by default with the provider's key; a claim that is nil is left out.
 func (p *provider) token(t *testing.T, alg jose.SignatureAlgorithm, key any, changes map[string]any) string {
 	t.Helper()
-	claims := map[string]any{"iss": p.URL, "aud": "weft", "sub": "kim", "exp": time.Now().Add(time.Hour).Unix(), "org": "north", "scope": "openid start read", "flows": []string{"tri*"}}
+	claims := map[string]any{"iss": p.URL, "aud": "weft", "sub": "kim", "exp": time.Now().Add(time.Hour).Unix(), "org": "north"}
 	maps.Copy(claims, changes)
 	maps.DeleteFunc(claims, func(_ string, v any) bool { return v == nil })
 	body, err := json.Marshal(claims)
@@ -102,13 +102,14 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, ec := newProvider(t, first), newProvider(t, curve)
+	p, ec, bare := newProvider(t, first), newProvider(t, curve), newProvider(t, first)
 	fixed := config.Principal{Tenant: "south", Scopes: usual}
 	b := newBench(t, func(o *Options) {
 		o.Tokens = []config.Token{{Name: "static", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual}}}
 		o.Issuers = map[string]config.Issuer{
-			"corp": {URL: p.URL, Audience: "weft", NameClaim: "sub", TenantClaim: "org", ScopesClaim: "scope", FlowsClaim: "flows"},
+			"corp": {URL: p.URL, Audience: "weft", NameClaim: "sub", TenantClaim: "org", Principal: config.Principal{Scopes: []string{"start", "read"}, Flows: []string{"tri*"}}},
 			"ec":   {URL: ec.URL, Audience: "weft", NameClaim: "email", Principal: fixed},
+			"bare": {URL: bare.URL, Audience: "weft", NameClaim: "sub", Principal: config.Principal{Scopes: []string{"start"}}},
 		}
 	})
 	b.runs.add("r").Owner = contract.Principal{Name: "kim", Tenant: "north"}
@@ -127,11 +128,11 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	}{
 		"its own":                    {good, "r", 200, `"r"`},
 		"several audiences":          {p.token(t, jose.RS256, nil, map[string]any{"aud": []string{"a", "weft"}}), "r", 200, `"r"`},
-		"a list of scopes":           {p.token(t, jose.PS256, nil, map[string]any{"scope": []string{"read"}}), "r", 200, `"r"`},
+		"PS256":                      {p.token(t, jose.PS256, nil, nil), "r", 200, `"r"`},
 		"an EC key, another claim":   {ec.token(t, jose.ES256, nil, map[string]any{"email": "kim@x"}), "s", 200, `"s"`},
 		"somebody else's run":        {good, "s", 404, "not found"},
 		"another tenant":             {p.token(t, jose.RS256, nil, map[string]any{"org": "south"}), "r", 404, "not found"},
-		"no scope":                   {p.token(t, jose.RS256, nil, map[string]any{"scope": "openid"}), "r", 403, "issuers: {corp: {scopes: [read]}}"},
+		"no scope":                   {bare.token(t, jose.RS256, nil, nil), "r", 403, "issuers: {bare: {scopes: [read]}}"},
 		"expired":                    {p.token(t, jose.RS256, nil, map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}), "r", 401, "expired"},
 		"never expires":              {p.token(t, jose.RS256, nil, map[string]any{"exp": nil}), "r", 401, "expired"},
 		"not yet":                    {p.token(t, jose.RS256, nil, map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}), "r", 401, "not before"},
@@ -148,7 +149,6 @@ func TestTokensOfAnIssuer(t *testing.T) {
 		"a tenant that is a number":  {p.token(t, jose.RS256, nil, map[string]any{"org": 7}), "r", 401, `the claim org is \"7\"`},
 		"a name with a line break":   {p.token(t, jose.RS256, nil, map[string]any{"sub": "a\nb"}), "r", 401, "the claim sub"},
 		"no tenant":                  {p.token(t, jose.RS256, nil, map[string]any{"org": nil}), "r", 401, "the claim org is missing"},
-		"no flows":                   {p.token(t, jose.RS256, nil, map[string]any{"flows": []string{}}), "r", 401, "the claim flows"},
 		"the name of a static token": {p.token(t, jose.RS256, nil, map[string]any{"sub": "static"}), "r", 403, "the name static is reserved"},
 		"no token":                   {"Authorization: Bearer a.b.c", "r", 401, "invalid token"},
 		"another scheme":             {strings.Replace(good, "Bearer", "Basic", 1), "r", 401, "invalid token"},

@@ -65,8 +65,6 @@ type Issuer struct {
 	Audience    string `mapstructure:"audience" doc:"value that the aud claim of its tokens must contain"`
 	NameClaim   string `mapstructure:"name_claim" default:"sub" doc:"claim with the name of the principal; a configured claim missing from a token is an error"`
 	TenantClaim string `mapstructure:"tenant_claim" doc:"claim with the tenant; default: the tenant below"`
-	ScopesClaim string `mapstructure:"scopes_claim" doc:"claim with the scopes, as a list or separated by spaces; other values have no effect; default: the scopes below"`
-	FlowsClaim  string `mapstructure:"flows_claim" doc:"claim with the flows, as a list or separated by spaces; default: the flows below"`
 	Principal   `mapstructure:",squash"`
 }
 
