@@ -95,7 +95,6 @@ const (
 	CodeAmbiguous  = "ambiguous-dialect"
 	CodeProfile    = "unknown-profile"
 	CodeComponents = "no-components"
-	CodeDepth      = "flow-depth"
 	CodePlan       = "invalid-plan"
 )
 
@@ -130,7 +129,6 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 		for _, text := range f.Check() { // what the adapter missed
 			diags = append(diags, source.Diagnostic{File: doc.Name, Code: CodePlan, Text: text})
 		}
-		diags = append(diags, tooDeep(doc, f, src)...)
 	}
 	source.SortDiagnostics(diags)
 	diags = source.LimitDiagnostics(diags)
@@ -235,37 +233,6 @@ func (o *Options) resolve(f *plan.Flow) {
 		f.Agents[i].Limits, f.Agents[i].Policy = l, p
 	}
 	f.Bind(&o.Bounds)
-}
-
-// tooDeep reports the nodes that fail in every run, because they run a flow below too many others.
-func tooDeep(doc *source.Document, f *plan.Flow, src plan.Source) []source.Diagnostic {
-	flows, limit := []*plan.Flow{f}, f.Limits.MaxDepth
-	for range limit {
-		var below []*plan.Flow
-		for _, flow := range flows {
-			for _, id := range f.Calls(flow.Nodes) {
-				if sub := f.SubFlow(id); sub != nil && !slices.Contains(below, sub) {
-					below = append(below, sub)
-				}
-			}
-		}
-		flows = below
-	}
-	at := make(map[string]plan.Position, len(src.Positions))
-	for _, p := range src.Positions {
-		at[p.Path] = p
-	}
-	var diags []source.Diagnostic
-	for _, flow := range flows {
-		for i := range flow.Nodes {
-			if n := &flow.Nodes[i]; n.Call != nil {
-				p := at[plan.AgentPath(flow.ID)+plan.NodePath(n.ID)]
-				diags = append(diags, source.Diagnostic{File: doc.Name, Line: p.Line, Col: p.Col, Code: CodeDepth, Help: "nest fewer flows, or raise limits.max_depth in weft.yaml",
-					Text: fmt.Sprintf("flows nest at most %d deep, and the node %s runs one deeper", limit, source.Quote(n.Name))})
-			}
-		}
-	}
-	return diags
 }
 
 // FolderMain is the file that makes a folder a flow.

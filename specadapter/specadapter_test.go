@@ -59,39 +59,6 @@ func TestLoadChoosesLimits(t *testing.T) {
 	}
 }
 
-// caught is a flow that says something, in so many nodes that catch what fails in the flow that they run.
-func caught(nodes int) []byte {
-	const around = `{"component_type": "Flow", "agentspec_version": "26.1.2", "name": "f#",
-"start_node": {"$component_ref": "s#"}, "nodes": [{"$component_ref": "s#"}, {"$component_ref": "n#"}, {"$component_ref": "e#"}],
-"control_flow_connections": [BRANCH
-{"component_type": "ControlFlowEdge", "name": "a", "from_node": {"$component_ref": "s#"}, "to_node": {"$component_ref": "n#"}},
-{"component_type": "ControlFlowEdge", "name": "b", "from_node": {"$component_ref": "n#"}, "to_node": {"$component_ref": "e#"}}],
-"$referenced_components": {"s#": {"component_type": "StartNode", "name": "s"}, "e#": {"component_type": "EndNode", "name": "e"},
-"n#": NODE}}`
-	const branch = `{"component_type": "ControlFlowEdge", "name": "c", "from_node": {"$component_ref": "n#"}, "from_branch": "caught_exception_branch", "to_node": {"$component_ref": "e#"}},`
-	doc := strings.NewReplacer("#", "0", "BRANCH", "", "NODE", `{"component_type": "OutputMessageNode", "name": "say", "message": "hello"}`).Replace(around)
-	for i := range nodes {
-		id := fmt.Sprint(i + 1)
-		doc = strings.NewReplacer("#", id, "BRANCH", strings.ReplaceAll(branch, "#", id),
-			"NODE", `{"component_type": "CatchExceptionNode", "name": "n`+id+`", "subflow": `+doc+"}").Replace(around)
-	}
-	return []byte(doc)
-}
-
-// A flow that would run below more flows than the limits allow is found before a run.
-func TestFlowsNestTooDeep(t *testing.T) {
-	if _, diags := specadapter.Load("f.json", caught(5), specadapter.Options{}); len(diags) > 0 {
-		t.Fatal(diags)
-	}
-	_, diags := specadapter.Load("f.json", caught(6), specadapter.Options{})
-	if len(diags) != 1 || diags[0].Code != specadapter.CodeDepth || diags[0].Line != 37 || !strings.Contains(diags[0].Text, `at most 5 deep, and the node "n1"`) {
-		t.Error(diags)
-	}
-	if _, diags = specadapter.Load("f.json", caught(6), specadapter.Options{Bounds: plan.Bounds{Limits: plan.Limits{MaxDepth: 6}}}); len(diags) > 0 {
-		t.Error(diags)
-	}
-}
-
 // The graphs of the conformance cases are all legal, and L2 names the nodes that run twice
 // in them for want of defer.
 func TestConformanceGraphs(t *testing.T) {
