@@ -130,31 +130,28 @@ func (p *player) turnsBefore(want []TurnOf) {
 		return
 	}
 	p.took = len(slices.DeleteFunc(slices.Clone(have), func(t contract.Turn) bool { return t.N == 0 }))
+	p.turns(want, have, false)
+}
+
+// turns compares turns: all of them one by one, else those of the recording by their numbers.
+func (p *player) turns(want []TurnOf, have []contract.Turn, all bool) {
 	for i := range want {
-		k := slices.IndexFunc(have, func(t contract.Turn) bool { return t.N == want[i].N })
-		if k < 0 {
+		k := i
+		if !all {
+			k = slices.IndexFunc(have, func(t contract.Turn) bool { return t.N == want[i].N })
+		}
+		if k < 0 || k >= len(have) {
 			p.noteAt(want[i].Line, "", "a turn that the run does not accept", want[i].String()+": "+want[i].Status, fmt.Sprintf("%d turns", p.took))
 			return
 		}
 		got := NewTurnOf("", &have[k])
-		p.compareTurn(&want[i], &got)
-	}
-}
-
-func (p *player) turns(want []TurnOf, have []contract.Turn) {
-	for i := range want {
-		if i >= len(have) {
-			p.noteAt(want[i].Line, "", "a turn that the run does not accept", want[i].String()+": "+want[i].Status, fmt.Sprintf("%d turns", len(have)))
-			return
-		}
-		got := NewTurnOf("", &have[i])
 		if want[i].N != got.N {
 			p.noteAt(want[i].Line, "", "the turns", want[i].String(), got.String())
 			return
 		}
 		p.compareTurn(&want[i], &got)
 	}
-	if n := len(want); n > 0 && len(have) > n {
+	if n := len(want); all && n > 0 && len(have) > n {
 		more := NewTurnOf("", &have[n])
 		p.noteAt(want[n-1].Line, "", "a turn that is not in the recording", fmt.Sprintf("%d turns", n), more.String()+": "+more.Status)
 	}

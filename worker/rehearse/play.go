@@ -360,7 +360,7 @@ func (p *player) result(want *Expect) {
 		return
 	}
 	p.took = len(out.Turns)
-	p.turns(want.Turns, out.Turns)
+	p.turns(want.Turns, out.Turns, true)
 	switch text := deref(out.ResultText); {
 	case want.ResultNode != "" && want.ResultNode != out.ResultNode:
 		p.note("", "the node that gives the result", want.ResultNode, out.ResultNode)
