@@ -10,7 +10,6 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/worker"
 
 	"weft/activities"
@@ -48,13 +47,28 @@ func (h *Worker) OpenRequests(t *testing.T, id string, n int) []contract.Request
 	t.Helper()
 	var s contract.Status
 	WaitFor(t, fmt.Sprintf("%d requests of %s", n, id), func() bool {
-		v, err := h.Client.QueryWorkflow(context.Background(), id, "", contract.QueryStatus)
-		if err != nil || v.Get(&s) != nil {
-			return false
-		}
-		return len(s.Requests) == n
+		return h.query(id, contract.QueryStatus, &s) == nil && len(s.Requests) == n
 	})
 	return s.Requests
+}
+
+// query decodes the answer to a query into out.
+func (h *Worker) query(id, name string, out any) error {
+	v, err := h.Client.QueryWorkflow(context.Background(), id, "", name)
+	if err != nil {
+		return err
+	}
+	return v.Get(out)
+}
+
+// update decodes the answer to an Update into out.
+func (h *Worker) update(ctx context.Context, id, name string, arg, out any) error {
+	u, err := h.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: id, UpdateName: name, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted})
+	if err != nil {
+		return err
+	}
+	return u.Get(ctx, out)
 }
 
 // Update answers, as any client does: by name and JSON.
@@ -63,12 +77,8 @@ func (h *Worker) Update(t *testing.T, id, name string, answer any) (contract.Rec
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var out contract.Receipt
-	u, err := h.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: id, UpdateName: name, Args: []any{answer}, WaitForStage: client.WorkflowUpdateStageCompleted})
-	if err != nil {
-		return out, err
-	}
-	return out, u.Get(ctx, &out)
+	err := h.update(ctx, id, name, answer, &out)
+	return out, err
 }
 
 // Status queries a run's status. A query that a busy machine does not answer in time is sent again.
@@ -77,10 +87,7 @@ func (h *Worker) Status(t *testing.T, id string) contract.Status {
 	var s contract.Status
 	var err error
 	for range 6 {
-		var v converter.EncodedValue
-		if v, err = h.Client.QueryWorkflow(context.Background(), id, "", contract.QueryStatus); err == nil {
-			err = v.Get(&s)
-		}
+		err = h.query(id, contract.QueryStatus, &s)
 		var late *serviceerror.DeadlineExceeded
 		if !errors.As(err, &late) && !errors.Is(err, context.DeadlineExceeded) {
 			break
@@ -211,12 +218,8 @@ func (h *Worker) Prompt(t *testing.T, id, key, prompt string, images ...contract
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for ctx.Err() == nil {
-		u, err := h.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: contract.UpdatePrompt,
-			Args: []any{contract.PromptInput{ID: key, Prompt: prompt, Media: images}}, WaitForStage: client.WorkflowUpdateStageCompleted})
 		var out contract.Turn
-		if err == nil {
-			err = u.Get(ctx, &out)
-		}
+		err := h.update(ctx, id, contract.UpdatePrompt, contract.PromptInput{ID: key, Prompt: prompt, Media: images}, &out)
 		var between *serviceerror.NotFound
 		if errors.As(err, &between) {
 			// The session above goes on in a new run, and this one with it.
@@ -239,9 +242,8 @@ func (h *Worker) Turns(t *testing.T, id string, n int) []contract.Turn {
 	t.Helper()
 	var out []contract.Turn
 	WaitFor(t, fmt.Sprintf("%d turns of %s", n, id), func() bool {
-		v, err := h.Client.QueryWorkflow(context.Background(), id, "", contract.QueryTurns)
 		out = nil
-		return err == nil && v.Get(&out) == nil && len(out) >= n && out[len(out)-1].Done()
+		return h.query(id, contract.QueryTurns, &out) == nil && len(out) >= n && out[len(out)-1].Done()
 	})
 	return out
 }

@@ -27,7 +27,7 @@ var keyID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 // OpenCodec returns the codec of the settings; without settings, it changes nothing. The error is [Problems]
 // and contains no key.
 func (c *Config) OpenCodec() (*codec.Codec, error) {
-	keys, problems := c.codecKeys()
+	keys, problems := c.keys("codec.keys_env", c.Codec.KeysEnv)
 	s := codec.Settings{Compress: c.Codec.Compress, Encrypt: c.Codec.Key, Keys: keys, MaxBytes: c.Store.MaxPayload * 4}
 	switch {
 	case len(problems) > 0:
@@ -42,10 +42,6 @@ func (c *Config) OpenCodec() (*codec.Codec, error) {
 		return nil, Problems{fmt.Sprintf("codec.key and %s: %v; use ID:KEY, with a KEY from openssl rand -base64 32", c.Codec.KeysEnv, err)}
 	}
 	return out, nil
-}
-
-func (c *Config) codecKeys() ([]codec.Key, Problems) {
-	return c.keys("codec.keys_env", c.Codec.KeysEnv)
 }
 
 // keys reads the keys of a variable, which the setting key names.
@@ -75,10 +71,9 @@ func (c *Config) CodecTokens() ([]Token, error) {
 
 // codecShown lists the configured keys by their ids.
 func (c *Config) codecShown() []Shown {
-	keys, problems := c.codecKeys()
+	keys, problems := c.keys("codec.keys_env", c.Codec.KeysEnv)
 	if len(keys) == 0 || len(problems) > 0 {
-		// Errors of secrets are reported where they are used.
-		return nil
+		return nil // errors of secrets are reported where they are used
 	}
 	var ids []string
 	for _, k := range keys {
