@@ -51,7 +51,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		if failed != nil {
 			ready = nil
 		}
-		if len(f.branches.live) == 0 && len(ready) == 1 && !isHeld(ready[0]) {
+		if len(f.branches.live) == 0 && runsHere(ready) {
 			f.show(ctx)
 			note(f.runHere(ctx, ready[0]))
 			continue
@@ -90,6 +90,9 @@ func askToYield(ctx workflow.Context, f *flowRun) {
 		}
 	}
 }
+
+// runsHere reports whether what is ready is one execution, that runs in this run.
+func runsHere(ready []*schedule.Execution) bool { return len(ready) == 1 && !isHeld(ready[0]) }
 
 // isHeld reports whether an execution's chain has ended and its result is to be fetched.
 func isHeld(x *schedule.Execution) bool { return x.Suspended != nil && x.Suspended.Held != nil }
