@@ -132,44 +132,31 @@ func lookLlamaCpp(ctx context.Context, p *provider) serverState {
 	return serverState{loading: r.loads(), context: props.Default.Context}
 }
 
-// lookVLLM asks vLLM, which answers when its model is loaded.
-func lookVLLM(ctx context.Context, p *provider) serverState {
-	var list struct {
-		Data []struct {
-			ID      string `json:"id"`
-			Context int    `json:"max_model_len"`
-		} `json:"data"`
-	}
-	p.fetch(ctx, http.MethodGet, "/v1/models", nil, &list)
-	for _, m := range list.Data {
-		if m.ID == p.Name {
-			return serverState{context: m.Context}
+// lookList asks for a server's list of models: vLLM answers when its model is loaded, LM Studio loads one when it is asked.
+func lookList(path string) func(context.Context, *provider) serverState {
+	return func(ctx context.Context, p *provider) serverState {
+		var list struct {
+			Data []struct {
+				ID      string `json:"id"`
+				Context int    `json:"max_model_len"`
+				// State, Loaded and Max are LM Studio's.
+				State  string `json:"state"`
+				Loaded int    `json:"loaded_context_length"`
+				Max    int    `json:"max_context_length"`
+			} `json:"data"`
 		}
-	}
-	return serverState{}
-}
-
-// lookLMStudio asks LM Studio, which loads a model when it is asked.
-func lookLMStudio(ctx context.Context, p *provider) serverState {
-	var list struct {
-		Data []struct {
-			ID     string `json:"id"`
-			State  string `json:"state"`
-			Loaded int    `json:"loaded_context_length"`
-			Max    int    `json:"max_context_length"`
-		} `json:"data"`
-	}
-	p.fetch(ctx, http.MethodGet, "/api/v0/models", nil, &list)
-	for _, m := range list.Data {
-		switch {
-		case m.ID != p.Name:
-		case m.State == "loaded":
-			return serverState{context: cmp.Or(m.Loaded, m.Max)}
-		default:
-			return serverState{loading: m.State != ""}
+		p.fetch(ctx, http.MethodGet, path, nil, &list)
+		for _, m := range list.Data {
+			switch {
+			case m.ID != p.Name:
+			case m.State == "loaded":
+				return serverState{context: cmp.Or(m.Loaded, m.Max)}
+			default:
+				return serverState{loading: m.State != "", context: m.Context}
+			}
 		}
+		return serverState{}
 	}
-	return serverState{}
 }
 
 // ollamaLength is the context that a model's file sets.

@@ -23,7 +23,7 @@ func (p *provider) supported(call *Call) error {
 		return failf(contract.ClassBadRequest, "", "model %q: %s takes no %s; leave it out, or choose a model of another provider", p.Ref(), p.row.Name, strings.Join(here, ", "))
 	}
 	if kind := p.refused(call); kind != "" {
-		return failf(contract.ClassBadRequest, "choose a model that takes it: "+takers(kind), "model %q: it takes no %s", p.Ref(), plural(kind))
+		return failf(contract.ClassBadRequest, "choose a model that takes it: "+takers(kind), "model %q: it takes no %s", p.Ref(), wire.Plural(kind))
 	}
 	if len(call.Schema) > 0 && !json.Valid(call.Schema) {
 		return failf(contract.ClassBadRequest, "", "model %q: the schema of the answer is not JSON", p.Ref())
@@ -45,14 +45,6 @@ func (p *provider) refused(call *Call) string {
 	return ""
 }
 
-// plural is a kind of files in a message.
-func plural(kind string) string {
-	if kind == contract.KindAudio {
-		return kind
-	}
-	return kind + "s"
-}
-
 // takers lists the kinds of providers that have models for files of a kind.
 func takers(kind string) string {
 	var out []string
@@ -70,45 +62,27 @@ func takers(kind string) string {
 // schemaTexts are words by which servers refuse a schema, in lower case.
 var schemaTexts = []string{"schema", "response_format", "responseformat", "response_mime_type", "output_config", "output_format", "structured", "grammar"}
 
-// refusesSchema reports whether a request was refused for the schema in it.
-func (x *exchange) refusesSchema(err error) bool {
-	var f *contract.Failure
-	return len(x.call.Schema) > 0 && errors.As(err, &f) && f.Class == contract.ClassBadRequest &&
-		containsAny(strings.ToLower(f.Text), schemaTexts)
-}
-
 // without is the call without what its request was refused for: the answer's format, or reasoning that a server takes back or
-// not; nil for any other error.
+// not; nil for any other error. It is another request, with another idempotency key.
 func (x *exchange) without(err error) *Call {
 	var f *contract.Failure
+	if !errors.As(err, &f) || f.Class != contract.ClassBadRequest {
+		return nil
+	}
+	out, why, key := *x.call, strings.ToLower(f.Text), ""
 	switch {
-	case x.refusesSchema(err):
-		return x.call.withoutFormat()
-	case x.Reasoning == wire.AsItCame && errors.As(err, &f) && f.Class == contract.ClassBadRequest && strings.Contains(strings.ToLower(f.Text), "reasoning"):
-		return x.call.withoutReasoning()
-	}
-	return nil
-}
-
-// withoutReasoning is the call without what the model thought before. It is another request, like [Call.withoutFormat].
-func (c *Call) withoutReasoning() *Call {
-	out := *c
-	out.Messages = slices.Clone(c.Messages)
-	for i := range out.Messages {
-		out.Messages[i].Reasoning = ""
+	case len(out.Schema) > 0 && containsAny(why, schemaTexts):
+		out.Schema, out.JSON, key = nil, false, "/unbound"
+	case x.Reasoning == wire.AsItCame && strings.Contains(why, "reasoning"):
+		out.Messages, key = slices.Clone(out.Messages), "/unthought"
+		for i := range out.Messages {
+			out.Messages[i].Reasoning = ""
+		}
+	default:
+		return nil
 	}
 	if out.IdempotencyKey != "" {
-		out.IdempotencyKey += "/unthought"
-	}
-	return &out
-}
-
-// withoutFormat is the call without the answer's format. It is another request, with another idempotency key.
-func (c *Call) withoutFormat() *Call {
-	out := *c
-	out.Schema, out.JSON = nil, false
-	if out.IdempotencyKey != "" {
-		out.IdempotencyKey += "/unbound"
+		out.IdempotencyKey += key
 	}
 	return &out
 }

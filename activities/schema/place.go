@@ -109,21 +109,24 @@ func (w *walk) step() {
 		w.way = append(w.way, keyword)
 	}
 	w.descend(rule, number)
-	if dep, _ := w.ix.child(rule, w.tokens[0]); dependencies[keyword] && dep != nil && dep.Kind == pytext.Array {
+	dep, _ := w.ix.child(rule, w.tokens[0])
+	switch {
+	case dependencies[keyword] && dep != nil && dep.Kind == pytext.Array:
 		w.parent, w.keyword, w.tokens = schema, keyword, nil
-	} else if follow := ways[keyword]; follow != nil {
-		follow(w, rule)
-	} else {
+	case keyword == "$ref":
+		w.parent = w.refer(rule)
+	case keyword == "propertyNames":
+		w.name()
+	case !parts[keyword] && !holdsNamed[keyword] && !dependencies[keyword]:
 		w.parent = nil
+	default:
+		if holdsNamed[keyword] || rule != nil && rule.Kind == pytext.Array {
+			w.part()
+		}
+		if entered[keyword] {
+			w.enter()
+		}
 	}
-}
-
-// item goes to an item of the value, and to its own schema where the rule lists them.
-func (w *walk) item(rule *pytext.Value) {
-	if rule != nil && rule.Kind == pytext.Array {
-		w.part()
-	}
-	w.enter()
 }
 
 // arrive ends the walk at a rule.
@@ -140,29 +143,9 @@ func (w *walk) arrive(keyword string, number int) {
 // dependencies are the rules whose parts may be lists of names instead of schemas.
 var dependencies = map[string]bool{"dependencies": true, "dependentRequired": true}
 
-// ways are how each rule leads to the next schema and to a part of the value; of others nothing is known.
-var ways = map[string]func(w *walk, rule *pytext.Value){
-	"$ref":       func(w *walk, rule *pytext.Value) { w.parent = w.refer(rule) },
-	"properties": (*walk).member, "patternProperties": (*walk).member,
-	"items": (*walk).item, "prefixItems": (*walk).item, "contains": (*walk).item, "additionalItems": (*walk).item, "unevaluatedItems": (*walk).item,
-	"additionalProperties": (*walk).inside, "unevaluatedProperties": (*walk).inside,
-	"allOf": (*walk).choice, "anyOf": (*walk).choice, "oneOf": (*walk).choice, "dependentSchemas": (*walk).choice,
-	"dependencies": (*walk).choice, "dependentRequired": (*walk).choice,
-	"propertyNames": (*walk).name,
-	"not":           (*walk).same, "if": (*walk).same, "then": (*walk).same, "else": (*walk).same,
-}
-
-// member goes to a named part of the rule and of the value.
-func (w *walk) member(*pytext.Value) { w.part(); w.enter() }
-
-// inside goes to a part of the value.
-func (w *walk) inside(*pytext.Value) { w.enter() }
-
-// choice goes to a part of the rule.
-func (w *walk) choice(*pytext.Value) { w.part() }
-
-// same stays at the value: the rule is a schema for it.
-func (w *walk) same(*pytext.Value) {}
+// entered are the rules for parts of the value.
+var entered = map[string]bool{"properties": true, "patternProperties": true, "additionalProperties": true, "unevaluatedProperties": true,
+	"items": true, "prefixItems": true, "contains": true, "additionalItems": true, "unevaluatedItems": true}
 
 // part goes to one of several schemas of a rule.
 func (w *walk) part() {
@@ -176,7 +159,7 @@ func (w *walk) part() {
 }
 
 // name makes the name of a member the value; its path stays the object's.
-func (w *walk) name(*pytext.Value) {
+func (w *walk) name() {
 	if len(w.names) == 0 {
 		return
 	}

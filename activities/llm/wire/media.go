@@ -20,14 +20,12 @@ func (m *Model) inResults(file *contract.Media) bool {
 	return m.ResultImages && file.Kind() == contract.KindImage || m.ResultDocuments && file.Kind() == contract.KindDocument
 }
 
-// omitted replaces files of a message that the model does not take; the text has a note of each, with type and size.
-func omitted(kinds []string) string {
-	for i, kind := range kinds {
-		if kinds[i] = kind + "s"; kind == contract.KindAudio {
-			kinds[i] = kind
-		}
+// Plural is a kind of files in a message.
+func Plural(kind string) string {
+	if kind == contract.KindAudio {
+		return kind
 	}
-	return "(this model is shown no " + strings.Join(kinds, ", ") + ")"
+	return kind + "s"
 }
 
 // placeMedia puts files where the server takes them: those that results cannot have into a user's message behind all
@@ -50,7 +48,7 @@ func (m *Model) placeMedia(in []contract.Message) []contract.Message {
 			file, kind := &msg.Media[i], msg.Media[i].Kind()
 			switch {
 			case !m.Takes(kind):
-				left = append(left, kind)
+				left = append(left, Plural(kind))
 			case msg.Role == contract.RoleTool && !m.inResults(file):
 				moved, kinds = append(moved, *file), append(kinds, kind)
 			default:
@@ -59,7 +57,7 @@ func (m *Model) placeMedia(in []contract.Message) []contract.Message {
 		}
 		msg.Media = here
 		if len(left) > 0 {
-			msg.Text = strings.TrimLeft(msg.Text+"\n"+omitted(slices.Compact(left)), "\n")
+			msg.Text = strings.TrimLeft(msg.Text+"\n"+"(this model is shown no "+strings.Join(slices.Compact(left), ", ")+")", "\n")
 		}
 		if len(moved) > 0 {
 			word := "images"
