@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/tmc/langchaingo/llms"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
@@ -26,36 +25,28 @@ func begin(ctx context.Context, name string, kind trace.SpanKind, attrs ...attri
 func startChat(ctx context.Context, m *llm.Request, q *modelCall) (context.Context, func(*llm.Answer, error)) {
 	attrs := []attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(m.System),
 		semconv.GenAIRequestModel(m.Model), semconv.GenAIAgentName(q.call.Node), attribute.String("weft.kind", q.call.Kind)}
-	if q.conversation != "" {
-		attrs = append(attrs, semconv.GenAIConversationID(q.conversation))
-	}
-	if q.call.JSON {
-		attrs = append(attrs, semconv.GenAIOutputTypeJSON)
-	}
-	if m.Stream {
-		attrs = append(attrs, semconv.GenAIRequestStream(true))
-	}
-	ctx, span := begin(ctx, "chat "+m.Model, trace.SpanKindClient, append(attrs, requested(&q.call.Options)...)...)
+	o := &q.call.Options
+	attrs = append(attrs, given([]optional{
+		{q.conversation != "", semconv.GenAIConversationID(q.conversation)}, {q.call.JSON, semconv.GenAIOutputTypeJSON},
+		{m.Stream, semconv.GenAIRequestStream(true)}, {o.MaxTokens > 0, semconv.GenAIRequestMaxTokens(o.MaxTokens)},
+		{o.Temperature >= 0, semconv.GenAIRequestTemperature(o.Temperature)}, {o.TopP >= 0, semconv.GenAIRequestTopP(o.TopP)},
+		{o.TopK > 0, semconv.GenAIRequestTopK(float64(o.TopK))}, {o.Seed >= 0, semconv.GenAIRequestSeed(o.Seed)},
+	})...)
+	ctx, span := begin(ctx, "chat "+m.Model, trace.SpanKindClient, attrs...)
 	return ctx, func(a *llm.Answer, err error) { endChat(span, a, err) }
 }
 
-// requested are the parameters that a request has.
-func requested(o *llms.CallOptions) []attribute.KeyValue {
-	var out []attribute.KeyValue
-	if o.MaxTokens > 0 {
-		out = append(out, semconv.GenAIRequestMaxTokens(o.MaxTokens))
-	}
-	if o.Temperature >= 0 {
-		out = append(out, semconv.GenAIRequestTemperature(o.Temperature))
-	}
-	if o.TopP >= 0 {
-		out = append(out, semconv.GenAIRequestTopP(o.TopP))
-	}
-	if o.TopK > 0 {
-		out = append(out, semconv.GenAIRequestTopK(float64(o.TopK)))
-	}
-	if o.Seed >= 0 {
-		out = append(out, semconv.GenAIRequestSeed(o.Seed))
+// optional is an attribute that a span has under a condition.
+type optional struct {
+	is   bool
+	attr attribute.KeyValue
+}
+
+func given(list []optional) (out []attribute.KeyValue) {
+	for _, o := range list {
+		if o.is {
+			out = append(out, o.attr)
+		}
 	}
 	return out
 }
@@ -66,17 +57,11 @@ func endChat(span trace.Span, a *llm.Answer, err error) {
 		if !ok {
 			model = a.Model
 		}
+		u := &a.Usage
 		span.SetAttributes(semconv.GenAIResponseModel(model), semconv.GenAIResponseFinishReasons(a.Stop),
-			semconv.GenAIUsageInputTokens(a.Usage.Input), semconv.GenAIUsageOutputTokens(a.Usage.Output))
-		if a.Usage.Cached > 0 {
-			span.SetAttributes(semconv.GenAIUsageCacheReadInputTokens(a.Usage.Cached))
-		}
-		if a.Usage.CacheWrite > 0 {
-			span.SetAttributes(semconv.GenAIUsageCacheCreationInputTokens(a.Usage.CacheWrite))
-		}
-		if a.Usage.Reasoning > 0 {
-			span.SetAttributes(semconv.GenAIUsageReasoningOutputTokens(a.Usage.Reasoning))
-		}
+			semconv.GenAIUsageInputTokens(u.Input), semconv.GenAIUsageOutputTokens(u.Output))
+		span.SetAttributes(given([]optional{{u.Cached > 0, semconv.GenAIUsageCacheReadInputTokens(u.Cached)},
+			{u.CacheWrite > 0, semconv.GenAIUsageCacheCreationInputTokens(u.CacheWrite)}, {u.Reasoning > 0, semconv.GenAIUsageReasoningOutputTokens(u.Reasoning)}})...)
 	}
 	end(span, err)
 }

@@ -1,6 +1,10 @@
 package contract
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
 
 // Budget bounds what a run may spend on models, and what models may start. A zero field is no bound.
 type Budget struct {
@@ -64,19 +68,21 @@ func (b *Budget) Cuts(to *Budget) []string {
 	if b == nil || to == nil {
 		return nil
 	}
-	for _, f := range []struct {
-		name     string
-		from, to int64
-	}{
-		{"calls", int64(b.Calls), int64(to.Calls)}, {"tokens", int64(b.Tokens), int64(to.Tokens)}, {"cost_micros", b.Cost, to.Cost}, {"runs", int64(b.Runs), int64(to.Runs)},
-		{"runs_at_once", int64(b.AtOnce), int64(to.AtOnce)}, {"runs_per_second", int64(b.PerSecond), int64(to.PerSecond)}, {"declared_runs", int64(b.Declared), int64(to.Declared)},
-	} {
-		if f.to < f.from {
-			out = append(out, fmt.Sprintf("budget.%s: %d, cut to %d", f.name, f.from, f.to))
+	cut := to.amounts()
+	for i, from := range b.amounts() {
+		if cut[i] < from {
+			out = append(out, fmt.Sprintf("budget.%s: %d, cut to %d", amountNames[i], from, cut[i]))
 		}
 	}
 	return out
 }
+
+// amounts are all bounds, in the order of amountNames.
+func (b *Budget) amounts() []int64 {
+	return []int64{int64(b.Calls), int64(b.Tokens), b.Cost, int64(b.Runs), int64(b.AtOnce), int64(b.PerSecond), int64(b.Declared)}
+}
+
+var amountNames = []string{"calls", "tokens", "cost_micros", "runs", "runs_at_once", "runs_per_second", "declared_runs"}
 
 func tighter(a, b int64) int64 {
 	if a == 0 || b != 0 && b < a {
@@ -112,11 +118,76 @@ func (b *Budget) by(u Usage, of func(bound, used int64) int64) *Budget {
 func (b *Budget) check() error {
 	switch {
 	case b == nil:
-	case min(b.Calls, b.Tokens, b.Runs, b.AtOnce, b.PerSecond, b.Declared) < 0 || b.Cost < 0:
+	case slices.Min(b.amounts()) < 0:
 		return fmt.Errorf("budget has calls %d, tokens %d, cost_micros %d, runs %d, runs_at_once %d, runs_per_second %d and declared_runs %d, want 0 (no bound) or more",
 			b.Calls, b.Tokens, b.Cost, b.Runs, b.AtOnce, b.PerSecond, b.Declared)
 	case !b.Bounds():
 		return fmt.Errorf("budget bounds nothing, want one of calls, tokens, cost_micros, runs, runs_at_once, runs_per_second and declared_runs, or leave it out")
 	}
 	return nil
+}
+
+// maxSwitched bounds the switches that a [Usage] distinguishes. What comes behind them is counted
+// together, without names.
+const maxSwitched = 20
+
+// FallbackCount says how often a call went on from one model to another for one reason.
+type FallbackCount struct {
+	// From could not answer, To was asked next; Class is one of the classes of a [Failure]. All
+	// are empty for those behind the first ways.
+	From  string `json:"from,omitempty"`
+	To    string `json:"to,omitempty"`
+	Class string `json:"class,omitempty"`
+	Times int    `json:"times"`
+}
+
+// Next is the model that was asked behind a switch: its own word, or else the model that
+// answered the call.
+func (s *Fallback) Next(answered string) string { return cmp.Or(s.To, answered) }
+
+// AddFallbacks counts the fallbacks of a call that the model answered.
+func (u *Usage) AddFallbacks(answered string, list []Fallback) {
+	for i := range list {
+		u.Fallbacks = count(u.Fallbacks, FallbackCount{From: list[i].Model, To: list[i].Next(answered), Class: list[i].Class, Times: 1})
+	}
+}
+
+// way orders switches, those without names last.
+func way(a, b FallbackCount) int {
+	switch none, other := a.From == "", b.From == ""; {
+	case none && !other:
+		return 1
+	case other && !none:
+		return -1
+	}
+	return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(a.Class, b.Class))
+}
+
+// count counts one more way in a list that may be another's too: it is never changed in place.
+func count(list []FallbackCount, s FallbackCount) []FallbackCount {
+	i, ok := slices.BinarySearchFunc(list, s, way)
+	if !ok && s.From != "" && len(list) >= maxSwitched {
+		s = FallbackCount{Times: s.Times}
+		i, ok = slices.BinarySearchFunc(list, s, way)
+	}
+	list = slices.Clone(list)
+	if ok {
+		list[i].Times += s.Times
+		return list
+	}
+	return slices.Insert(list, i, s)
+}
+
+// without is what is left of a list when another's are taken away.
+func without(list, less []FallbackCount) []FallbackCount {
+	var out []FallbackCount
+	for _, s := range list {
+		if i, ok := slices.BinarySearchFunc(less, s, way); ok {
+			s.Times -= less[i].Times
+		}
+		if s.Times > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
 }

@@ -2,7 +2,10 @@ package contract
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+
+	"go.temporal.io/sdk/temporal"
 
 	"weft/workflows/plan"
 )
@@ -187,4 +190,100 @@ type Sampling struct {
 type ToolAnswers struct {
 	State   string                     `json:"state,omitempty"`
 	Answers map[string]json.RawMessage `json:"answers,omitempty"`
+}
+
+// ActivityRunProgram runs a program: [ProgramInput], [ProgramResult].
+const ActivityRunProgram = "RunProgram"
+
+// ClassProgramFailed is that of a program which ended with another code than 0.
+const ClassProgramFailed = "program_failed"
+
+// ProgramInput asks for one run of a program.
+type ProgramInput struct {
+	CallKey
+	Program plan.Program `json:"program"`
+}
+
+// ProgramResult is what a program left.
+type ProgramResult struct {
+	// Data is what it printed, where that is JSON; else Stdout and Stderr are its texts, without
+	// white space around them.
+	Data   json.RawMessage `json:"data,omitempty"`
+	Stdout string          `json:"stdout,omitempty"`
+	Stderr string          `json:"stderr,omitempty"`
+	// Code is its exit code; Late means that it was ended at its limit, with the code 124.
+	Code int  `json:"code"`
+	Late bool `json:"late,omitempty"`
+}
+
+// UpdateServerAsks is the Update by which an activity has its run answer what a server asks while the activity holds the
+// server's call. It takes a [ServerAsks] and returns a [ServerAnswer].
+const UpdateServerAsks = "_weft_server_asks"
+
+// ServerAsks is what a server asks while an activity holds its call.
+type ServerAsks struct {
+	// Call is the id of the activity, Attempt counts its attempts, N the questions of an attempt from 1 on.
+	Call    string       `json:"call"`
+	Attempt int32        `json:"attempt"`
+	N       int          `json:"n"`
+	Ask     ToolQuestion `json:"ask"`
+	// Timeout is how long the server is left without an answer.
+	Timeout plan.Seconds `json:"timeout,omitempty"`
+	// Withdrawn means instead that the server no longer wants an answer to N.
+	Withdrawn bool `json:"withdrawn,omitempty"`
+}
+
+// ServerAnswer answers a [ServerAsks].
+type ServerAnswer struct {
+	// Result is that of the server's request; Problem says instead why there is none.
+	Result  json.RawMessage `json:"result,omitempty"`
+	Problem string          `json:"problem,omitempty"`
+	// Expired: nobody answered in time, and Result says so.
+	Expired bool `json:"expired,omitempty"`
+}
+
+// ExternalActivity says how a run calls a tool that is an activity of another worker, in any language:
+// by itself, on that worker's task queue. The activity takes one argument, the object with the
+// call's arguments, and returns a text, or anything that is JSON.
+type ExternalActivity struct {
+	// Activity is the activity's type on TaskQueue.
+	Activity  string `json:"activity"`
+	TaskQueue string `json:"task_queue"`
+	// StartSeconds is how long a call waits for a worker that takes it.
+	StartSeconds int `json:"start_seconds"`
+	// TimeoutSeconds bounds one attempt; 0 leaves it to the flow's policy. HeartbeatSeconds, if
+	// positive, is how long the activity may be silent.
+	TimeoutSeconds   int `json:"timeout_seconds,omitempty"`
+	HeartbeatSeconds int `json:"heartbeat_seconds,omitempty"`
+	// Attempts is how often a call that fails is made.
+	Attempts int32 `json:"attempts"`
+	// IdempotencyKey passes a [CallKey] behind the arguments.
+	IdempotencyKey bool `json:"idempotency_key,omitempty"`
+}
+
+// CallKey is a part of a call's input, and the second argument of an activity of another worker.
+type CallKey struct {
+	// IdempotencyKey is the same for all attempts of a call, wherever the run goes on, and for no other call: the
+	// first run id of the run at the root, and the path of the call below it.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+}
+
+// SetIdempotencyKey is called where the call is made.
+func (k *CallKey) SetIdempotencyKey(key string) { k.IdempotencyKey = key }
+
+// ErrorText is what a model reads of a call that failed: that nobody took it, or the activity's own
+// words. Not ok: it is a failure like that of any tool.
+func (e *ExternalActivity) ErrorText(err error) (text string, ok bool) {
+	if NotStarted(err) {
+		return fmt.Sprintf("nobody took the call within %d seconds: no worker polls the task queue %q, or all are busy", e.StartSeconds, e.TaskQueue), true
+	}
+	var app *temporal.ApplicationError
+	if !errors.As(err, &app) {
+		return "", false
+	}
+	var f Failure
+	if app.HasDetails() && app.Details(&f) == nil && f.Class != "" && f.Class == app.Type() {
+		return "", false
+	}
+	return app.Message(), true
 }

@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -90,4 +92,108 @@ func (x *exchange) size(body []byte) int {
 		}
 	}
 	return max(0, n)
+}
+
+// Limits are shared by all workers.
+type Limits interface {
+	// Begin waits for a call's turn where that is a moment away, and else says when to ask again. An error is ctx's own.
+	Begin(ctx context.Context, key LimitedKey, call contract.LimitedCall) (Permit, error)
+}
+
+// LimitedKey is a key of a provider.
+type LimitedKey struct {
+	// Fingerprint is a hash of address and key.
+	Fingerprint string
+	// Requests and Tokens are the configured limits per minute; 0: none.
+	Requests, Tokens int
+}
+
+// Permit is the answer to a call that wants to begin.
+type Permit struct {
+	// Wait, if over 0, means that the call may not begin, and is to ask again after that time. Said is set where the provider has
+	// refused a call, and not because of the configured limits alone: what it said.
+	Wait time.Duration
+	Said string
+	// Unlimited means that no turn was taken: the key has no limits, or the limiter does not answer.
+	Unlimited bool
+	// End takes how a call ended that has begun.
+	End func(LimitOutcome)
+}
+
+// LimitOutcome is how a call ended, as far as limits are concerned.
+type LimitOutcome struct {
+	// Refused, if set, is what the provider said that refused the call because of its limits, and After how long it asks to wait.
+	Refused string
+	After   time.Duration
+	// Used is by how many tokens the answer differs from the estimate.
+	Used int
+}
+
+// Share makes limits apply to the calls of all workers. It is called before the first call.
+func (m *Models) Share(l Limits) {
+	for _, p := range m.providers {
+		p.limits.shared = l
+	}
+}
+
+// LimitFingerprint is the hash that names a key at an address; a provider without a key has its name in place of one.
+func LimitFingerprint(base, key string) string {
+	return contract.SHA([]byte("weft limit\n" + base + "\n" + key))[:16]
+}
+
+// begin asks the limits that all workers share. A call whose turn has not come fails as rate_limited with a
+// [contract.LimitWait]; a further request of a call that has begun waits.
+func (l *limiter) begin(x *exchange, guess int) (p Permit, err error) {
+	if l.shared == nil || x.call.IdempotencyKey == "" {
+		return Permit{Unlimited: true, End: func(LimitOutcome) {}}, nil
+	}
+	key := LimitedKey{Fingerprint: LimitFingerprint(x.Base, cmp.Or(x.key, x.Provider+x.aws.ID)), Requests: l.bounds[0], Tokens: l.bounds[1]}
+	call := contract.LimitedCall{Key: contract.SHA([]byte(x.call.IdempotencyKey))[:12], Tenant: x.call.Tenant, Weight: x.call.Weight, Tokens: guess}
+	for {
+		p, err := l.shared.Begin(x.ctx, key, call)
+		if err != nil || p.Wait <= 0 {
+			x.hasBegun = x.hasBegun || err == nil
+			return p, err
+		}
+		if !x.hasBegun {
+			return p, x.limited(p)
+		}
+		if err := sleep(x.ctx, p.Wait); err != nil {
+			return p, err
+		}
+	}
+}
+
+func (x *exchange) limited(p Permit) *contract.Failure {
+	why := fmt.Sprintf("providers.%s.requests_per_minute, tokens_per_minute", x.Provider)
+	remedy := "raise these limits if the provider allows more, raise the worker's timeouts.retry, or run fewer flows at the same time"
+	if p.Said != "" {
+		why = "the provider said: " + p.Said
+		remedy = x.remedy(contract.ClassRateLimited, 0)
+	}
+	f := failf(contract.ClassRateLimited, remedy, "waiting for its turn: calls with the key of provider %s are limited on all workers (%s)", x.Provider, why)
+	f.After, f.Limit = p.Wait, &contract.LimitWait{Millis: p.Wait.Milliseconds()}
+	return f
+}
+
+// outcome tells the limits how a call ended that was estimated at so many tokens.
+func outcome(a *wire.Answer, err error, guess int) LimitOutcome {
+	var o LimitOutcome
+	if a != nil && a.Usage.Input+a.Usage.Output > 0 {
+		o.Used = a.Usage.Input + a.Usage.Output - guess
+	}
+	if f := contract.FailureOf(err); err != nil && f.Class == contract.ClassRateLimited {
+		o.Refused, o.After, o.Used = f.Text, f.After, -guess
+	}
+	return o
+}
+
+// waitsForTurn reports whether a failure of a model, with so many left, means that the call is to come again rather than ask
+// another model: it does where its turn comes within the model's share of the time.
+func waitsForTurn(ctx context.Context, f *contract.Failure, left int) bool {
+	if f.Limit == nil {
+		return false
+	}
+	deadline, bounded := ctx.Deadline()
+	return left == 1 || !bounded || f.After <= time.Until(deadline)/time.Duration(left)
 }

@@ -251,21 +251,17 @@ func matching(r *syntax.Regexp, times int) string {
 
 // number is the least number from 0 on that a schema takes, or the greatest below.
 func (p *sampler) number(s map[string]any) any {
-	low, high, step := 0.0, math.MaxFloat64, 1.0
-	if n, ok := s["minimum"].(float64); ok {
-		low = max(low, n)
+	rule := func(name string, absent float64) float64 {
+		if n, ok := s[name].(float64); ok {
+			return n
+		}
+		return absent
 	}
-	if n, ok := s["exclusiveMinimum"].(float64); ok {
-		low = max(low, math.Nextafter(n, math.Inf(1)))
-	}
-	if n, ok := s["maximum"].(float64); ok {
-		high = n
-	}
-	if n, ok := s["exclusiveMaximum"].(float64); ok {
-		high = min(high, math.Nextafter(n, math.Inf(-1)))
-	}
-	if n, ok := s["multipleOf"].(float64); ok && n > 0 {
-		step = n
+	low := max(0, rule("minimum", 0), math.Nextafter(rule("exclusiveMinimum", -1), math.Inf(1)))
+	high := min(rule("maximum", math.MaxFloat64), math.Nextafter(rule("exclusiveMaximum", math.Inf(1)), math.Inf(-1)))
+	step := max(0, rule("multipleOf", 1))
+	if step == 0 {
+		step = 1
 	}
 	n := math.Ceil(low/step)*step + float64(p.ordinal)*step
 	switch {

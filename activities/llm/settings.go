@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -12,11 +13,12 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
+	"weft/activities/contract"
 	"weft/activities/llm/wire"
 	"weft/activities/mask"
 	"weft/activities/textutil"
-
-	"golang.org/x/net/http/httpguts"
 )
 
 // opener turns settings into providers and collects what is wrong with them.
@@ -35,15 +37,17 @@ func (o *opener) problem(format string, args ...any) {
 	o.problems = append(o.problems, fmt.Sprintf(format, args...))
 }
 
+func (o *opener) problemIf(wrong bool, format string, args ...any) {
+	if wrong {
+		o.problem(format, args...)
+	}
+}
+
 // open checks one provider's settings and fills in the row's defaults.
 func (o *opener) open(name string, s ProviderSettings) *provider {
-	if name == "" || strings.ContainsAny(name, "/ \t\r\n") {
-		o.problem("providers: name %q: want one word without a slash", name)
-	}
+	o.problemIf(name == "" || strings.ContainsAny(name, "/ \t\r\n"), "providers: name %q: want one word without a slash", name)
 	row, ok := rowOf(cmp.Or(s.Kind, name))
-	if !ok {
-		o.problem("providers.%s.kind: %q is not a kind of provider; want one of %s", name, cmp.Or(s.Kind, name), kindNames())
-	}
+	o.problemIf(!ok, "providers.%s.kind: %q is not a kind of provider; want one of %s", name, cmp.Or(s.Kind, name), kindNames())
 	p := &provider{
 		Model: wire.Model{Server: row.Server, Provider: name, Compartment: s.Compartment, API: s.API, Unary: s.Unary, NoCache: s.NoCache, NoImages: s.NoImages, TextCalls: s.TextCalls},
 		row:   row, aws: s.AWS, region: s.Region, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: cmp.Or(s.KeyName, row.KeyName, "the provider's key"),
@@ -59,15 +63,22 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	if row.Protocol == wire.Converse && p.keyName == row.KeyName {
 		p.keyName += ", or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 	}
-	o.checkProtocol(name, s, row.Protocol)
+	o.checkKind(name, s, row.Protocol)
 	if i := strings.IndexFunc(s.Key, notInHeader); i >= 0 {
 		o.problem("providers.%s: the value of %s has a blank, line break or other character at byte %d that no key has; check how it is set", name, p.keyName, i+1)
 	}
 	if base := cmp.Or(s.BaseURL, row.BaseURL); base != "" {
 		p.Base = o.baseURL(name, base, row.Name == "ollama")
 	}
-	o.openRegion(name, s, p)
-	o.openOCI(name, s, p)
+	if address, has := regions[p.Protocol]; has && s.Region != "" && s.BaseURL == "" {
+		if strings.IndexFunc(s.Region, func(r rune) bool { return !(r == '-' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9') }) >= 0 {
+			o.problem("providers.%s.region: %q is not a region; want for example %s", name, textutil.Truncate(s.Region, 60), address.example)
+		}
+		p.Base = address.before + s.Region + address.after
+	}
+	if p.Protocol == wire.OCI {
+		p.signer = o.newSigner(name, s)
+	}
 	p.headers = o.headers(name, s)
 	if s.Proxy != "" {
 		p.client = o.proxyClient(name, s.Proxy)
@@ -75,55 +86,30 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	return p
 }
 
-func (o *opener) checkProtocol(name string, s ProviderSettings, protocol string) {
-	if s.TextCalls && protocol != wire.Chat {
-		o.problem("providers.%s.text_calls: only providers that speak chat completions have it; leave it out", name)
+// checkKind refuses settings that only other kinds of providers have.
+func (o *opener) checkKind(name string, s ProviderSettings, protocol string) {
+	chat, oci, known := protocol == wire.Chat, protocol == wire.OCI, slices.Contains([]string{"", wire.APIChat, wire.APIResponses}, s.API)
+	_, region := regions[protocol]
+	for _, f := range []struct {
+		field    string
+		set, has bool
+		who      string
+	}{
+		{"text_calls", s.TextCalls, chat, "that speak chat completions"}, {"api", s.API != "" && known, chat || oci, "that speak OpenAI's protocols"},
+		{"region", s.Region != "", region, "of kind bedrock or oci"}, {"compartment", s.Compartment != "", oci, "of kind oci"}, {"auth", s.Auth != "", oci, "of kind oci"},
+		{"auth_file", s.AuthFile != "", oci, "of kind oci"}, {"auth_profile", s.AuthProfile != "", oci, "of kind oci"},
+	} {
+		o.problemIf(f.set && !f.has, "providers.%s.%s: only providers %s have it; leave it out", name, f.field, f.who)
 	}
-	switch s.API {
-	case "":
-	case wire.APIChat, wire.APIResponses:
-		if protocol != wire.Chat && protocol != wire.OCI {
-			o.problem("providers.%s.api: only providers that speak OpenAI's protocols have it; leave it out", name)
-		}
-	default:
+	if !known {
 		o.problem("providers.%s.api: %q is none of OpenAI's protocols; want %s or %s, or leave it out", name, textutil.Truncate(s.API, 60), wire.APIChat, wire.APIResponses)
 	}
-}
-
-// openOCI settles what only OCI has; elsewhere it is a mistake.
-func (o *opener) openOCI(name string, s ProviderSettings, p *provider) {
-	if p.Protocol != wire.OCI {
-		for _, f := range []struct{ field, value string }{
-			{"compartment", s.Compartment}, {"auth", s.Auth}, {"auth_file", s.AuthFile}, {"auth_profile", s.AuthProfile},
-		} {
-			if f.value != "" {
-				o.problem("providers.%s.%s: only providers of kind oci have it; leave it out", name, f.field)
-			}
-		}
-		return
-	}
-	p.signer = o.newSigner(name, s)
 }
 
 // regions are the addresses of the services that have regions.
 var regions = map[string]struct{ before, after, example string }{
 	wire.OCI:      {"https://inference.generativeai.", ".oci.oraclecloud.com", "us-chicago-1"},
 	wire.Converse: {"https://bedrock-runtime.", ".amazonaws.com", "us-east-1"},
-}
-
-// openRegion makes a region an address, unless one is set.
-func (o *opener) openRegion(name string, s ProviderSettings, p *provider) {
-	address, has := regions[p.Protocol]
-	switch {
-	case s.Region == "":
-	case !has:
-		o.problem("providers.%s.region: only providers of kind bedrock or oci have it; leave it out", name)
-	case s.BaseURL != "":
-	case strings.IndexFunc(s.Region, func(r rune) bool { return !(r == '-' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9') }) >= 0:
-		o.problem("providers.%s.region: %q is not a region; want for example %s", name, textutil.Truncate(s.Region, 60), address.example)
-	default:
-		p.Base = address.before + s.Region + address.after
-	}
 }
 
 func kindNames() string {
@@ -217,4 +203,80 @@ func (o *opener) proxyClient(name, raw string) *http.Client {
 		return o.shared
 	}
 	return newClient(u)
+}
+
+// Price is the price of a million tokens, in any currency. The tags are those of worker/config.
+type Price struct {
+	Input      float64  `mapstructure:"input" doc:"price of a million input tokens, in any currency; NAME is provider/model, or a prefix of it followed by *"`
+	Output     float64  `mapstructure:"output" doc:"price of a million output tokens"`
+	Cached     *float64 `mapstructure:"cached" doc:"price of a million input tokens read from the provider's cache; default: as input"`
+	CacheWrite *float64 `mapstructure:"cache_write" doc:"price of a million input tokens written to that cache; default: as input"`
+	Reasoning  *float64 `mapstructure:"reasoning" doc:"price of a million output tokens that are reasoning; default: as output"`
+	Image      float64  `mapstructure:"image" doc:"price of each image in a request, beside its tokens"`
+}
+
+type priceRow struct {
+	model  string
+	prefix bool
+	Price
+}
+
+// pricesOf checks the price table and orders it, the longest key first.
+func (o *opener) pricesOf(in map[string]Price) []priceRow {
+	var out []priceRow
+	for _, key := range slices.Sorted(maps.Keys(in)) {
+		p := in[key]
+		o.problemIf(!strings.Contains(key, "/"), "prices.%s: the key is not provider/model; want for example openai/gpt-5*", textutil.Truncate(key, 100))
+		for _, v := range []*float64{&p.Input, &p.Output, p.Cached, p.CacheWrite, p.Reasoning, &p.Image} {
+			if v != nil && (math.IsNaN(*v) || *v < 0 || *v > 1e6) {
+				o.problem("prices.%s: %v is not a price; want 0 to 1000000", textutil.Truncate(key, 100), *v)
+			}
+		}
+		model, prefix := strings.CutSuffix(key, "*")
+		out = append(out, priceRow{model, prefix, p})
+	}
+	slices.SortStableFunc(out, func(a, b priceRow) int { return cmp.Compare(len(b.model), len(a.model)) })
+	return out
+}
+
+// images counts those that a call shows its model.
+func (m *Models) images(ref string, call *Call) int {
+	n := 0
+	if p := m.providers[strings.Split(ref, "/")[0]]; p != nil && p.NoImages {
+		return 0
+	}
+	for i := range call.Messages {
+		for k := range call.Messages[i].Media {
+			if call.Messages[i].Media[k].Kind() == contract.KindImage {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// price sets the cost of the usage of a call, in millionths, and counts calls of models without a price. The scripted
+// model is free unless it has one.
+func (m *Models) price(ref string, call *Call, u *contract.Usage) {
+	if len(m.prices) == 0 {
+		return
+	}
+	i := slices.IndexFunc(m.prices, func(r priceRow) bool {
+		return r.model == ref || r.prefix && strings.HasPrefix(ref, r.model)
+	})
+	if i < 0 {
+		if !m.script(ref) {
+			u.Unpriced = u.Calls
+		}
+		return
+	}
+	p := m.prices[i]
+	plain := max(0, u.Input-u.Cached-u.CacheWrite)
+	thoughts := min(u.Reasoning, u.Output)
+	cost := float64(plain)*p.Input + float64(u.Cached)**cmp.Or(p.Cached, &p.Input) + float64(u.CacheWrite)**cmp.Or(p.CacheWrite, &p.Input) +
+		float64(u.Output-thoughts)*p.Output + float64(thoughts)**cmp.Or(p.Reasoning, &p.Output)
+	if p.Image > 0 && u.Input > 0 {
+		cost += p.Image * 1e6 * float64(m.images(ref, call)*u.Made())
+	}
+	u.Cost = int64(math.Round(cost))
 }

@@ -18,31 +18,26 @@ import (
 // Converse sends a message to a remote agent and waits for its answer. Its errors are a *[contract.Failure], which
 // tells whether the agent may have taken the message, or ctx's own.
 func (t *Tools) Converse(ctx context.Context, c plan.Connection, turn a2a.Turn) (*a2a.Answer, error) {
-	at, err := t.locate(c, "")
-	if err != nil {
-		return nil, err
-	}
 	var out *a2a.Answer
-	none := false
 	ctx, sent := delivery.Tracked(ctx)
-	err = t.within(ctx, at, func(ctx context.Context, e *entry) error {
-		agent, ok := e.server.(*agent)
+	err := t.reach(ctx, c, func(ctx context.Context, at *target, server remote) (err error) {
+		agent, ok := server.(*agent)
 		if !ok {
 			return at.failure(contract.ClassConnection, "connections of kind "+c.Kind+" have no agent", "")
 		}
-		out, err = a2a.New(agent, at.conn.URL).Converse(ctx, turn)
-		if none = errors.Is(err, a2a.ErrNoTask); none {
+		if out, err = a2a.New(agent, at.conn.URL).Converse(ctx, turn); err == nil {
+			out.Text = at.secrets.result(out.Text)
+		} else if errors.Is(err, a2a.ErrNoTask) {
 			return nil
 		}
 		return err
 	})
-	if none {
+	switch {
+	case err != nil:
+		return nil, sent.Judge(err)
+	case out == nil:
 		return nil, a2a.ErrNoTask
 	}
-	if err != nil {
-		return nil, sent.Judge(err)
-	}
-	out.Text = at.secrets.result(out.Text)
 	return out, nil
 }
 

@@ -48,12 +48,8 @@ func (t *Tools) ExternalActivity(name string) (*contract.ExternalActivity, contr
 func seconds(d time.Duration) int { return int(d / time.Second) }
 
 func (a Activity) check(p *problems, at string) {
-	if strings.TrimSpace(a.TaskQueue) == "" {
-		p.add("%s.task_queue: is empty; name the task queue that the other worker polls", at)
-	}
-	if a.Retry == retryNever && a.Attempts > 1 {
-		p.add("%s.attempts: is %d, but retry is never; leave one of them out", at, a.Attempts)
-	}
+	p.addIf(strings.TrimSpace(a.TaskQueue) == "", "%s.task_queue: is empty; name the task queue that the other worker polls", at)
+	p.addIf(a.Retry == retryNever && a.Attempts > 1, "%s.attempts: is %d, but retry is never; leave one of them out", at, a.Attempts)
 	if a.Schema == "" {
 		return
 	}

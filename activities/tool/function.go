@@ -29,7 +29,7 @@ type Function struct {
 	// invoke decodes the arguments, calls the function and encodes its result. A failed one is about the arguments.
 	invoke func(ctx context.Context, args json.RawMessage) (Result, error)
 	// problems are what is wrong with the function itself, for Open.
-	problems []string
+	problems problems
 }
 
 // Name is the name that flows bind.
@@ -48,9 +48,7 @@ func Pure() FunctionOption { return func(f *Function) { f.pure = true } }
 // Timeout limits one attempt of a call, which is retried after it. The limit of the flow's policy also applies.
 func Timeout(d time.Duration) FunctionOption {
 	return func(f *Function) {
-		if d <= 0 {
-			f.problems = append(f.problems, fmt.Sprintf("its timeout is %v, want more than 0", d))
-		}
+		f.problems.addIf(d <= 0, "its timeout is %v, want more than 0", d)
 		f.timeout = d
 	}
 }
@@ -78,21 +76,12 @@ func Func[In, Out any](name, description string, fn func(ctx context.Context, in
 	for _, o := range options {
 		o(&f)
 	}
-	switch {
-	case strings.TrimSpace(name) == "":
-		f.problems = append(f.problems, "it has no name")
-	case slices.Contains(plan.Builtins, name):
-		f.problems = append(f.problems, "the name is that of a system tool, which every node has; choose another")
-	}
-	if f.pure && f.never {
-		f.problems = append(f.problems, "it has tool.Pure, whose calls may be repeated, and tool.RetryNever; leave one of them out")
-	}
-	if fn == nil {
-		f.problems = append(f.problems, "it is nil")
-	}
-	if err := f.compileSchema(schema.Derive[In]); err != nil {
-		f.problems = append(f.problems, err.Error())
-	}
+	f.problems.addIf(strings.TrimSpace(name) == "", "it has no name")
+	f.problems.addIf(slices.Contains(plan.Builtins, name), "the name is that of a system tool, which every node has; choose another")
+	f.problems.addIf(f.pure && f.never, "it has tool.Pure, whose calls may be repeated, and tool.RetryNever; leave one of them out")
+	f.problems.addIf(fn == nil, "it is nil")
+	err := f.compileSchema(schema.Derive[In])
+	f.problems.addIf(err != nil, "%v", err)
 	f.invoke = func(ctx context.Context, args json.RawMessage) (Result, error) {
 		var in In
 		d := json.NewDecoder(bytes.NewReader(args))

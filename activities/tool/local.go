@@ -149,9 +149,7 @@ func (s *Settings) checkFunctions(p *problems) {
 		for _, problem := range f.problems {
 			p.add("function %q: %s", f.spec.Name, problem)
 		}
-		if seen[f.spec.Name] {
-			p.add("function %q: there are two of this name; rename one", f.spec.Name)
-		}
+		p.addIf(seen[f.spec.Name], "function %q: there are two of this name; rename one", f.spec.Name)
 		seen[f.spec.Name] = true
 	}
 }

@@ -50,21 +50,16 @@ type Resource struct {
 
 // Offer lists what a resolved connection has, in the server's order but for the tools. Errors are as those of [Tools.List].
 func (t *Tools) Offer(ctx context.Context, c plan.Connection) (*Offer, error) {
-	at, err := t.locate(c, "")
-	if err != nil {
-		return nil, err
-	}
 	out := &Offer{Prompts: []Prompt{}, Resources: []Resource{}, Templates: []Resource{}}
-	err = t.within(ctx, at, func(ctx context.Context, e *entry) (err error) {
-		if out.Tools, err = e.server.list(ctx, &c); err != nil {
+	return out, t.reach(ctx, c, func(ctx context.Context, _ *target, server remote) (err error) {
+		if out.Tools, err = server.list(ctx, &c); err != nil {
 			return err
 		}
-		if s, ok := e.server.(*session); ok {
+		if s, ok := server.(*session); ok {
 			return s.offer(ctx, out)
 		}
 		return nil
 	})
-	return out, err
 }
 
 func (s *session) offer(ctx context.Context, out *Offer) error {

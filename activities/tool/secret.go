@@ -28,9 +28,7 @@ func (s Secret) boundTo(address string) bool {
 }
 
 func (s Secret) check(p *problems, at string) {
-	if s.Value == "" {
-		p.add("%s.value: is empty; use ${NAME}, a variable of the environment or, as NAME_FILE, of a file", at)
-	}
+	p.addIf(s.Value == "", "%s.value: is empty; use ${NAME}, a variable of the environment or, as NAME_FILE, of a file", at)
 	s.checkHosts(p, at+".hosts")
 }
 

@@ -192,11 +192,15 @@ type problems []string
 
 func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
 
+func (p *problems) addIf(wrong bool, format string, args ...any) {
+	if wrong {
+		p.add(format, args...)
+	}
+}
+
 func (p *problems) hosts(setting string, list []string) {
 	for _, h := range list {
-		if h == "" || strings.ContainsAny(h, "/@ *") {
-			p.add("%s: %q is not a host; write it as example.com or example.com:8080", setting, h)
-		}
+		p.addIf(h == "" || strings.ContainsAny(h, "/@ *"), "%s: %q is not a host; write it as example.com or example.com:8080", setting, h)
 	}
 }
 
@@ -238,9 +242,7 @@ func (s Settings) check() error {
 func (s Settings) checkAllowed(p *problems) {
 	p.hosts(SettingAllowHosts, s.AllowHosts)
 	for _, c := range s.AllowCommands {
-		if strings.TrimSpace(c) == "" {
-			p.add("%s: a command is empty; write it as flows do, or * for any", SettingAllowCommand)
-		}
+		p.addIf(strings.TrimSpace(c) == "", "%s: a command is empty; write it as flows do, or * for any", SettingAllowCommand)
 	}
 	for _, name := range s.AllowEnv {
 		if strings.TrimSpace(name) == "" || strings.Contains(name, "=") {
@@ -249,17 +251,13 @@ func (s Settings) checkAllowed(p *problems) {
 	}
 	for setting, dirs := range map[string][]string{SettingAllowDirs: s.AllowDirs, SettingTrusted: s.Trusted} {
 		for _, dir := range dirs {
-			if !filepath.IsAbs(dir) {
-				p.add("%s: %q is not an absolute path", setting, dir)
-			}
+			p.addIf(!filepath.IsAbs(dir), "%s: %q is not an absolute path", setting, dir)
 		}
 	}
 }
 
 func (c Connection) check(p *problems, at string) {
-	if strings.TrimPrefix(at, SettingConnections+".") == "" {
-		p.add("%s: a connection has an empty id", SettingConnections)
-	}
+	p.addIf(strings.TrimPrefix(at, SettingConnections+".") == "", "%s: a connection has an empty id", SettingConnections)
 	for i, r := range c.Roots {
 		if _, err := questions.ParseRoot(r); err != nil {
 			p.add("%s.roots[%d]: %v", at, i, err)
@@ -295,9 +293,7 @@ func (c Connection) hasCommand() bool {
 }
 
 func (c Connection) checkURL(p *problems, at string) {
-	if c.hasCommand() {
-		p.add("%s: command, args, env and dir belong to transport stdio, not to %s", at, c.Transport)
-	}
+	p.addIf(c.hasCommand(), "%s: command, args, env and dir belong to transport stdio, not to %s", at, c.Transport)
 	if problem := urlProblem(c.URL); problem != "" {
 		p.add("%s.url: %s", at, problem)
 	}
@@ -306,9 +302,7 @@ func (c Connection) checkURL(p *problems, at string) {
 			p.add("%s.headers: %s", at, problem)
 		}
 	}
-	if (c.CertFile == "") != (c.KeyFile == "") {
-		p.add("%s: cert_file and key_file go together", at)
-	}
+	p.addIf((c.CertFile == "") != (c.KeyFile == ""), "%s: cert_file and key_file go together", at)
 	if c.OAuth == oauth.Client && (c.OAuthClientID == "" || (c.OAuthClientSecret == "") == (c.OAuthKeyFile == "")) {
 		p.add("%s: oauth: client needs oauth_client_id, and oauth_client_secret or oauth_key_file", at)
 	}
@@ -320,20 +314,14 @@ func (c Connection) checkURL(p *problems, at string) {
 }
 
 func (c Connection) checkCommand(p *problems, at string) {
-	if c.Command == "" {
-		p.add("%s.command: is empty; transport stdio starts a command", at)
-	}
-	if c.hasAddress() {
-		p.add("%s: url, headers, certificates and proxy belong to transport http or sse, not to stdio", at)
-	}
+	p.addIf(c.Command == "", "%s.command: is empty; transport stdio starts a command", at)
+	p.addIf(c.hasAddress(), "%s: url, headers, certificates and proxy belong to transport http or sse, not to stdio", at)
 	for name, value := range c.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
 			p.add("%s.env: %q is not a name of a variable, or its value has a NUL", at, name)
 		}
 	}
-	if strings.Contains(c.Command+strings.Join(c.Args, ""), "\x00") {
-		p.add("%s.command: has a NUL", at)
-	}
+	p.addIf(strings.Contains(c.Command+strings.Join(c.Args, ""), "\x00"), "%s.command: has a NUL", at)
 }
 
 // urlProblem returns what is wrong with a server's URL, or "". It never quotes a password.
@@ -429,9 +417,7 @@ func matches(patterns []string, s string, as func(string) string) bool {
 }
 
 func (r ConfirmRule) check(p *problems, at string) {
-	if len(r.Tools) == 0 {
-		p.add("%s.tools: is empty; name tools, or \"*\" for all", at)
-	}
+	p.addIf(len(r.Tools) == 0, "%s.tools: is empty; name tools, or \"*\" for all", at)
 	for field, patterns := range map[string][]string{"tools": r.Tools, "connections": r.Connections} {
 		for _, pattern := range patterns {
 			if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
@@ -439,9 +425,7 @@ func (r ConfirmRule) check(p *problems, at string) {
 			}
 		}
 	}
-	if r.Never && r.Timeout > 0 {
-		p.add("%s: never and timeout exclude each other", at)
-	}
+	p.addIf(r.Never && r.Timeout > 0, "%s: never and timeout exclude each other", at)
 }
 
 // larger is what allows larger results.

@@ -75,16 +75,20 @@ func (t *Tools) Close() { t.sessions.close() }
 // List returns the tools of a connection, sorted by name, each with the server's schema. Errors are a
 // *[contract.Failure], or ctx's own.
 func (t *Tools) List(ctx context.Context, c plan.Connection) ([]contract.ToolSpec, error) {
-	at, err := t.locate(c, "")
-	if err != nil {
-		return nil, err
-	}
 	var specs []contract.ToolSpec
-	err = t.within(ctx, at, func(ctx context.Context, e *entry) (err error) {
-		specs, err = e.server.list(ctx, &c)
+	return specs, t.reach(ctx, c, func(ctx context.Context, at *target, s remote) (err error) {
+		specs, err = s.list(ctx, &c)
 		return err
 	})
-	return specs, err
+}
+
+// reach runs f on the session of a connection.
+func (t *Tools) reach(ctx context.Context, c plan.Connection, f func(context.Context, *target, remote) error) error {
+	at, err := t.locate(c, "")
+	if err != nil {
+		return err
+	}
+	return t.within(ctx, at, func(ctx context.Context, e *entry) error { return f(ctx, at, e.server) })
 }
 
 // Result is what a tool says.

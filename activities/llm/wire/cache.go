@@ -11,8 +11,10 @@ import (
 // cacheMark ends a prefix that the provider keeps.
 var cacheMark = object{"type": "ephemeral"}
 
-// begins reports whether the model's name has a prefix; an empty one is none.
-func (m *Model) begins(prefix string) bool { return prefix != "" && strings.HasPrefix(m.Name, prefix) }
+// begins reports whether the model's name has one of some prefixes; an empty one is none.
+func (m *Model) begins(prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return prefix != "" && strings.HasPrefix(m.Name, prefix) })
+}
 
 // cacheKey is the key of the conversation, which says nothing of it; empty where there is none. It is set where the server reads it in
 // the request, unless the author has set one.

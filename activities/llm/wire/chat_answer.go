@@ -198,6 +198,9 @@ func (r *chatReader) addMessage(raw json.RawMessage, index LooseText, streamed b
 	if err := json.Unmarshal(raw, &d); err != nil {
 		return Invalidf("a message of the answer is invalid (%v): %s", err, excerpt(raw))
 	}
+	if len(d.Content) > 0 && d.Content[0] == '{' {
+		d.Content = slices.Concat(json.RawMessage("["), d.Content, json.RawMessage("]")) // a piece has one part
+	}
 	return r.addDelta(&d, index, streamed)
 }
 
@@ -250,7 +253,7 @@ func (r *chatReader) addDelta(d *delta, index LooseText, streamed bool) error {
 	return nil
 }
 
-// addContent takes content that is a string, null, a part or a list of parts.
+// addContent takes content that is a string, null or a list of parts.
 func (r *chatReader) addContent(raw json.RawMessage) error {
 	var text string
 	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil {
@@ -263,7 +266,7 @@ func (r *chatReader) addContent(raw json.RawMessage) error {
 		Refusal  LooseText       `json:"refusal"`
 		Thinking json.RawMessage `json:"thinking"`
 	}
-	if err := oneOrMore(raw, &parts); err != nil {
+	if err := json.Unmarshal(raw, &parts); err != nil {
 		return Invalidf("content is neither text nor a list of parts: %v", err)
 	}
 	for _, p := range parts {

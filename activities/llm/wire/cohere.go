@@ -15,74 +15,72 @@ var cohereWords = map[string]string{"top_p": "p", "top_k": "k", "stop": "stop_se
 func encodeCohere(m *Model, q *Request) (*Outgoing, error) {
 	b := m.parameters(q, cohereWords)
 	b["model"], b["messages"] = m.Name, m.cohereMessages(q)
-	calls, err := cohereTools(b, "tool_choice", q, func(tool object) any { return object{"type": "function", "function": tool} })
-	if err != nil {
+	form := cohereForm{choice: "tool_choice", budget: "token_budget", format: "response_format", schema: "json_schema", word: strings.ToLower}
+	if _, err := form.encode(b, q); err != nil {
 		return nil, err
-	}
-	if !calls && q.wantsObject() {
-		format := object{"type": "json_object"}
-		if len(q.Schema) > 0 {
-			format["json_schema"] = q.Schema
-		}
-		b["response_format"] = format
-	}
-	if q.Effort != "" {
-		tokens, err := cohereBudget(q)
-		if err != nil {
-			return nil, err
-		}
-		b["thinking"] = object{"type": "enabled", "token_budget": tokens}
-		if tokens == 0 {
-			b["thinking"] = object{"type": "disabled"}
-		}
 	}
 	if !m.Unary {
 		b["stream"] = true
 	}
-	return m.send("/chat", b, q.Extra, &cohereReader{chatReader: chatReader{draft: draft{m: m}}})
+	return m.send("/chat", b, q.Extra, &cohereReader{chatReader{draft: draft{m: m}}})
 }
 
-// cohereBudget is an effort as a number of tokens, which has to leave room for the answer.
-func cohereBudget(q *Request) (int, error) {
-	tokens, err := budget(geminiBudgets, q.Effort)
-	if limit := q.Options.MaxTokens; limit > 0 {
-		tokens = min(tokens, max(1, limit/2))
+// cohereForm has the names of fields of a request, which are others at OCI. There, words have capitals.
+type cohereForm struct {
+	choice, budget, format, schema string
+	word                           func(string) string
+}
+
+// encode sets the tools, how much the model thinks, and the answer's format. It reports whether there are tools. A tool that
+// must be called is the only one sent: the service cannot name it.
+func (f cohereForm) encode(b object, q *Request) (tools bool, err error) {
+	o, err := q.offer("parameters", func(tool object) any { return object{"type": f.word("function"), "function": tool} })
+	if err != nil {
+		return false, err
 	}
-	return tokens, err
-}
-
-// cohereTools lists the tools and reports whether there are any. A tool that must be called is the only one sent: the
-// service cannot name it.
-func cohereTools(b object, choice string, q *Request, wrap func(tool object) any) (bool, error) {
-	o, err := q.offer("parameters", wrap)
 	if o.tool != "" {
 		o.mode = choiceRequired
 		o.only()
 	}
-	if err != nil || len(o.tools) == 0 {
-		return false, err
+	if tools = len(o.tools) > 0; tools {
+		b["tools"] = o.tools
+		if o.mode == choiceRequired || o.mode == choiceNone {
+			b[f.choice] = strings.ToUpper(o.mode)
+		}
 	}
-	b["tools"] = o.tools
-	if o.mode == choiceRequired || o.mode == choiceNone {
-		b[choice] = strings.ToUpper(o.mode)
+	if q.Effort != "" {
+		tokens, err := budget(geminiBudgets, q.Effort)
+		if err != nil {
+			return false, err
+		}
+		if limit := q.Options.MaxTokens; limit > 0 {
+			tokens = min(tokens, max(1, limit/2)) // which leaves room for the answer
+		}
+		b["thinking"] = object{"type": f.word("enabled"), f.budget: tokens}
+		if tokens == 0 {
+			b["thinking"] = object{"type": f.word("disabled")}
+		}
 	}
-	return true, nil
+	if !tools && q.wantsObject() {
+		format := object{"type": f.word("json_object")}
+		if len(q.Schema) > 0 {
+			format[f.schema] = q.Schema
+		}
+		b[f.format] = format
+	}
+	return tools, nil
 }
 
 func (m *Model) cohereMessages(q *Request) []any {
-	out := []any{}
-	if q.System != "" {
-		out = append(out, object{"role": "system", "content": q.System})
-	}
+	out := m.chatMessages(q)
 	for i := range q.Messages {
-		msg := m.chatMessage(&q.Messages[i])
+		msg := out[len(out)-len(q.Messages)+i].(object)
 		if msg["content"] == "" {
 			msg["content"] = emptyText
 		}
 		if in := &q.Messages[i]; in.Role == contract.RoleAssistant {
 			m.cohereAnswer(msg, in)
 		}
-		out = append(out, msg)
 	}
 	return out
 }

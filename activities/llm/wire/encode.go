@@ -45,7 +45,7 @@ func (m *Model) parameters(q *Request, words map[string]string) object {
 		}
 		field, inner, nested := strings.Cut(word, ".")
 		switch {
-		case word == "", (name == "temperature" || name == "top_p") && m.refusesSampling():
+		case word == "", (name == "temperature" || name == "top_p") && m.begins(m.NoSampling...):
 		case nested:
 			out[field] = object{inner: value}
 		default:
@@ -53,10 +53,6 @@ func (m *Model) parameters(q *Request, words map[string]string) object {
 		}
 	}
 	return out
-}
-
-func (m *Model) refusesSampling() bool {
-	return slices.ContainsFunc(m.NoSampling, func(prefix string) bool { return strings.HasPrefix(m.Name, prefix) })
 }
 
 // The modes of a tool choice.

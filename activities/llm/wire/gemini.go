@@ -86,7 +86,7 @@ func (m *Model) setGeminiThinking(config object, effort string) error {
 	}
 	tokens, err := budget(geminiBudgets, effort)
 	config["thinkingConfig"] = object{"thinkingLevel": geminiLevels[effort]}
-	if strings.HasPrefix(m.Name, "gemini-2.5") {
+	if m.begins("gemini-2.5") {
 		config["thinkingConfig"] = object{"thinkingBudget": tokens}
 	}
 	return err
@@ -101,7 +101,7 @@ func (m *Model) geminiContents(q *Request) []object {
 		}
 		return geminiParts(in, names)
 	}, object{"text": emptyText})
-	if !strings.HasPrefix(m.Name, "gemini-1") && !strings.HasPrefix(m.Name, "gemini-2") {
+	if !m.begins("gemini-1", "gemini-2") {
 		signCalls(out)
 	}
 	return out

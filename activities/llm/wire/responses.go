@@ -36,7 +36,7 @@ func (m *Model) reasons() bool {
 func (m *Model) byResponses(q *Request) bool {
 	switch api := cmp.Or(q.API, m.API); {
 	case m.Protocol == OCI:
-		return api == APIResponses && !strings.HasPrefix(m.Name, ociAgentPrefix)
+		return api == APIResponses && !m.begins(ociAgentPrefix)
 	case m.Protocol != Chat:
 		return false
 	case api != "":
@@ -44,8 +44,7 @@ func (m *Model) byResponses(q *Request) bool {
 	case q.Options.MaxTokens > 0 && q.Options.MaxTokens < 16, len(q.onlyChat()) > 0: // 16 are the least that Responses take
 		return false
 	}
-	return slices.ContainsFunc(m.Responses, func(prefix string) bool { return strings.HasPrefix(m.Name, prefix) }) &&
-		!slices.ContainsFunc(chatModels, func(word string) bool { return strings.Contains(m.Name, word) })
+	return m.begins(m.Responses...) && !slices.ContainsFunc(chatModels, m.named)
 }
 
 // onlyChat are the parameters and extra fields of a request that Responses do not take.
