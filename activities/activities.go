@@ -34,9 +34,9 @@ type Deps struct {
 	Source Source
 	// Compile turns a document into a plan. Its error is a [contract.Failure].
 	Compile func(contract.FlowRef) (*contract.CompileFlowResult, error)
-	// Begin applies a run's input to a flow that declares inputs, and returns the flow as it runs
+	// Begin applies the input of the run with a workflow id to its flow, which declares inputs, and returns the flow as it runs
 	// and the text. Its error is a [contract.Failure], or ctx's.
-	Begin func(ctx context.Context, f *plan.Flow, in FlowInput) (*plan.Flow, string, error)
+	Begin func(ctx context.Context, in *contract.CompileFlowInput, run string) (*plan.Flow, string, error)
 	// Attributes, if set, says which search attributes a namespace has; see [NewAttributes].
 	Attributes *Attributes
 	// Webhooks are the receivers of events; nil: there are none.
@@ -56,17 +56,6 @@ type Deps struct {
 	Queue string
 	// Watched reports whether somebody may be watching a run's calls; nil: always.
 	Watched func(run string) bool
-}
-
-// FlowInput is the input of a run of a flow with declared inputs.
-type FlowInput struct {
-	// Params and Scope are JSON objects, or empty; Text is the run's.
-	Params, Scope json.RawMessage
-	Text          string
-	// Run is the run's workflow id.
-	Run string
-	// Unchecked and Replaced are those of [contract.CompileFlowInput].
-	Unchecked, Replaced bool
 }
 
 // Activity is an activity as a worker registers it.
@@ -161,12 +150,8 @@ func (a *Activities) compileFlow(ctx context.Context, in *contract.CompileFlowIn
 		*out = *compiled
 		out.Model = in.Model
 	}
-	if in.Flow.Plan != nil {
-		out.Plan = in.Flow.Plan
-	}
-	if in.Flow.Plan != nil && out.Plan.Inputs != nil {
-		bound, text, err := a.deps.Begin(ctx, out.Plan, FlowInput{Params: in.Params, Scope: in.Scope, Text: in.Input,
-			Run: activity.GetInfo(ctx).WorkflowExecution.ID, Unchecked: in.Unchecked, Replaced: in.Replaced})
+	if out.Plan = cmp.Or(in.Flow.Plan, out.Plan); in.Flow.Plan != nil && in.Flow.Plan.Inputs != nil {
+		bound, text, err := a.deps.Begin(ctx, in, activity.GetInfo(ctx).WorkflowExecution.ID)
 		if err != nil {
 			return nil, err
 		}

@@ -2,9 +2,7 @@ package activities
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -20,7 +18,10 @@ func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *con
 		return nil, err
 	}
 	turn := a2a.Turn{Key: in.IdempotencyKey, Started: beats.task, Poll: time.Duration(p.Remote.PollMillis) * time.Millisecond}
-	turn.Text, turn.Session = messagesSince(messages, p.Remote.Connection.URL)
+	text, last := contract.WrittenSince(messages, func(m *contract.Message) bool { return a2a.Spoke(m.Provider, p.Remote.Connection.URL) })
+	if turn.Text = text; last != nil {
+		turn.Session = last.Provider
+	}
 	if activity.HasHeartbeatDetails(ctx) {
 		var b contract.Heartbeat
 		if err := activity.GetHeartbeatDetails(ctx, &b); err == nil {
@@ -46,27 +47,4 @@ func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *con
 		}
 	}
 	return a.finish(ctx, in, out, &m)
-}
-
-// messagesSince is what users wrote since the last message of the agent at an address, and its session;
-// without such a message, the last text.
-func messagesSince(messages []contract.Message, address string) (string, json.RawMessage) {
-	var texts []string
-	var session json.RawMessage
-	for i := len(messages) - 1; i >= 0; i-- {
-		m := &messages[i]
-		if m.Role == contract.RoleAssistant && session == nil && a2a.Spoke(m.Provider, address) {
-			session = m.Provider
-			if len(texts) > 0 {
-				return strings.Join(texts, "\n\n"), session
-			}
-		}
-		if m.Role == contract.RoleUser {
-			texts = append([]string{m.AllText()}, texts...)
-		}
-	}
-	if len(texts) > 0 {
-		texts = texts[len(texts)-1:]
-	}
-	return strings.Join(texts, ""), session
 }

@@ -66,10 +66,7 @@ func LastMessages(encoded []json.RawMessage) []Message {
 		if err != nil {
 			continue // it is not shown
 		}
-		for _, p := range m.Parts {
-			m.Text += p.Text
-		}
-		short := Message{Role: m.Role, Text: Shown(m.Text), Name: m.Name, Error: m.Error}
+		short := Message{Role: m.Role, Text: Shown(m.AllText()), Name: m.Name, Error: m.Error}
 		for _, c := range m.Calls {
 			short.Calls = append(short.Calls, ToolCall{ID: c.ID, Name: c.Name})
 		}
@@ -100,6 +97,26 @@ func (m *Message) AllText() string {
 		text += p.Text
 	}
 	return text
+}
+
+// WrittenSince is what users wrote since the last of an agent's own messages, and that message. Without both it is the last text.
+func WrittenSince(messages []Message, own func(*Message) bool) (text string, last *Message) {
+	var texts []string
+	for i := len(messages) - 1; i >= 0; i-- {
+		m := &messages[i]
+		if m.Role == RoleAssistant && last == nil && own(m) {
+			if last = m; len(texts) > 0 {
+				return strings.Join(texts, "\n\n"), last
+			}
+		}
+		if m.Role == RoleUser {
+			texts = append([]string{m.AllText()}, texts...)
+		}
+	}
+	if len(texts) > 0 {
+		text = texts[len(texts)-1]
+	}
+	return text, last
 }
 
 // Encode gives a message's stored bytes.

@@ -66,9 +66,8 @@ func forms(v string) []string {
 	}
 	out := []string{v, url.QueryEscape(v), url.PathEscape(v)}
 	for _, encode := range []func(any) ([]byte, error){json.Marshal, textutil.JSON} {
-		if quoted, err := encode(v); err == nil {
-			out = append(out, string(quoted[1:len(quoted)-1]))
-		}
+		quoted, _ := encode(v) // a string always encodes
+		out = append(out, string(quoted[1:len(quoted)-1]))
 	}
 	return out
 }

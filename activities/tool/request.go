@@ -278,10 +278,7 @@ func fillAddress(in contract.ToolInput) (contract.ToolInput, string) {
 	if wrong := urlProblem(filled); wrong != "" {
 		return in, "the arguments make an address that " + wrong
 	}
-	u, err := url.Parse(filled)
-	if err != nil {
-		return in, "the arguments make no address"
-	}
+	u, _ := url.Parse(filled) // it is one
 	base := strings.TrimRight(u.EscapedPath(), "/")
 	c.URL = u.Scheme + "://" + u.Host
 	c.Requests = slices.Clone(c.Requests)

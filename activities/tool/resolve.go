@@ -215,25 +215,22 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 	if c.Retry != nil && c.Retry.TimeoutMillis > 0 {
 		at.callTimeout = cmp.Or(c.Retry.TimeoutAt, "the timeout of the connection's retry policy in the flow")
 	}
-	at.key, err = at.identity()
-	return at, err
+	at.key = at.identity()
+	return at, nil
 }
 
 // identity is the same for targets that can share a session: the same server, credentials and policy. A
 // command belongs to its connection alone.
-func (t *target) identity() (string, error) {
+func (t *target) identity() string {
 	conn := t.conn
 	conn.Timeout, conn.Elicitation, conn.Retry, conn.Resources = 0, 0, "", false
 	id := ""
 	if conn.Transport == TransportStdio || conn.Transport == TransportLocal || t.kind == plan.ConnectionActivity {
 		id = t.id
 	}
-	b, err := json.Marshal([]any{id, t.kind, t.restricted, conn})
-	if err != nil {
-		return "", fmt.Errorf("encode connection %q: %w", t.id, err)
-	}
+	b, _ := json.Marshal([]any{id, t.kind, t.restricted, conn}) // texts and numbers alone
 	sum := sha256.Sum256(b)
-	return string(sum[:]), nil
+	return string(sum[:])
 }
 
 func (t *target) policy() *questions.Policy {

@@ -13,6 +13,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -224,12 +225,12 @@ func (t *Tools) Rules(c plan.Connection, tools []contract.ToolSpec) contract.Cal
 	if t == nil {
 		return out
 	}
-	retry := ""
+	var own Connection
 	if t.ofOperator(c) {
-		retry = t.settings.Connections[c.ID].Retry
+		own = t.settings.Connections[c.ID]
 	}
-	out.AskUnknown = retry == retryAsk
-	if out.Resources = t.ofOperator(c) && t.settings.Connections[c.ID].Resources; out.Resources {
+	out.AskUnknown = own.Retry == retryAsk
+	if out.Resources = own.Resources; out.Resources {
 		tools = append(slices.Clip(tools), contract.ToolSpec{Name: plan.BuiltinReadResource, Repeatable: true})
 	}
 	for i := range tools {
@@ -237,28 +238,20 @@ func (t *Tools) Rules(c plan.Connection, tools []contract.ToolSpec) contract.Cal
 		if limit, ok := t.confirm(c, name); ok {
 			out.Confirm = append(out.Confirm, contract.ConfirmRule{Name: name, Timeout: limit})
 		}
-		if retry == retryAlways || tools[i].Repeatable && retry != retryNever {
+		if own.Retry == retryAlways || tools[i].Repeatable && own.Retry != retryNever {
 			out.Repeatable = append(out.Repeatable, name)
 		}
-		if tools[i].Pure && retry != retryNever {
+		if tools[i].Pure && own.Retry != retryNever {
 			out.Pure = append(out.Pure, name)
 		}
 		if tools[i].Held {
-			out.HoldSeconds = t.hold(c)
+			out.HoldSeconds = seconds(cmp.Or(own.Elicitation, defaultElicitation))
 		}
 		if tools[i].AsTask {
 			out.AsTasks = append(out.AsTasks, name)
 		}
 	}
 	return out
-}
-
-// hold is for how many seconds a server of a resolved connection can be left without answers.
-func (t *Tools) hold(c plan.Connection) int {
-	if t.ofOperator(c) && t.settings.Connections[c.ID].Elicitation > 0 {
-		return seconds(t.settings.Connections[c.ID].Elicitation)
-	}
-	return seconds(defaultElicitation)
 }
 
 // ofOperator reports whether a resolved connection is the operator's of its id: a flow that gives that another address

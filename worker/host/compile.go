@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"weft/activities"
 	"weft/activities/contract"
 	"weft/specadapter"
 	"weft/specadapter/inputs"
@@ -79,12 +78,12 @@ func document(f config.Flows, ref contract.FlowRef) (*specadapter.Folder, error)
 	return folder, nil
 }
 
-// Begin applies a run's input to a flow that declares inputs, and returns the flow and its text. Input
+// Begin applies a run's input to its flow, which declares inputs, and returns the flow and its text. Input
 // that does not match is a [contract.Failure] of class bad_request.
-func Begin(ctx context.Context, f *plan.Flow, given activities.FlowInput) (*plan.Flow, string, error) {
-	v := inputs.Values{RunID: given.Run, SessionID: given.Run, Unchecked: given.Unchecked, Replaced: given.Replaced}
-	text := ""
-	err := v.Read(f.Inputs, given.Params, given.Scope, given.Text)
+func Begin(ctx context.Context, given *contract.CompileFlowInput, run string) (*plan.Flow, string, error) {
+	v := inputs.Values{RunID: run, SessionID: run, Unchecked: given.Unchecked, Replaced: given.Replaced}
+	f, text := given.Flow.Plan, ""
+	err := v.Read(f.Inputs, given.Params, given.Scope, given.Input)
 	if err == nil {
 		f, text, err = inputs.Start(ctx, f, v)
 	}
@@ -94,7 +93,7 @@ func Begin(ctx context.Context, f *plan.Flow, given activities.FlowInput) (*plan
 	fail := &contract.Failure{Class: contract.ClassBadRequest, Text: err.Error(), Remedy: "pass the inputs that the flow declares"}
 	if wrong, ok := errors.AsType[*inputs.Invalid](err); ok {
 		for _, e := range wrong.Errors {
-			fail.Errors = append(fail.Errors, contract.FieldError{Path: e.Path, Message: e.Message, SchemaPath: e.SchemaPath})
+			fail.Errors = append(fail.Errors, contract.FieldError(e))
 		}
 	}
 	return nil, "", fail

@@ -206,7 +206,13 @@ func pairResults(in []contract.Message) []contract.Message {
 // encodeOCIAgent asks an agent behind an endpoint of the service Generative AI Agents, in the session of the
 // conversation, which the first request makes. It is sent what users wrote since its last message.
 func (m *Model) encodeOCIAgent(q *Request) (*Outgoing, error) {
-	text, session := m.pendingText(q.Messages)
+	session := ""
+	text, _ := contract.WrittenSince(q.Messages, func(in *contract.Message) bool {
+		if own := m.ownState(in.Provider); own != nil {
+			session = own.Session
+		}
+		return session != ""
+	})
 	at := *m
 	// The service's address in the provider's region; a configured address is for both services.
 	at.Base = strings.Replace(m.Base, "https://inference.generativeai.", "https://agent-runtime.generativeai.", 1) +
@@ -229,22 +235,6 @@ func (m *Model) encodeOCIAgent(q *Request) (*Outgoing, error) {
 		return ask(created.ID)
 	}
 	return out, err
-}
-
-// pendingText is what users wrote since the agent's last message, and its session; before that, the last text.
-func (m *Model) pendingText(in []contract.Message) (text, session string) {
-	var texts []string
-	for i := len(in) - 1; i >= 0 && session == ""; i-- {
-		if in[i].Role == contract.RoleUser {
-			texts = append([]string{in[i].Text}, texts...)
-		} else if own := m.ownState(in[i].Provider); own != nil {
-			session = own.Session
-		}
-	}
-	if session == "" && len(texts) > 0 {
-		texts = texts[len(texts)-1:]
-	}
-	return strings.Join(texts, "\n\n"), session
 }
 
 type ociAgentReader struct{ draft }

@@ -45,15 +45,13 @@ type Server struct {
 }
 
 type openRequest struct {
-	// ended is closed where the server wants no answer any more.
-	ended chan struct{}
-	once  sync.Once
+	// ended is done where the server wants no answer any more.
+	ended context.Context
+	end   context.CancelFunc
 	// elicitation is the server's name of a URL that is to be opened; opened: the server says that it was.
 	elicitation string
 	opened      bool
 }
-
-func (o *openRequest) end() { o.once.Do(func() { close(o.ended) }) }
 
 // Ask has a person, or the run's model, answer the n-th question of a call within a time. The question's key is the request's id.
 type Ask func(ctx context.Context, n int, q contract.ToolQuestion, within time.Duration) (*contract.ServerAnswer, error)
@@ -169,7 +167,8 @@ func (s *Server) begin(r *Request) (_ *openRequest, fresh bool) {
 	if s.open == nil {
 		s.open = map[string]*openRequest{}
 	}
-	open := &openRequest{ended: make(chan struct{}), elicitation: params.ElicitationID}
+	open := &openRequest{elicitation: params.ElicitationID}
+	open.ended, open.end = context.WithCancel(context.Background())
 	if open.elicitation != "" && slices.Contains(s.opened, open.elicitation) {
 		open.opened = true
 		open.end()
@@ -230,13 +229,7 @@ func (s *Server) ask(ctx context.Context, open *openRequest, q *contract.ToolQue
 	asking, cancel := context.WithTimeout(c.ctx, bound)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	go func() {
-		select {
-		case <-open.ended:
-			cancel()
-		case <-asking.Done():
-		}
-	}()
+	defer context.AfterFunc(open.ended, cancel)()
 	a := &contract.ServerAnswer{Result: json.RawMessage(`{"action":"cancel"}`), Expired: true}
 	var err error
 	if within > 0 {

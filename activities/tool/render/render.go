@@ -64,10 +64,7 @@ func Resource(raw []byte) (*Result, error) {
 	}
 	out := &Result{}
 	for _, c := range read.Contents {
-		part, err := textutil.JSON(map[string]any{"type": "resource", "resource": c})
-		if err != nil {
-			return nil, err
-		}
+		part, _ := textutil.JSON(map[string]any{"type": "resource", "resource": c}) // what was decoded can be encoded
 		out.Content = append(out.Content, part)
 	}
 	return out, nil
