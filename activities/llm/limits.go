@@ -7,9 +7,11 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
+	"weft/activities/contract"
 	"weft/activities/llm/wire"
 )
 
