@@ -88,7 +88,7 @@ func (a *app) schema(_ context.Context, args []string) error {
 func (a *app) lsp(ctx context.Context, _ []string) error {
 	var mu sync.Mutex
 	last, reported := specadapter.Options{Dialect: a.flags.dialect, Profile: a.flags.profile}, ""
-	s := &lsp.Server{Settings: a.settingsFile(), Env: a.env, Options: func() specadapter.Options {
+	s := &lsp.Server{Options: func() specadapter.Options {
 		mu.Lock()
 		defer mu.Unlock()
 		cfg, err := config.Load(a.settings())
@@ -104,21 +104,6 @@ func (a *app) lsp(ctx context.Context, _ []string) error {
 		return exitCode(exitFailed)
 	}
 	return nil
-}
-
-// settingsFile is the path of the file of settings that was named, "" for none.
-func (a *app) settingsFile() string {
-	name := a.flags.config
-	if name == "" {
-		name, _ = a.env.LookupEnv(config.FileVariable)
-	}
-	if name == "" {
-		return ""
-	}
-	if path, err := filepath.Abs(name); err == nil {
-		return path
-	}
-	return name
 }
 
 // agents lists the agents of a folder, or of agents/ in it. Diagnostics of an agent are listed with it.

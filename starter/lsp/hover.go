@@ -14,7 +14,6 @@ import (
 	"weft/specadapter"
 	"weft/specadapter/shape"
 	"weft/specadapter/source"
-	"weft/worker/config"
 )
 
 // hover says what the field under the cursor does, or nil.
@@ -29,12 +28,8 @@ func (s *Server) hover(in *positionParams) any {
 	if doc == nil {
 		return nil
 	}
-	var schema *jsonschema.Schema
-	if s.isSettings(d.name) {
-		schema = compiled(config.DefaultFile, config.JSONSchema)
-	} else if dialect := specadapter.Recognize(doc, s.Options().Dialect); dialect != nil {
-		schema = compiled(dialect.Name(), func() ([]byte, error) { return shape.Marshal(dialect.Schema()) })
-	} else {
+	dialect := specadapter.Recognize(doc, s.Options().Dialect)
+	if dialect == nil {
 		return nil
 	}
 	l := linesOf(d.text)
@@ -42,7 +37,7 @@ func (s *Server) hover(in *positionParams) any {
 	if len(path) == 0 {
 		return nil
 	}
-	text := describe(schema, doc.Root, path)
+	text := describe(compiled(dialect), doc.Root, path)
 	if text == "" {
 		return nil
 	}
@@ -92,14 +87,15 @@ var (
 	schemas   = map[string]*jsonschema.Schema{}
 )
 
-// compiled compiles the schema of a kind of file once.
-func compiled(kind string, schema func() ([]byte, error)) *jsonschema.Schema {
+// compiled compiles the schema of a dialect once.
+func compiled(dialect specadapter.Adapter) *jsonschema.Schema {
 	schemasMu.Lock()
 	defer schemasMu.Unlock()
+	kind := dialect.Name()
 	if s := schemas[kind]; s != nil {
 		return s
 	}
-	text, err := schema()
+	text, err := shape.Marshal(dialect.Schema())
 	if err != nil {
 		panic(fmt.Sprintf("marshal the schema of %s: %v", kind, err))
 	}

@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
-	"path"
-	"path/filepath"
 	"slices"
 	"sync"
 
@@ -18,16 +16,12 @@ import (
 	"weft/specadapter"
 	"weft/specadapter/source"
 	"weft/worker/build"
-	"weft/worker/config"
 )
 
 // Server is a language server.
 type Server struct {
 	// Options are those for reading documents. They are asked for at each check.
 	Options func() specadapter.Options
-	// Settings is the path of a file of settings beside those with the usual name, "" for none; Env is their environment.
-	Settings string
-	Env      config.Env
 
 	mu   sync.Mutex
 	open map[string]*document
@@ -223,16 +217,8 @@ func (s *Server) publish(ctx context.Context, conn *jsonrpc2.Conn) {
 	}
 }
 
-// isSettings reports whether a file has the settings of workers and of starter.
-func (s *Server) isSettings(name string) bool {
-	return path.Base(name) == config.DefaultFile || s.Settings != "" && name == filepath.ToSlash(s.Settings)
-}
-
 // check returns the diagnostics of a document and of the files beside it. A document that is no flow has none.
 func (s *Server) check(d *document, docs []*document, o specadapter.Options) []source.Diagnostic {
-	if s.isSettings(d.name) {
-		return config.Check(config.Options{File: d.name, Text: append([]byte{}, d.text...), Env: s.Env})
-	}
 	if isFolder(d.name) {
 		folder, err := readFolder(d.name, docs)
 		if err != nil {

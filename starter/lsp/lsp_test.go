@@ -113,40 +113,6 @@ func TestUnsaved(t *testing.T) {
 	}
 }
 
-// TestSettings checks weft.yaml, and a file of settings with another name, as workers read them, and says what settings do.
-func TestSettings(t *testing.T) {
-	s := &Server{Settings: "/etc/mine.yaml", Env: environment{}, Options: func() specadapter.Options { return specadapter.Options{} }}
-	for _, name := range []string{"/w/weft.yaml", "/etc/mine.yaml"} {
-		d := &document{uri: "file://" + name, name: name, text: []byte("task_queu: a\nworker:\n  task_slots: many\nconnections:\n  web: {url: 7, headers: {A: b}}\nlimits: {steps: 3\n")}
-		if got := s.check(d, nil, specadapter.Options{}); len(got) != 1 || got[0].Code != "syntax" {
-			t.Errorf("a text that is cut off: %v", got)
-		}
-		d.text = []byte("task_queu: a\ntimeouts:\n  tool: soon\n")
-		var got []string
-		for _, x := range s.check(d, nil, specadapter.Options{}) {
-			got = append(got, fmt.Sprintf("%s:%d:%d %s", x.File, x.Line, x.Col, x.Text))
-		}
-		if len(got) != 2 || !strings.HasPrefix(got[0], name+":1:1 unknown setting \"task_queu\"; did you mean task_queue?") || !strings.HasPrefix(got[1], name+":3:9 timeouts.tool is ") {
-			t.Errorf("the diagnostics are %q", got)
-		}
-		s.open = map[string]*document{d.uri: d}
-		in := &positionParams{Position: position{2, 3}}
-		in.TextDocument.URI = d.uri
-		if text := fmt.Sprint(s.hover(in)); !strings.Contains(text, "**tool**: ") {
-			t.Errorf("hover says %s", text)
-		}
-		d.text = nil
-		if got := s.check(d, nil, specadapter.Options{}); len(got) > 0 {
-			t.Errorf("an empty file: %v", got)
-		}
-	}
-}
-
-type environment map[string]string
-
-func (e environment) LookupEnv(name string) (string, bool) { v, ok := e[name]; return v, ok }
-func (environment) Environ() []string                      { return nil }
-
 // FuzzHover hovers everywhere.
 func FuzzHover(f *testing.F) {
 	f.Add([]byte(`{"name": "x", "nodes": [{"id": "a"}], "edges": []}`), 0, 20)

@@ -10,12 +10,9 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -26,7 +23,6 @@ import (
 	"weft/activities/llm"
 	"weft/activities/mask"
 	"weft/activities/tool"
-	"weft/specadapter/source"
 	"weft/worker/codec"
 )
 
@@ -58,8 +54,6 @@ type Options struct {
 	// File is the flag -config; empty means WEFT_CONFIG, or else [DefaultFile] if there
 	// is one.
 	File string
-	// Text, if set, is the file's text, which is not read then.
-	Text []byte
 	// Env is the environment; nil means [OS].
 	Env Env
 	// Flags are settings given as flags, by key, such as "task_queue".
@@ -161,7 +155,7 @@ func Load(o Options) (*Config, error) {
 		cfg:  &Config{env: o.Env, identity: o.Identity, author: o.Author, sealKey: o.SealKey, runtime: o.RuntimeSecrets, mask: mask.New(), masked: &sync.Once{}, origin: map[string]string{}},
 		tree: section{},
 	}
-	l.readFile(o.File, o.Text)
+	l.readFile(o.File)
 	l.readEnvironment()
 	for _, key := range []string{keyLoopback, keyScripts} {
 		if o.Author && l.cfg.origin[key] == "" {
@@ -189,29 +183,6 @@ func Load(o Options) (*Config, error) {
 		return nil, problems
 	}
 	return l.cfg, nil
-}
-
-// placed splits a problem that names a place in a file.
-var placed = regexp.MustCompile(`(?s)^(\d+):(\d+): (.*)$`)
-
-// Check reads settings as [Load] does, and returns what is wrong with the file o.File, whose text is o.Text.
-func Check(o Options) []source.Diagnostic {
-	if doc, diags := source.Parse(o.File, o.Text); doc == nil {
-		return slices.DeleteFunc(diags, func(d source.Diagnostic) bool { return d.Code == source.CodeEmpty })
-	}
-	_, err := Load(o)
-	problems, _ := errors.AsType[Problems](err)
-	var out []source.Diagnostic
-	for _, text := range problems {
-		m := placed.FindStringSubmatch(strings.TrimPrefix(text, o.File+":"))
-		if m == nil || !strings.HasPrefix(text, o.File+":") {
-			continue
-		}
-		line, _ := strconv.Atoi(m[1])
-		col, _ := strconv.Atoi(m[2])
-		out = append(out, source.Diagnostic{File: o.File, Line: line, Col: col, Code: "setting", Text: m[3]})
-	}
-	return out
 }
 
 // Placed prefixes each problem that begins with a setting with the origin of that setting:

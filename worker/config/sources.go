@@ -82,13 +82,10 @@ func (l *loader) decode(from, _ reflect.Value) (any, error) {
 	return out, nil
 }
 
-func (l *loader) readFile(name string, data []byte) {
+func (l *loader) readFile(name string) {
 	named := cmp.Or(name, l.cfg.variable(FileVariable))
 	name = cmp.Or(named, DefaultFile)
-	var err error
-	if data == nil {
-		data, err = os.ReadFile(name)
-	}
+	data, err := os.ReadFile(name)
 	switch {
 	case named == "" && errors.Is(err, fs.ErrNotExist):
 		return
