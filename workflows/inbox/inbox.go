@@ -45,8 +45,9 @@ type Inbox struct {
 	// relays are answers still to be relayed, looking those by signal that are being looked at.
 	relays  []relay
 	looking []*contract.RequestID
-	signals []signal
 	host    Host
+	// requests and closes are the channels of the signals by which runs below tell of requests.
+	requests, closes workflow.ReceiveChannel
 	// given are messages that branches have and may come back with unread; full is set where unread ones wait
 	// for a workflow task with room for them.
 	given []dispatched
@@ -82,19 +83,9 @@ func (d *Inbox) Serve(ctx workflow.Context) error {
 	if err := d.run.Requests.Receive(ctx, kinds...); err != nil {
 		return err
 	}
-	var channels []workflow.ReceiveChannel
-	for _, name := range []string{contract.SignalRequest, contract.SignalCloseRequest} {
-		channel := workflow.GetSignalChannel(ctx, name)
-		d.signals, channels = append(d.signals, signal{name, channel}), append(channels, channel)
-	}
-	d.run.Requests.Listeners.Add(func() { d.hearAnnouncements(ctx) }, channels...)
+	d.requests, d.closes = workflow.GetSignalChannel(ctx, contract.SignalRequest), workflow.GetSignalChannel(ctx, contract.SignalCloseRequest)
+	d.run.Requests.Listeners.Add(func() { d.hearAnnouncements(ctx) }, d.requests, d.closes)
 	return nil
-}
-
-// signal is one by which runs below tell the owner of requests.
-type signal struct {
-	name    string
-	channel workflow.ReceiveChannel
 }
 
 // Drain takes in all signals that have come.
@@ -103,10 +94,35 @@ func (d *Inbox) Drain(ctx workflow.Context) {
 	d.hearAnnouncements(ctx)
 }
 
+// hearAnnouncements takes in what runs below the owner say.
 func (d *Inbox) hearAnnouncements(ctx workflow.Context) {
-	for _, s := range d.signals {
-		runtime.Each(ctx, d.run.Requests, s.channel, func(req *contract.Request, err error) { d.receiveAnnouncement(ctx, s.name, req, err) })
+	hear := func(name string, c workflow.ReceiveChannel, take func(*contract.Request) error) {
+		runtime.Each(ctx, d.run.Requests, c, func(req *contract.Request, err error) {
+			if err == nil {
+				err = take(req)
+			}
+			if err != nil {
+				d.reject(ctx, name, fmt.Errorf("it is from no run of this tree: %w", err))
+			}
+		})
 	}
+	hear(contract.SignalRequest, d.requests, func(req *contract.Request) error {
+		if err := d.announced(req); err != nil {
+			return err
+		}
+		return d.Open(ctx, req)
+	})
+	hear(contract.SignalCloseRequest, d.closes, func(req *contract.Request) error {
+		if req.ID == "" && req.Run.Workflow != "" {
+			d.Disown(ctx, req.Run.Workflow)
+			return nil
+		}
+		err := d.foreign(req.ID)
+		if err == nil {
+			d.Close(ctx, req.ID)
+		}
+		return err
+	})
 }
 
 var updateText = map[string]string{
@@ -161,27 +177,6 @@ func (d *Inbox) looked(ctx workflow.Context, id string) error {
 	return wait.Until(ctx, func() bool {
 		return !slices.ContainsFunc(came, func(l *contract.RequestID) bool { return (l.ID == id || l.ID == "") && slices.Contains(d.looking, l) })
 	})
-}
-
-// receiveAnnouncement takes what runs below the owner say.
-func (d *Inbox) receiveAnnouncement(ctx workflow.Context, name string, req *contract.Request, err error) {
-	switch {
-	case err == nil && name == contract.SignalRequest:
-		err = d.announced(req)
-	case err == nil && req.ID == "" && req.Run.Workflow != "":
-		d.Disown(ctx, req.Run.Workflow)
-		return
-	case err == nil:
-		err = d.foreign(req.ID)
-	}
-	switch {
-	case err != nil:
-		d.reject(ctx, name, fmt.Errorf("it is from no run of this tree: %w", err))
-	case name == contract.SignalCloseRequest:
-		d.Close(ctx, req.ID)
-	default:
-		_ = d.Open(ctx, req)
-	}
 }
 
 // announced refuses what no run below this one says. Anybody can send the signal, and an

@@ -121,7 +121,7 @@ func TestSnapshotHasTheWholeInbox(t *testing.T) {
 		old.run.Requests.Rejected, old.run.Requests.RejectionReasons = 2, []string{"no"}
 		again.Restore(ctx, workflowtest.Travels(t, old.Snapshot()))
 		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "limits": "the requests say when they are due", "relays": noneNow,
-			"looking": noneNow, "signals": wasRun, "given": noneNow, "full": wasRun})
+			"looking": noneNow, "requests": wasRun, "closes": wasRun, "given": noneNow, "full": wasRun})
 		if again.run.Requests.Rejected != 2 || len(again.run.Requests.RejectionReasons) != 1 {
 			t.Error("the refused signals are not carried")
 		}

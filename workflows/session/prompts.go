@@ -46,14 +46,62 @@ func (p prompts) Admit(raw json.RawMessage) error {
 	return err
 }
 
-// Take is [runtime.MessageHandler]. It waits for the prompt's turn.
+// Take is [runtime.MessageHandler]. It queues a prompt and waits for its turn.
 func (p prompts) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
-	return p.s.resume(ctx, raw)
+	s := p.s
+	in, err := s.admit(raw)
+	if err != nil {
+		return nil, err
+	}
+	if in.ID == "" {
+		in.ID = workflow.GetCurrentUpdateInfo(ctx).ID
+	}
+	switch old := s.find(in.ID); {
+	case old == nil:
+		s.Queue = append(s.Queue, *in)
+	case old.Done():
+		s.run.Policy.Moved = true // a history can get long by repetitions alone
+	}
+	if err := wait.Until(ctx, func() bool {
+		t := s.find(in.ID)
+		return t == nil || t.Done() || s.leaving || s.over
+	}); err != nil {
+		return nil, err
+	}
+	t := s.find(in.ID)
+	if t == nil {
+		return nil, contract.Failf(contract.ClassUnknownRequest, "", "the turn %q is no longer kept", textutil.Cut(in.ID, 200))
+	}
+	out := *t
+	out.Hash = ""
+	// Several may have waited for the same long result, and one task does not hold all of it.
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	if s.run.Sizes.Admit(ctx, "the turn", out) != nil {
+		out.OmittedBytes, out.ResultText, out.ResultData = resultBytes(&out), nil, nil
+	}
+	return &out, nil
 }
 
-// Signalled is [runtime.MessageHandler].
+// Signalled is [runtime.MessageHandler]. The session above, which cannot send an Update, is told what became
+// of its own where no turn says so at once.
 func (p prompts) Signalled(ctx workflow.Context, raw json.RawMessage) error {
-	return p.s.prompted(ctx, raw)
+	s := p.s
+	prompt, err := s.admit(raw)
+	if err == nil && s.find(prompt.ID) == nil {
+		s.Queue = append(s.Queue, *prompt)
+	}
+	var in contract.PromptInput
+	if s.Parent == "" || json.Unmarshal(raw, &in) != nil || in.ID == "" || in.By != contract.BoundID(s.Parent) || err == nil && s.Idle && len(s.Queue) == 1 {
+		return err
+	}
+	t := contract.Turn{ID: in.ID, Status: contract.TurnQueued}
+	if err != nil {
+		t.Status, t.Failure = contract.TurnFailed, contract.FailureOf(err).Bounded()
+	}
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	s.run.Sizes.Accept(quiet, contract.Envelope)
+	s.run.Requests.Send(ctx, s.Parent, contract.SignalTurn, contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: t})
+	return err
 }
 
 // Refused is [runtime.MessageHandler].
@@ -63,15 +111,45 @@ func (p prompts) Refused(ctx workflow.Context, _ error) { p.s.host.Show(ctx, nil
 type closing struct{ s *Session }
 
 // Admit is [runtime.MessageHandler].
-func (c closing) Admit(raw json.RawMessage) error { return c.s.admitStop(raw) }
-
-// Take is [runtime.MessageHandler].
-func (c closing) Take(_ workflow.Context, raw json.RawMessage) (any, error) {
-	return &contract.Receipt{ID: c.s.run.Transcript.Workflow, Status: "accepted"}, c.s.halt(raw)
+func (c closing) Admit(raw json.RawMessage) error {
+	_, err := c.read(raw)
+	return err
 }
 
-// Signalled is [runtime.MessageHandler].
-func (c closing) Signalled(_ workflow.Context, raw json.RawMessage) error { return c.s.halt(raw) }
+func (c closing) read(raw json.RawMessage) (*contract.CloseSessionInput, error) {
+	in := &contract.CloseSessionInput{}
+	err := argument.Strictly(raw, in)
+	switch {
+	case err == nil && !c.s.IsSession:
+		err = fmt.Errorf("the run is no session; cancel it instead")
+	case err == nil && (len(in.Reason) > runtime.MaxReason || len(in.By) > runtime.MaxName):
+		err = fmt.Errorf("reason is longer than %d bytes, or by than %d", runtime.MaxReason, runtime.MaxName)
+	}
+	if err != nil {
+		return nil, contract.Failf(contract.ClassBadRequest, "send "+closeShape, "close_session: %v", err)
+	}
+	return in, nil
+}
+
+// Take is [runtime.MessageHandler].
+func (c closing) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
+	return &contract.Receipt{ID: c.s.run.Transcript.Workflow, Status: "accepted"}, c.Signalled(ctx, raw)
+}
+
+// Signalled is [runtime.MessageHandler]. It ends the turn under way and the session.
+func (c closing) Signalled(_ workflow.Context, raw json.RawMessage) error {
+	in, err := c.read(raw)
+	if err != nil {
+		return err
+	}
+	if c.s.Stop == nil {
+		c.s.Stop = in
+	}
+	if c.s.end != nil {
+		c.s.end()
+	}
+	return nil
+}
 
 // Refused is [runtime.MessageHandler].
 func (c closing) Refused(ctx workflow.Context, _ error) { c.s.host.Show(ctx, nil, nil) }
@@ -92,27 +170,6 @@ func (s *Session) Hear() {
 			s.Below.heard(t)
 		}
 	})
-}
-
-// prompted takes a prompt by signal. The session above, which cannot send an Update, is told what became
-// of its own where no turn says so at once.
-func (s *Session) prompted(ctx workflow.Context, raw json.RawMessage) error {
-	p, err := s.admit(raw)
-	if err == nil && s.find(p.ID) == nil {
-		s.Queue = append(s.Queue, *p)
-	}
-	var in contract.PromptInput
-	if s.Parent == "" || json.Unmarshal(raw, &in) != nil || in.ID == "" || in.By != contract.BoundID(s.Parent) || err == nil && s.Idle && len(s.Queue) == 1 {
-		return err
-	}
-	t := contract.Turn{ID: in.ID, Status: contract.TurnQueued}
-	if err != nil {
-		t.Status, t.Failure = contract.TurnFailed, contract.FailureOf(err).Bounded()
-	}
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	s.run.Sizes.Accept(quiet, contract.Envelope)
-	s.run.Requests.Send(ctx, s.Parent, contract.SignalTurn, contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: t})
-	return err
 }
 
 // admit looks at a prompt before it is taken.
@@ -171,71 +228,6 @@ func (s *Session) find(id string) *contract.Turn {
 	}
 	if i := slices.IndexFunc(s.Queue, func(p contract.Prompt) bool { return p.ID == id }); i >= 0 {
 		return s.queuedTurn(i)
-	}
-	return nil
-}
-
-// resume queues a prompt and waits for its turn.
-func (s *Session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.Turn, error) {
-	p, err := s.admit(raw)
-	if err != nil {
-		return nil, err
-	}
-	if p.ID == "" {
-		p.ID = workflow.GetCurrentUpdateInfo(ctx).ID
-	}
-	switch old := s.find(p.ID); {
-	case old == nil:
-		s.Queue = append(s.Queue, *p)
-	case old.Done():
-		s.run.Policy.Moved = true // a history can get long by repetitions alone
-	}
-	if err := wait.Until(ctx, func() bool {
-		t := s.find(p.ID)
-		return t == nil || t.Done() || s.leaving || s.over
-	}); err != nil {
-		return nil, err
-	}
-	t := s.find(p.ID)
-	if t == nil {
-		return nil, contract.Failf(contract.ClassUnknownRequest, "", "the turn %q is no longer kept", textutil.Cut(p.ID, 200))
-	}
-	out := *t
-	out.Hash = ""
-	// Several may have waited for the same long result, and one task does not hold all of it.
-	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	if s.run.Sizes.Admit(ctx, "the turn", out) != nil {
-		out.OmittedBytes, out.ResultText, out.ResultData = resultBytes(&out), nil, nil
-	}
-	return &out, nil
-}
-
-func (s *Session) admitStop(raw json.RawMessage) error {
-	var in contract.CloseSessionInput
-	err := argument.Strictly(raw, &in)
-	switch {
-	case err == nil && !s.IsSession:
-		err = fmt.Errorf("the run is no session; cancel it instead")
-	case err == nil && (len(in.Reason) > runtime.MaxReason || len(in.By) > runtime.MaxName):
-		err = fmt.Errorf("reason is longer than %d bytes, or by than %d", runtime.MaxReason, runtime.MaxName)
-	}
-	if err != nil {
-		return contract.Failf(contract.ClassBadRequest, "send "+closeShape, "close_session: %v", err)
-	}
-	return nil
-}
-
-// halt ends the turn under way and the session.
-func (s *Session) halt(raw json.RawMessage) error {
-	if err := s.admitStop(raw); err != nil {
-		return err
-	}
-	if s.Stop == nil {
-		s.Stop = &contract.CloseSessionInput{}
-		_ = argument.Strictly(raw, s.Stop) // admitted
-	}
-	if s.end != nil {
-		s.end()
 	}
 	return nil
 }

@@ -165,7 +165,7 @@ func TestNamesTwice(t *testing.T) {
 	if _, err := s.admit(json.RawMessage(`{"prompt": "on", "prompt": "off"}`)); err == nil || !strings.Contains(err.Error(), `"prompt" is there twice`) {
 		t.Errorf("a prompt gives %v", err)
 	}
-	if err := s.admitStop(json.RawMessage(`{"reason": "a", "reason": "b"}`)); err == nil || !strings.Contains(err.Error(), `"reason" is there twice`) {
+	if err := (closing{s}).Admit(json.RawMessage(`{"reason": "a", "reason": "b"}`)); err == nil || !strings.Contains(err.Error(), `"reason" is there twice`) {
 		t.Errorf("a stop gives %v", err)
 	}
 }
