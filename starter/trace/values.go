@@ -1,0 +1,275 @@
+package trace
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weft/activities/contract"
+	"weft/starter/runtree"
+	"weft/workflows/plan"
+	"weft/workflows/plan/result"
+	"weft/workflows/plan/value"
+)
+
+// takes says what a node was given, by the names of its inputs, where no worker has.
+func (r *reader) takes(f *plan.Flow, s *Span) {
+	n := f.Node(s.of().Node)
+	if n == nil || n.Ports == nil || len(s.inputs) > 0 || s.isMember() {
+		return
+	}
+	s.inputs = Object{}
+	for _, in := range n.Ports.In {
+		if v := r.value(f, s.place, &in, s.step); v != nil && !isInternal(in.Name) {
+			s.inputs[in.Name] = v
+		}
+	}
+}
+
+// isInternal reports whether a port is no input or output in the document.
+func isInternal(port string) bool { return strings.HasPrefix(port, ".") }
+
+// value is that of an input of a node at a step, as far as history tells; nil otherwise.
+func (r *reader) value(f *plan.Flow, place string, in *plan.In, step int) json.RawMessage {
+	if name, own := strings.CutPrefix(in.Key, plan.InKey("")); own {
+		if v, ok := r.byID[flowID(place)].inputs[name].(json.RawMessage); ok {
+			return v
+		}
+		return in.Default
+	}
+	var last *Span
+	var from *plan.Node
+	var name string
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		if n.Ports == nil {
+			continue
+		}
+		o := slices.IndexFunc(n.Ports.Out, func(o plan.Out) bool { return slices.Contains(o.Keys, in.Key) })
+		for _, s := range r.nodes[place] {
+			if o >= 0 && s.of().Node == n.ID && !s.isMember() && s.step < step && (last == nil || s.step > last.step) {
+				last, from, name = s, n, n.Ports.Out[o].Name
+			}
+		}
+	}
+	if last == nil {
+		return in.Default
+	}
+	return r.left(f, last, from, name)
+}
+
+// left is the value of an output of a node, as far as history tells.
+func (r *reader) left(f *plan.Flow, s *Span, n *plan.Node, name string) json.RawMessage {
+	for _, known := range []Object{s.outputs, gave(s, n)} {
+		if v, ok := known[name].(json.RawMessage); ok {
+			return v
+		}
+	}
+	if n.Kind == plan.KindPass && n.Pass.Text == nil && n.Pass.Match == nil && n.Pass.Store == nil {
+		for _, in := range n.Ports.In {
+			if in.Name == name {
+				return r.value(f, s.place, &in, s.step)
+			}
+		}
+	}
+	return nil
+}
+
+// branchOf is the branch by which a node leaves that selects one by a value, "" where the value is not known.
+func (r *reader) branchOf(f *plan.Flow, s *Span, n *plan.Node) string {
+	in := &n.Ports.In[0]
+	v, err := value.Parse(r.value(f, s.place, in, s.step))
+	if err == nil {
+		v, err = value.Cast(in.Type, v)
+	}
+	if err != nil {
+		return ""
+	}
+	for _, c := range n.Branch.Cases {
+		if c.Text == v.Spaced() {
+			return c.Branch
+		}
+	}
+	return n.Branch.Default
+}
+
+// elements adds the flows of a map's elements that made no call, of which history has nothing, and says what each of them took
+// and gave.
+func (r *reader) elements(w *runtree.Workflow, s *Span) {
+	n := w.Flow.Node(s.of().Node)
+	if n == nil || n.Call == nil || !n.Call.Map || !s.ended || s.isMember() {
+		return
+	}
+	flow := w.Flow.Closure(n.Call.Flows[0])
+	for i, params := range divided(n.Call, s.inputs) {
+		place := s.ID + ":" + strconv.Itoa(i+1) + " › "
+		if r.byID[flowID(place)] == nil {
+			r.flow(place, time.Unix(0, s.StartTime), nil)
+			r.byID[flowID(place)].inside = true
+			r.tree.Workflows = append(r.tree.Workflows, &runtree.Workflow{Place: place, Flow: flow})
+		}
+		of := r.byID[flowID(place)]
+		if of.inside {
+			of.inputs = inputsOf(flow, params)
+		}
+	}
+}
+
+// divided are what the flows of a map's elements are given, where the map's lists are known.
+func divided(c *plan.Call, in Object) []Object {
+	rounds := 1
+	for _, name := range c.Over {
+		rounds = len(itemsOf(in[name]))
+	}
+	var out []Object
+	for i := range rounds {
+		params := Object{}
+		for name, v := range in {
+			params[name] = v
+		}
+		for _, name := range c.Over {
+			if all := itemsOf(in[name]); i < len(all) {
+				params[name] = json.RawMessage(all[i].JSON())
+				for _, u := range c.Unpack {
+					part := all[i]
+					for _, key := range u.Path {
+						part, _ = part.Get(key)
+					}
+					params[u.Name] = json.RawMessage(part.JSON())
+				}
+			}
+		}
+		out = append(out, params)
+	}
+	return out
+}
+
+// itemsOf are the elements of a list; those of an object are its members, as maps of them have them.
+func itemsOf(list any) []value.Value {
+	raw, _ := list.(json.RawMessage)
+	v, err := value.Parse(raw)
+	if err != nil {
+		return nil
+	}
+	for _, m := range v.Members {
+		v.Items = append(v.Items, value.Value{Kind: value.Object, Members: []value.Member{{Key: "_key", Value: value.Of(m.Key)}, {Key: "_value", Value: m.Value}}})
+	}
+	return v.Items
+}
+
+// inputsOf are the values that a flow takes of those it is given, and the defaults of others.
+func inputsOf(f *plan.Flow, params Object) Object {
+	out := Object{}
+	for _, e := range edges(f, func(e *plan.Edge) bool { return e.From == plan.Start }) {
+		n := f.Node(e.To)
+		if n == nil || n.Ports == nil {
+			continue
+		}
+		for _, in := range n.Ports.In {
+			if v, ok := params[in.Name]; ok {
+				out[in.Name] = v
+			} else if in.Default != nil && !isInternal(in.Name) {
+				out[in.Name] = in.Default
+			}
+		}
+	}
+	return out
+}
+
+// prefixed are values under names that begin with a prefix.
+func prefixed(prefix string, values Object) Object {
+	out := Object{}
+	for name, v := range values {
+		out[prefix+name] = v
+	}
+	return out
+}
+
+// toolTypes are the types of tools by the kind of their connection; functions of workers have none in the plan.
+var toolTypes = map[string]string{plan.ConnectionMCP: "MCPTool", plan.ConnectionHTTP: "RemoteTool", plan.ConnectionClient: "ClientTool"}
+
+// nodeOf is the node of an execution in the plan, nil where it is not known.
+func (r *reader) nodeOf(place, exec string) (*plan.Flow, *plan.Node) {
+	f := r.plan(place)
+	if f == nil {
+		return nil, nil
+	}
+	x, _ := executionOf(exec)
+	return f, f.Node(x.Node)
+}
+
+// boundTool is the tool of a node by its name and that which its caller knows, nil where the plan has none.
+func (r *reader) boundTool(place, exec, name, as string) (*plan.Flow, *plan.Tool) {
+	f, n := r.nodeOf(place, exec)
+	if n == nil {
+		return f, nil
+	}
+	for _, b := range n.BoundTools() {
+		if b.Tool.Name == name && b.Tool.As == as {
+			return f, b.Tool
+		}
+	}
+	return f, nil
+}
+
+// isRequest reports whether a node makes its call itself, and has no tool.
+func (r *reader) isRequest(place, exec string) bool {
+	f, n := r.nodeOf(place, exec)
+	return n != nil && n.Tool != nil && componentType(f, n) != "ToolNode"
+}
+
+// tool returns the component of a tool that a node of a flow calls, and the values that it is declared to return.
+func (r *reader) tool(place, exec, connection, name, as string) (Object, []plan.Out) {
+	f, t := r.boundTool(place, exec, name, as)
+	out := component(toolType(f, connection), connection+"/"+name, name, "")
+	if t == nil {
+		return out, nil
+	}
+	out["description"] = t.Description
+	return out, t.Outputs
+}
+
+// toolType is the type of the tools of a connection.
+func toolType(f *plan.Flow, connection string) string {
+	if f != nil {
+		for i := range f.Connections {
+			if c := &f.Connections[i]; c.ID == connection {
+				return cmp.Or(toolTypes[c.Kind], "ServerTool")
+			}
+		}
+	}
+	return "ServerTool"
+}
+
+// offered returns the component of a tool that a model is offered; those that no node names are a server's.
+func (r *reader) offered(place, exec string, t *contract.ProfileTool) Object {
+	f, bound := r.boundTool(place, exec, t.Name, t.As)
+	if bound == nil {
+		return component("MCPTool", t.As, t.As, t.Description)
+	}
+	return component(toolType(f, bound.BoundTo()), t.As, t.As, t.Description)
+}
+
+// returned are the values of a tool's outputs. What a tool returned that declares none is one value.
+func returned(outs []plan.Out, text string, whole any) Object {
+	if len(outs) > 0 {
+		if v, err := result.Named(outs, text); err == nil {
+			return declared(outs, v)
+		}
+	}
+	return Object{"output": whole}
+}
+
+// declared are the values of outputs that the document knows.
+func declared(outs []plan.Out, v value.Value) Object {
+	out := Object{}
+	for i := range outs {
+		if of, ok := v.Get(outs[i].Name); ok && !isInternal(outs[i].Name) {
+			out[outs[i].Name] = json.RawMessage(of.JSON())
+		}
+	}
+	return out
+}
