@@ -60,6 +60,14 @@ type Workflow struct {
 // Open reports whether the workflow runs.
 func (v *Workflow) Open() bool { return v.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING }
 
+// Node returns the node of the plan with an id, nil where it is not known.
+func (v *Workflow) Node(id string) *plan.Node {
+	if v.Flow == nil {
+		return nil
+	}
+	return v.Flow.Node(id)
+}
+
 // Cost is what the calls of one execution used, and the last text that they gave.
 type Cost struct {
 	Execution string
@@ -135,10 +143,7 @@ func (t *Tree) Add(e *history.Event) {
 func (v *Workflow) ofMap(of *Workflow, e *history.Event) {
 	v.RunID, v.RunIDs, v.StartedAt, v.Status, v.Model = e.Run.RunID, []string{e.Run.RunID}, e.Time, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, of.Model
 	exec, _, _ := strings.Cut(strings.TrimPrefix(v.ID, of.ID+"/"), ":")
-	if of.Flow == nil {
-		return
-	}
-	if n := of.Flow.Node(history.ExecutionOf(exec).Node); n != nil && n.Call != nil {
+	if n := of.Node(history.ExecutionOf(exec).Node); n != nil && n.Call != nil {
 		v.Flow, v.Source = of.Flow.Closure(n.Call.Flows[0]), of.Source.Sub(n.Call.Flows[0])
 	}
 }

@@ -70,26 +70,24 @@ func (srv *Server) agentIn(root *os.Root, name string) (*agent, error) {
 	if _, err := root.Stat(main); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return nil, srv.noSuchAgent(root, name)
 	}
-	a := &agent{name: name, root: &source.Value{Kind: source.Object}}
 	folder, err := specadapter.ReadFolder(root.FS(), main)
 	if err != nil {
-		a.folder = &specadapter.Folder{Name: main}
-		a.diags = []source.Diagnostic{{File: main, Code: "unreadable", Text: err.Error()}}
-		return a, nil
+		return &agent{name: name, root: &source.Value{Kind: source.Object}, folder: &specadapter.Folder{Name: main},
+			diags: []source.Diagnostic{{File: main, Code: "unreadable", Text: err.Error()}}}, nil
 	}
-	a.folder = folder
-	a.compile(srv.Reading(blueprint.Name, srv.Settings.Profile))
-	return a, nil
+	return compiled(name, folder, srv.Reading(blueprint.Name, srv.Settings.Profile)), nil
 }
 
-func (a *agent) compile(reading specadapter.Options) {
-	res, diags := a.folder.Load(reading)
+func compiled(name string, folder *specadapter.Folder, reading specadapter.Options) *agent {
+	a := &agent{name: name, folder: folder, root: &source.Value{Kind: source.Object}}
+	res, diags := folder.Load(reading)
 	if a.runs, a.diags = res != nil, diags; a.runs {
 		a.inputs = res.Flow.Inputs
 	}
-	if doc, _ := source.Parse(a.folder.Name, a.folder.Text); doc != nil && doc.Root.Kind == source.Object {
+	if doc, _ := source.Parse(folder.Name, folder.Text); doc != nil && doc.Root.Kind == source.Object {
 		a.root = doc.Root
 	}
+	return a
 }
 
 func (srv *Server) noSuchAgent(root *os.Root, name string) error {
@@ -148,30 +146,20 @@ type AgentView struct {
 	Diagnostics []string `json:"diagnostics"`
 }
 
-var (
-	null = json.RawMessage("null")
-	none = json.RawMessage("[]")
-)
-
 func (a *agent) view() *AgentView {
-	raw := func(key string, kind source.Kind, without json.RawMessage) json.RawMessage {
-		if v := a.root.Get(key); v != nil && v.Kind == kind {
+	o := &object{Value: a.root} // its problems are among the diagnostics
+	raw := func(key string, kind source.Kind, without string) json.RawMessage {
+		if v := o.get(key, kind); v != nil {
 			return v.JSON()
 		}
-		return without
+		return json.RawMessage(without)
 	}
-	text := func(key string) string {
-		if v := a.root.Get(key); v != nil && v.Kind == source.String {
-			return v.Text
-		}
-		return ""
-	}
-	v := &AgentView{Name: a.name, Description: text("description"), Type: cmp.Or(text("type"), "autonomous"), InputMode: text("input_mode"),
-		ParametersSchema: raw("parameters_schema", source.Object, null), OutputSchema: raw("output_schema", source.Object, null),
-		MCPServers: raw("mcp_servers", source.Object, null), Skills: raw("skills", source.Array, none), Tags: raw("tags", source.Array, none),
-		Capabilities: raw("capabilities", source.Array, none), Demands: raw("demands", source.Object, null), Hooks: raw("hooks", source.Object, null),
+	v := &AgentView{Name: a.name, Description: o.text("description"), Type: cmp.Or(o.text("type"), "autonomous"), InputMode: o.text("input_mode"),
+		ParametersSchema: raw("parameters_schema", source.Object, "null"), OutputSchema: raw("output_schema", source.Object, "null"),
+		MCPServers: raw("mcp_servers", source.Object, "null"), Skills: raw("skills", source.Array, "[]"), Tags: raw("tags", source.Array, "[]"),
+		Capabilities: raw("capabilities", source.Array, "[]"), Demands: raw("demands", source.Object, "null"), Hooks: raw("hooks", source.Object, "null"),
 		Status: "active", Diagnostics: []string{}}
-	if p := a.root.Get("system_prompt"); p != nil && p.Kind == source.String {
+	if p := o.get("system_prompt", source.String); p != nil {
 		v.SystemPrompt = &p.Text
 	}
 	if !a.runs {
@@ -208,9 +196,7 @@ func (a *agent) beside(file string) string { return path.Join(path.Dir(a.folder.
 
 // View shows an agent of a folder as clients see it.
 func View(name string, folder *specadapter.Folder, reading specadapter.Options) *AgentView {
-	a := &agent{name: name, folder: folder, root: &source.Value{Kind: source.Object}}
-	a.compile(reading)
-	return a.view()
+	return compiled(name, folder, reading).view()
 }
 
 type agentPage struct {

@@ -29,7 +29,7 @@ var (
 
 type draft struct {
 	name  string
-	files map[string][]byte
+	files fstest.MapFS
 }
 
 func (srv *Server) createAgent(w http.ResponseWriter, r *http.Request, root *os.Root) (any, error) {
@@ -125,12 +125,13 @@ func (srv *Server) draft(w http.ResponseWriter, r *http.Request, called string) 
 	if err := o.problem(); err != nil {
 		return nil, err
 	}
-	a := &draft{name: name, files: map[string][]byte{specadapter.FolderMain: document(o, name)}}
+	file := func(data []byte) *fstest.MapFile { return &fstest.MapFile{Data: data, Mode: 0o444} }
+	a := &draft{name: name, files: fstest.MapFS{specadapter.FolderMain: file(document(o, name))}}
 	if prompt != nil && prompt.Text != "" {
-		a.files[promptFile] = []byte(prompt.Text)
+		a.files[promptFile] = file([]byte(prompt.Text))
 	}
 	if servers != nil && len(servers.Members) > 0 {
-		a.files[serversFile] = pretty(&source.Value{Kind: source.Object, Members: []source.Member{{Key: "mcpServers", Value: servers}}})
+		a.files[serversFile] = file(pretty(&source.Value{Kind: source.Object, Members: []source.Member{{Key: "mcpServers", Value: servers}}}))
 	}
 	return a, nil
 }
@@ -174,12 +175,11 @@ func pretty(v *source.Value) []byte {
 // check compiles a draft among the registries of the folder.
 func (srv *Server) check(root *os.Root, a *draft) (*agent, error) {
 	main := path.Join(agentsDir, a.name, specadapter.FolderMain)
-	folder, err := specadapter.ReadFolder(newOverlay(root.FS(), path.Dir(main), a.files), main)
+	folder, err := specadapter.ReadFolder(overlay{root.FS(), path.Dir(main), a.files}, main)
 	if err != nil {
 		return nil, NewProblem(InvalidAgent, "fix the agent", "%v", err)
 	}
-	out := &agent{name: a.name, folder: folder}
-	out.compile(srv.Reading(blueprint.Name, srv.Settings.Profile))
+	out := compiled(a.name, folder, srv.Reading(blueprint.Name, srv.Settings.Profile))
 	if !out.runs {
 		return nil, invalidDocument(InvalidAgent, "fix the agent; nothing was saved", out.diags)
 	}
@@ -233,12 +233,12 @@ func (a *draft) replace(root *os.Root) error {
 
 func (a *draft) write(root *os.Root, dir string) error {
 	for _, name := range []string{promptFile, serversFile, specadapter.FolderMain} {
-		data, ok := a.files[name]
-		if !ok {
+		file := a.files[name]
+		if file == nil {
 			continue
 		}
 		making := path.Join(dir, "."+randomName())
-		if err := root.WriteFile(making, data, 0o644); err != nil {
+		if err := root.WriteFile(making, file.Data, 0o644); err != nil {
 			return fmt.Errorf("write %s: %w", name, err)
 		}
 		if err := root.Rename(making, path.Join(dir, name)); err != nil {
@@ -253,14 +253,6 @@ type overlay struct {
 	fs.FS
 	dir   string
 	files fstest.MapFS
-}
-
-func newOverlay(around fs.FS, dir string, files map[string][]byte) overlay {
-	o := overlay{around, dir, fstest.MapFS{}}
-	for name, data := range files {
-		o.files[name] = &fstest.MapFile{Data: data, Mode: 0o444}
-	}
-	return o
 }
 
 func (o overlay) Open(name string) (fs.File, error) {

@@ -58,14 +58,6 @@ func (s *stream) write(b []byte) error {
 	return http.NewResponseController(s.w).Flush()
 }
 
-func (s *stream) keepAlive(ctx context.Context, cancel func()) {
-	for range runs.Every(ctx, keepAliveInterval) {
-		if s.write([]byte(":\n\n")) != nil {
-			cancel()
-		}
-	}
-}
-
 // getEvents sends the events of a run, at last its result or error. A client that reconnects after it gets 204.
 func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) (any, error) {
 	after := r.Header.Get("Last-Event-ID")
@@ -123,7 +115,11 @@ func (srv *Server) openStream(w http.ResponseWriter, r *http.Request, send func(
 		return nil, err
 	}
 	defer ended()
-	ctx, cancel := whileGood(r.Context())
+	// It has no deadline, as in [Server.await].
+	ctx, cancel := context.WithCancel(r.Context())
+	if caller := callerIn(ctx); caller != nil && !caller.Expires.IsZero() {
+		defer time.AfterFunc(time.Until(caller.Expires), cancel).Stop()
+	}
 	out := &stream{w: w, patience: srv.times.send}
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
@@ -138,20 +134,15 @@ func (srv *Server) openStream(w http.ResponseWriter, r *http.Request, send func(
 	if err := out.write(fmt.Appendf(nil, "retry: %d\n\n", retryMillis)); err != nil {
 		return nil, nil //nolint:nilerr // the client has gone
 	}
-	helpers.Go(func() { out.keepAlive(ctx, cancel) })
+	helpers.Go(func() {
+		for range runs.Every(ctx, keepAliveInterval) {
+			if out.write([]byte(":\n\n")) != nil {
+				cancel()
+			}
+		}
+	})
 	send(ctx, out)
 	return nil, nil
-}
-
-// whileGood is a context that ends with the token of its caller. It has no deadline, as in [Server.await].
-func whileGood(parent context.Context) (ctx context.Context, end func()) {
-	ctx, cancel := context.WithCancel(parent)
-	caller := callerIn(ctx)
-	if caller == nil || caller.Expires.IsZero() {
-		return ctx, cancel
-	}
-	expiry := time.AfterFunc(time.Until(caller.Expires), cancel)
-	return ctx, func() { expiry.Stop(); cancel() }
 }
 
 // hold counts a request that follows a run until it has ended: a stream of events, or one that waits for the run's end.

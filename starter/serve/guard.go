@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"runtime/debug"
 	"slices"
@@ -69,25 +70,13 @@ func (srv *Server) recovered(w http.ResponseWriter, r *http.Request) {
 
 // noRoute is the problem of an address that is not there, or not with the method.
 func noRoute(h http.Handler, r *http.Request) *Problem {
-	message := &headOnly{header: http.Header{}}
+	message := httptest.NewRecorder()
 	h.ServeHTTP(message, r)
-	if allow := message.header.Get("Allow"); message.status == http.StatusMethodNotAllowed {
+	if allow := message.Header().Get("Allow"); message.Code == http.StatusMethodNotAllowed {
 		return NewProblem(MethodUnknown, "use one of: "+allow, "%s does not support %s", r.URL.Path, r.Method).with("Allow", allow)
 	}
 	return NewProblem(NotFound, "see /openapi.json", "%s not found", source.Quote(r.URL.Path))
 }
-
-// headOnly keeps the head of a response of the standard library's own handlers.
-type headOnly struct {
-	header http.Header
-	status int
-}
-
-func (h *headOnly) Header() http.Header { return h.header }
-
-func (h *headOnly) WriteHeader(status int) { h.status = status }
-
-func (*headOnly) Write(p []byte) (int, error) { return len(p), nil }
 
 // checkOrigin keeps pages of foreign origins out, and lets those in that are configured.
 func (srv *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *Problem {
@@ -155,25 +144,22 @@ var dataOfEvent, endOfEvent = []byte("\ndata: "), []byte("\n\n")
 
 // Write writes a whole body, or a whole event, of which the id stays as it is: clients come back with it.
 func (v *masker) Write(p []byte) (int, error) {
-	out := p
-	if v.Header().Get("Content-Type") != eventStream {
-		out = v.answer(p, []byte("\n"))
-	} else if head, data, ok := bytes.Cut(p, dataOfEvent); ok {
-		out = slices.Concat(head, dataOfEvent, v.answer(data, endOfEvent))
+	head, value, end := []byte(nil), p, []byte("\n")
+	if v.Header().Get("Content-Type") == eventStream {
+		i := bytes.Index(p, dataOfEvent)
+		if i < 0 {
+			return v.ResponseWriter.Write(p)
+		}
+		head, value, end = p[:i+len(dataOfEvent)], p[i+len(dataOfEvent):], endOfEvent
 	}
-	if _, err := v.ResponseWriter.Write(out); err != nil {
+	value, ended := bytes.CutSuffix(value, end)
+	if !ended {
+		end = nil
+	}
+	if _, err := v.ResponseWriter.Write(slices.Concat(head, v.mask.Answer(value), end)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
-}
-
-// answer masks JSON, and leaves what ends it where it is.
-func (v *masker) answer(p, end []byte) []byte {
-	value, ok := bytes.CutSuffix(p, end)
-	if !ok {
-		return v.mask.Answer(p)
-	}
-	return slices.Concat(v.mask.Answer(value), end)
 }
 
 // unmasked is the server's own writer: it knows when a request is too large to go on with.

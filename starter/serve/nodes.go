@@ -90,10 +90,7 @@ func (srv *Server) getExecutions(_ http.ResponseWriter, r *http.Request, run *Ru
 
 func newExecution(v *runtree.Workflow, label string) executionView {
 	x := executionView{Execution: label, Place: v.Place, Node: history.ExecutionOf(label).Node}
-	if v.Flow == nil {
-		return x
-	}
-	if n := v.Flow.Node(x.Node); n != nil {
+	if n := v.Node(x.Node); n != nil {
 		x.Name = n.Name
 		if n.Agent != nil {
 			x.Prompt = n.Agent.Prompt
@@ -109,12 +106,9 @@ func (srv *Server) getExecutionState(_ http.ResponseWriter, r *http.Request, run
 
 // spend sets what the calls of an execution took.
 func (x *executionView) spend(c *runtree.Cost, running bool) {
-	x.StartedAt, x.Usage, x.Retries, x.Text, x.Status = &c.From, c.Usage, c.Retries, c.Text, "done"
-	switch {
-	case !c.To.IsZero():
-		x.EndedAt = &c.To
-	case !running:
-		x.Status = "stopped"
+	x.StartedAt, x.Usage, x.Retries, x.Text, x.Status = &c.From, c.Usage, c.Retries, c.Text, "stopped"
+	if !c.To.IsZero() {
+		x.EndedAt, x.Status = &c.To, "done"
 	}
 	if running {
 		x.Status = "running"
@@ -182,8 +176,10 @@ func (srv *Server) fork(w http.ResponseWriter, r *http.Request, run *Run) (any, 
 		return nil, err
 	}
 	options := fork.Options{From: body.From, Model: body.Model, File: "body", Say: srv.Log}
-	for _, m := range o.members("state") {
-		options.Set = append(options.Set, input.Param{Key: m.Key, Raw: m.Value.JSON(), From: "state." + m.Key})
+	if state := o.Get("state"); state != nil {
+		for _, m := range state.Members {
+			options.Set = append(options.Set, input.Param{Key: m.Key, Raw: m.Value.JSON(), From: "state." + m.Key})
+		}
 	}
 	if body.Prompt != nil {
 		if options.Flow, err = srv.withPrompt(r, run, body.From, *body.Prompt); err != nil {
@@ -198,22 +194,11 @@ func (srv *Server) fork(w http.ResponseWriter, r *http.Request, run *Run) (any, 
 	if err := srv.accept(r.Context(), s, contract.FlowRef{}, srv.NewID(in.Flow.Plan.Name), in.Flow.Plan.Name); err != nil {
 		return nil, err
 	}
-	if err := srv.limits.start(callerIn(r.Context())); err != nil {
-		return nil, err
-	}
 	again, _, err := srv.Runs.Start(r.Context(), s)
 	if err != nil {
 		return nil, err
 	}
 	return created(w, again)
-}
-
-// members are those of an object in the body, none where it is absent.
-func (o *object) members(key string) []source.Member {
-	if v := o.Get(key); v != nil {
-		return v.Members
-	}
-	return nil
 }
 
 // withPrompt is a run's flow with another prompt of one node.

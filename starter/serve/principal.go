@@ -96,6 +96,9 @@ func (o owned) Find(ctx context.Context, id string) (*Run, error) {
 
 // Start says nothing of a run of somebody else that has the id, and refuses one more than the caller may have open.
 func (o owned) Start(ctx context.Context, s *Start) (*Run, bool, error) {
+	if err := o.limits.start(callerIn(ctx)); err != nil {
+		return nil, false, err
+	}
 	failed, err := o.limits.reserve(ctx, o.Runs, callerIn(ctx), s.ID)
 	if err != nil {
 		return nil, false, err
@@ -148,15 +151,10 @@ type activity struct {
 	starts *rate.Limiter
 	// streams counts the open event streams; mu guards it.
 	streams int
-	open    openRuns
-}
-
-// openRuns are the open runs of a caller as far as lists may not have them yet: visibility is a little late.
-type openRuns struct {
-	// counting has an entry while somebody counts.
+	// counting has an entry while somebody counts the open runs. Fresh are those that were started here, which lists may not
+	// have yet: visibility is a little late.
 	counting chan struct{}
-	// fresh are those that were started here.
-	fresh map[string]bool
+	fresh    map[string]bool
 }
 
 // of returns what a caller does. The caller holds mu.
@@ -166,7 +164,7 @@ func (l *limits) of(caller *config.Token) *activity {
 		if l.callers == nil {
 			l.callers = map[contract.Principal]*activity{}
 		}
-		l.callers[who] = &activity{open: openRuns{make(chan struct{}, 1), map[string]bool{}},
+		l.callers[who] = &activity{counting: make(chan struct{}, 1), fresh: map[string]bool{},
 			starts: rate.NewLimiter(rate.Every(time.Minute/time.Duration(max(caller.Starts, 1))), caller.Starts)}
 	}
 	return l.callers[who]
@@ -180,7 +178,7 @@ func (l *limits) reserve(ctx context.Context, all Runs, caller *config.Token, id
 		return func() {}, nil
 	}
 	l.mu.Lock()
-	of, own := principal(caller), &l.of(caller).open
+	of, own := principal(caller), l.of(caller)
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()
@@ -209,7 +207,7 @@ func (l *limits) reserve(ctx context.Context, all Runs, caller *config.Token, id
 }
 
 // count counts up to most open runs.
-func (o *openRuns) count(ctx context.Context, all Runs, of *contract.Principal, most int) (n int, err error) {
+func (o *activity) count(ctx context.Context, all Runs, of *contract.Principal, most int) (n int, err error) {
 	for token := ""; ; {
 		page, next, err := all.List(ctx, runs.Filter{Owner: of, Limit: most}, token)
 		if err != nil {

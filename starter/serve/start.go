@@ -59,9 +59,6 @@ func (srv *Server) start(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := readStart(r.Context(), o, s); err != nil {
 		return nil, err
 	}
-	if err := srv.limits.start(callerIn(r.Context())); err != nil {
-		return nil, err
-	}
 	run, existed, err := srv.Runs.Start(r.Context(), s)
 	switch {
 	case err != nil:

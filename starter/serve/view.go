@@ -57,8 +57,8 @@ type resultEvent struct {
 
 func resultOf(run *Run, res *contract.RunResult) *resultEvent {
 	e := &resultEvent{EventType: "result", SessionID: sessionOf(run), Timestamp: ended(run), ResultText: res.ResultText, ResultData: res.ResultData}
-	if len(e.ResultData) == 0 || e.ResultText != nil {
-		e.ResultData = null
+	if e.ResultText != nil {
+		e.ResultData = nil // null
 	}
 	return e
 }

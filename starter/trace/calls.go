@@ -26,8 +26,8 @@ func (r *reader) scheduled(e *history.Event, c *history.Call) {
 	node := r.node(place, exec, e.Time)
 	switch in := c.Input.(type) {
 	case *contract.ToolInput:
-		if r.isRequest(place, exec) {
-			r.calls[c] = node
+		if f, n := r.nodeOf(place, exec); n != nil && n.Tool != nil && componentType(f, n) != "ToolNode" {
+			r.calls[c] = node // it makes the call itself, and has no tool
 			return
 		}
 		s := r.call(c, "ToolExecutionSpan", "ToolExecution", place, node, e.Time)

@@ -36,11 +36,21 @@ func (r *reader) executions(ctx context.Context) {
 		}
 		nodes := r.nodesIn(w.Place)
 		r.schedule(w.Flow, flow, nodes)
-		r.given(w, flow)
+		if w.Flow.Dialect == agentSpec && w.Input != nil {
+			flow.inputs = inputsOf(w.Flow, values("", nil, w.Input.Params))
+		}
 		for _, s := range nodes {
-			r.takes(w.Flow, s)
-			r.elements(w, s)
-			r.describe(s, w.Flow)
+			if s.isMember() {
+				r.member(s)
+				continue
+			}
+			n := w.Flow.Node(s.of().Node)
+			if n == nil {
+				n = &plan.Node{ID: s.of().Node, Name: s.of().Node}
+			}
+			r.takes(w.Flow, s, n)
+			r.elements(w, s, n)
+			r.describe(s, w.Flow, n)
 		}
 		r.subflows(w, flow, nodes)
 		r.describeFlow(flow, w, nodes)
@@ -163,9 +173,8 @@ func (c *conclusion) draw() {
 	for _, e := range edges(c.flow, func(e *plan.Edge) bool { return e.From == plan.Start && certain(e) }) {
 		c.ran(e.To, 1, "")
 	}
-	for len(c.left) > 0 {
-		s := c.left[0]
-		if c.left = c.left[1:]; c.flow.Node(s.of().Node) != nil && !s.isMember() {
+	for ; len(c.left) > 0; c.left = c.left[1:] {
+		if s := c.left[0]; c.flow.Node(s.of().Node) != nil && !s.isMember() {
 			c.around(s)
 		}
 	}
@@ -178,10 +187,16 @@ func (c *conclusion) around(s *Span) {
 	if len(into) == 1 && !c.flow.Node(x.Node).Deferred {
 		c.ran(into[0].From, x.Step-1, into[0].Branch)
 	}
-	if s.ended = s.ended || c.whole.ended || c.passed(s); !s.ended {
+	n := c.flow.Node(x.Node)
+	// A node that is not known to have ended has if it makes no call, or another one ran after it.
+	s.ended = s.ended || c.whole.ended || n.Kind == plan.KindPass || n.Kind == plan.KindSay || n.Kind == plan.KindBranch ||
+		slices.ContainsFunc(c.flow.Edges, func(e plan.Edge) bool {
+			return e.From == x.Node && c.byID[c.place+history.Label(contract.Execution{Node: e.To, Step: x.Step + 1})] != nil
+		})
+	if !s.ended {
 		return
 	}
-	if n := c.flow.Node(x.Node); s.done == nil && n.Kind == plan.KindBranch {
+	if s.done == nil && n.Kind == plan.KindBranch {
 		s.done = &contract.Execution{Branch: c.branchOf(c.flow, s, n)}
 	}
 	for _, e := range edges(c.flow, func(e *plan.Edge) bool {
@@ -205,17 +220,6 @@ func (c *conclusion) ran(node string, step int, branch string) {
 	if branch != "" && s.done == nil {
 		s.done = &contract.Execution{Branch: branch}
 	}
-}
-
-// passed reports whether a node that is not known to have ended has: it makes no call, or another one ran after it.
-func (c *conclusion) passed(s *Span) bool {
-	x := s.of()
-	if n := c.flow.Node(x.Node); n.Kind == plan.KindPass || n.Kind == plan.KindSay || n.Kind == plan.KindBranch {
-		return true
-	}
-	return len(edges(c.flow, func(e *plan.Edge) bool {
-		return e.From == x.Node && c.byID[c.place+history.Label(contract.Execution{Node: e.To, Step: x.Step + 1})] != nil
-	})) > 0
 }
 
 // schedule gives times to nodes of which history has none: they took none, behind those that led to them. A node that has
@@ -260,16 +264,7 @@ func loneAgent(f *plan.Flow) *plan.Node {
 }
 
 // describe says which node the span of an execution is of, what it took, and what it gave.
-func (r *reader) describe(s *Span, f *plan.Flow) {
-	x := s.of()
-	if s.isMember() {
-		r.member(s)
-		return
-	}
-	n := f.Node(x.Node)
-	if n == nil {
-		n = &plan.Node{ID: x.Node, Name: x.Node}
-	}
+func (r *reader) describe(s *Span, f *plan.Flow, n *plan.Node) {
 	kind := componentType(f, n)
 	r.complete(s, n, kind)
 	in, out := s.inputs, s.outputs
@@ -319,14 +314,6 @@ func (r *reader) complete(s *Span, n *plan.Node, kind string) {
 			s.done = &contract.Execution{Branch: n.Pass.Branch}
 		}
 	}
-}
-
-// given says what a flow was given, by the names of its inputs.
-func (r *reader) given(w *runtree.Workflow, flow *Span) {
-	if w.Flow.Dialect != agentSpec || w.Input == nil {
-		return
-	}
-	flow.inputs = inputsOf(w.Flow, values("", nil, w.Input.Params))
 }
 
 // endOutputs are the outputs of a node that ends a flow: what it was given, as it left it.

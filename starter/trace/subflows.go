@@ -140,26 +140,20 @@ func within(id string) string {
 	return node
 }
 
-// enters reports whether an edge leads into the flow of a FlowNode, leaves whether it leads out of one.
-func enters(e *plan.Edge, node string) bool {
-	return strings.HasPrefix(e.To, node+"/") && !strings.HasPrefix(e.From, node+"/")
-}
-
-func leaves(e *plan.Edge, node string) bool {
-	return strings.HasPrefix(e.From, node+"/") && !strings.HasPrefix(e.To, node+"/")
-}
-
-// isStart and isEnd report whether a node is the StartNode of its flow, or an EndNode.
+// isStart and isEnd report whether a node is the StartNode of its flow, or an EndNode: no edge comes from, or leads to, another
+// node of the same flow.
 func isStart(f *plan.Flow, id string) bool {
 	in := within(id)
-	return len(edges(f, func(e *plan.Edge) bool {
-		return e.To == id && (in == "" && e.From == plan.Start || in != "" && enters(e, in))
-	})) > 0
+	return slices.ContainsFunc(f.Edges, func(e plan.Edge) bool {
+		return e.To == id && (in == "" && e.From == plan.Start || in != "" && !strings.HasPrefix(e.From, in+"/"))
+	})
 }
 
 func isEnd(f *plan.Flow, id string) bool {
 	in := within(id)
-	return len(edges(f, func(e *plan.Edge) bool { return e.From == id && e.To != plan.End && (in == "" || !leaves(e, in)) })) == 0
+	return !slices.ContainsFunc(f.Edges, func(e plan.Edge) bool {
+		return e.From == id && e.To != plan.End && (in == "" || strings.HasPrefix(e.To, in+"/"))
+	})
 }
 
 // subflows puts the nodes of FlowNodes' flows into spans of these nodes and of their flows.
@@ -240,18 +234,16 @@ func requestType(f *plan.Flow, t *plan.Tool) string {
 	if len(t.ArgumentsSchema) == 0 && toolType(f, t.BoundTo()) == "RemoteTool" {
 		return "ApiNode"
 	}
-	for i := range f.Connections {
-		if c := &f.Connections[i]; c.ID == t.Connection && len(c.Operations) > 0 {
-			return storeType(c, t.Name)
-		}
+	if c := connectionOf(f, t.Connection); len(c.Operations) > 0 {
+		return storeType(c, t.Name)
 	}
 	return "ToolNode"
 }
 
 // storeType is the type of a node that makes an operation on a datastore.
 func storeType(c *plan.Connection, operation string) string {
-	for i := range c.Operations {
-		if o := &c.Operations[i]; o.Name == operation && o.Do != "" {
+	for _, o := range c.Operations {
+		if o.Name == operation && o.Do != "" {
 			return "PluginDatastore" + strings.ToUpper(o.Do[:1]) + o.Do[1:] + "Node"
 		}
 	}

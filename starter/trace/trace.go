@@ -248,7 +248,8 @@ func (r *reader) event(e *history.Event) {
 			r.flow(e.Run.Place, e.Time, d.Input)
 		}
 	case *history.Ended:
-		if s := r.byID[flowID(e.Run.Place)]; s != nil && r.endsFlow(e, d) {
+		// Not that of a branch, nor of a run that continues as another.
+		if s := r.byID[flowID(e.Run.Place)]; s != nil && (e.Run.Root || r.started[e.Run.Workflow]) && d.ContinuedAs == "" {
 			r.ended(s, e, d)
 		}
 	case *history.CallScheduled:
@@ -365,11 +366,6 @@ func (r *reader) node(place, exec string, at time.Time) *Span {
 	}
 	s.timed = s.timed || !at.IsZero()
 	return s
-}
-
-// endsFlow reports whether an end is that of a flow, and not of a branch, or of a run that continues as another.
-func (r *reader) endsFlow(e *history.Event, d *history.Ended) bool {
-	return (e.Run.Root || r.started[e.Run.Workflow]) && d.ContinuedAs == ""
 }
 
 // plan returns the flow of a place, nil where it is not known.

@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,9 +17,8 @@ import (
 )
 
 // takes says what a node was given, by the names of its inputs, where no worker has.
-func (r *reader) takes(f *plan.Flow, s *Span) {
-	n := f.Node(s.of().Node)
-	if n == nil || n.Ports == nil || len(s.inputs) > 0 || s.isMember() {
+func (r *reader) takes(f *plan.Flow, s *Span, n *plan.Node) {
+	if n.Ports == nil || len(s.inputs) > 0 {
 		return
 	}
 	s.inputs = Object{}
@@ -98,9 +98,8 @@ func (r *reader) branchOf(f *plan.Flow, s *Span, n *plan.Node) string {
 
 // elements adds the flows of a map's elements that made no call, of which history has nothing, and says what each of them took
 // and gave.
-func (r *reader) elements(w *runtree.Workflow, s *Span) {
-	n := w.Flow.Node(s.of().Node)
-	if n == nil || n.Call == nil || !n.Call.Map || !s.ended || s.isMember() {
+func (r *reader) elements(w *runtree.Workflow, s *Span, n *plan.Node) {
+	if n.Call == nil || !n.Call.Map || !s.ended {
 		return
 	}
 	flow := w.Flow.Closure(n.Call.Flows[0])
@@ -126,10 +125,7 @@ func divided(c *plan.Call, in Object) []Object {
 	}
 	var out []Object
 	for i := range rounds {
-		params := Object{}
-		for name, v := range in {
-			params[name] = v
-		}
+		params := maps.Clone(in)
 		for _, name := range c.Over {
 			if all := itemsOf(in[name]); i < len(all) {
 				params[name] = json.RawMessage(all[i].JSON())
@@ -215,12 +211,6 @@ func (r *reader) boundTool(place, exec, name, as string) (*plan.Flow, *plan.Tool
 	return f, nil
 }
 
-// isRequest reports whether a node makes its call itself, and has no tool.
-func (r *reader) isRequest(place, exec string) bool {
-	f, n := r.nodeOf(place, exec)
-	return n != nil && n.Tool != nil && componentType(f, n) != "ToolNode"
-}
-
 // tool returns the component of a tool that a node of a flow calls, and the values that it is declared to return.
 func (r *reader) tool(place, exec, connection, name, as string) (Object, []plan.Out) {
 	f, t := r.boundTool(place, exec, name, as)
@@ -234,14 +224,19 @@ func (r *reader) tool(place, exec, connection, name, as string) (Object, []plan.
 
 // toolType is the type of the tools of a connection.
 func toolType(f *plan.Flow, connection string) string {
+	return cmp.Or(toolTypes[connectionOf(f, connection).Kind], "ServerTool")
+}
+
+// connectionOf is a connection of a flow, an empty one where it is not known.
+func connectionOf(f *plan.Flow, id string) *plan.Connection {
 	if f != nil {
 		for i := range f.Connections {
-			if c := &f.Connections[i]; c.ID == connection {
-				return cmp.Or(toolTypes[c.Kind], "ServerTool")
+			if f.Connections[i].ID == id {
+				return &f.Connections[i]
 			}
 		}
 	}
-	return "ServerTool"
+	return &plan.Connection{}
 }
 
 // offered returns the component of a tool that a model is offered; those that no node names are a server's.
