@@ -49,7 +49,11 @@ func (a *app) commandLine(do func(context.Context, *command, []string) error) *c
 			}
 		}
 		cmd.Action = func(ctx context.Context, cmd *cli.Command) error {
-			a.flags.note(root.Flags)
+			for _, f := range root.Flags {
+				if f.IsSet() {
+					a.flags.given = append(a.flags.given, f.Names()[0])
+				}
+			}
 			args := cmd.Args().Slice()
 			if c.name == "run" && len(args) > 0 {
 				return usage.Error{Text: commandline.UnknownCommand(root, args[0])}
@@ -97,14 +101,6 @@ func (a *app) completion(cmd *cli.Command) {
 	cmd.Hidden, cmd.Category, cmd.Usage, cmd.OnUsageError = false, "Other", "print a completion script for bash, zsh, fish or pwsh", usageError
 	cmd.Action = func(_ context.Context, cmd *cli.Command) error {
 		return usage.Errorf("missing shell; usage: starter completion bash|zsh|fish|pwsh")
-	}
-}
-
-func (f *flags) note(all []cli.Flag) {
-	for _, v := range all {
-		if v.IsSet() {
-			f.given = append(f.given, v.Names()[0])
-		}
 	}
 }
 
@@ -268,24 +264,27 @@ func commands() []command {
 	}
 }
 
-func onRun(do runCommand) func(*app, context.Context, []string) error { return do.with((*app).find) }
-
-// onOpenRun is onRun for a function that needs an open one.
-func onOpenRun(do runCommand) func(*app, context.Context, []string) error {
-	return do.with((*app).findOpen)
-}
-
-type runCommand func(a *app, ctx context.Context, r *runs.Run, args []string) error
-
-func (do runCommand) with(find func(*app, context.Context, string) (*runs.Run, error)) func(*app, context.Context, []string) error {
+// onRun makes a command of what is done with the run that its first argument names; onOpenRun is for what needs an open one.
+func onRun(do runCommand) func(*app, context.Context, []string) error {
 	return func(a *app, ctx context.Context, args []string) error {
-		r, err := find(a, ctx, args[0])
+		r, err := a.find(ctx, args[0])
 		if err != nil {
 			return err
 		}
 		return do(a, ctx, r, args[1:])
 	}
 }
+
+func onOpenRun(do runCommand) func(*app, context.Context, []string) error {
+	return onRun(func(a *app, ctx context.Context, r *runs.Run, args []string) error {
+		if !r.Open() {
+			return usage.Errorf("%s", r.Closed(ctx))
+		}
+		return do(a, ctx, r, args)
+	})
+}
+
+type runCommand func(a *app, ctx context.Context, r *runs.Run, args []string) error
 
 // groups are the commands that have subcommands, with their short descriptions.
 var groups = map[string]string{"schedule": "start runs of a flow on a schedule"}

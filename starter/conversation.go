@@ -60,17 +60,9 @@ func (a *app) converse(ctx context.Context, id string) error {
 	}()
 	t.follow(following)
 	t.lines = a.typedLines(following)
-	a.say("session %s: %s; type a prompt on one line; Ctrl-D exits, and the session stays open", plaintext.Line(id, 200), counted(done, len(turns)))
+	a.say("session %s: %d turn%s so far%s; type a prompt on one line; Ctrl-D exits, and the session stays open", plaintext.Line(id, 200), done,
+		plaintext.If(done != 1, "s"), plaintext.If(len(turns) > done, ", and one is running"))
 	return t.converse(ctx)
-}
-
-func counted(done, all int) string {
-	text := fmt.Sprintf("%d turns so far", done)
-	if done == 1 {
-		text = "1 turn so far"
-	}
-	text += plaintext.If(all > done, ", and one is running")
-	return text
 }
 
 func (t *conversation) follow(ctx context.Context) {

@@ -99,8 +99,16 @@ func (a *app) ofOwnWaiting(text string) string {
 
 // mayStart asks whether the flow may start its commands on this machine, and stores what is allowed.
 func (a *app) mayStart(cfg *config.Config, flow *plan.Flow) error {
-	if !a.flags.dev {
-		return a.notOwn(cfg, flow)
+	if !a.flags.dev && !a.flags.allowCommands {
+		return nil
+	}
+	named := namedCommands(cfg, flow)
+	switch {
+	case a.flags.dev:
+	case len(named) == 0:
+		return usage.Errorf("-allow-commands needs -dev, and the flow has no commands")
+	default:
+		return usage.Errorf("-allow-commands needs -dev; for another worker set in its weft.yaml: %s", allowLine(named))
 	}
 	own, err := config.OwnCommands(a.env)
 	if err != nil {
@@ -108,7 +116,7 @@ func (a *app) mayStart(cfg *config.Config, flow *plan.Flow) error {
 	}
 	var asked []config.Command
 	var lines []string
-	for _, c := range namedCommands(cfg, flow) {
+	for _, c := range named {
 		if !own.Allowed(c) {
 			asked = append(asked, c)
 			lines = append(lines, commandLine(c))
@@ -117,7 +125,10 @@ func (a *app) mayStart(cfg *config.Config, flow *plan.Flow) error {
 	if len(asked) == 0 {
 		return nil
 	}
-	if !a.flags.allowCommands && !a.agreed(lines) {
+	if !a.flags.allowCommands && a.interactive() {
+		a.say("dev: the flow starts on this machine:\n\t%s", strings.Join(lines, "\n\t"))
+	}
+	if !a.flags.allowCommands && !slices.Contains([]string{"y", "yes"}, strings.ToLower(a.ask("dev: allow it? [y/N] "))) {
 		return usage.Errorf("the flow starts commands on this machine that you have not allowed: %s; allow them with -dev -allow-commands, or set in weft.yaml: %s",
 			strings.Join(lines, "; "), allowLine(asked))
 	}
@@ -128,17 +139,6 @@ func (a *app) mayStart(cfg *config.Config, flow *plan.Flow) error {
 	}
 	a.say("dev: the flow may start %s; stored in %s", strings.Join(lines, "; "), own)
 	return nil
-}
-
-func (a *app) notOwn(cfg *config.Config, flow *plan.Flow) error {
-	if !a.flags.allowCommands {
-		return nil
-	}
-	named := namedCommands(cfg, flow)
-	if len(named) == 0 {
-		return usage.Errorf("-allow-commands needs -dev, and the flow has no commands")
-	}
-	return usage.Errorf("-allow-commands needs -dev; for another worker set in its weft.yaml: %s", allowLine(named))
 }
 
 func allowLine(commands []config.Command) string {
@@ -162,14 +162,6 @@ func allowLine(commands []config.Command) string {
 		}
 	}
 	return strings.Join(lines, " and ")
-}
-
-func (a *app) agreed(lines []string) bool {
-	if a.interactive() {
-		a.say("dev: the flow starts on this machine:\n\t%s", strings.Join(lines, "\n\t"))
-	}
-	answer := strings.ToLower(a.ask("dev: allow it? [y/N] "))
-	return answer == "y" || answer == "yes"
 }
 
 // namedCommands returns the commands of a flow and its sub-agents that the settings neither allow nor replace, each once.

@@ -62,10 +62,6 @@ func (f *flags) has(name string) bool { return slices.Contains(f.given, name) }
 
 // declare declares every flag. A name has one meaning in all commands that take it.
 func (f *flags) declare() []cli.Flag {
-	return slices.Concat(f.declareFlow(), f.declareRun(), f.declareCommon(), f.answerFlags.declare(), f.declareSchedule(), f.priorityFlags.declare())
-}
-
-func (f *flags) declareFlow() []cli.Flag {
 	return []cli.Flag{
 		fileFlag("flow", &f.Flow, "the flow's `FILE`, - for standard input"),
 		textFlag("input", &f.Input, "the run's input: `TEXT`, @FILE, or - for standard input"),
@@ -83,11 +79,6 @@ func (f *flags) declareFlow() []cli.Flag {
 		nameFlag("model", &f.model, "`PROVIDER/MODEL`, or a comma-separated list, for nodes that specify none (default: the worker's)"),
 		nameFlag("dialect", &f.dialect, "the flow's `DIALECT` (default: detected)"),
 		nameFlag("profile", &f.profile, "the dialect's `PROFILE` (default: default)"),
-	}
-}
-
-func (f *flags) declareRun() []cli.Flag {
-	return []cli.Flag{
 		nameFlag("id", &f.id, "the run's workflow `ID` (default: the flow's name and 8 random characters)"),
 		boolFlag("detach", &f.detach, "print the run's id and exit without waiting"),
 		boolFlag("session", &f.session, "keep the run open for further prompts: starter resume ID -prompt TEXT"),
@@ -108,11 +99,6 @@ func (f *flags) declareRun() []cli.Flag {
 		choiceFlag("format", &f.format, "the `FORMAT` of the trace: agentspec, Agent Spec Tracing (the default)"),
 		boolFlag("content", &f.content, "export prompts, answers, arguments, results and error texts, which are masked by default"),
 		textFlag("reason", &f.reason, "the reason, as `TEXT`"),
-	}
-}
-
-func (f *flags) declareCommon() []cli.Flag {
-	return []cli.Flag{
 		&cli.StringFlag{Name: "output", Usage: "output `FORMAT`: text, json (one object), jsonl (one object per event or entry); validate: text, json, sarif",
 			Value: outputText, Destination: &f.output, OnlyOnce: true, HideDefault: true},
 		nameFlag("listen", &f.listen, "`HOST:PORT` to listen on (default: 127.0.0.1:8765)"),
@@ -120,11 +106,6 @@ func (f *flags) declareCommon() []cli.Flag {
 		fileFlag("config", &f.config, "settings `FILE` (default: WEFT_CONFIG, or weft.yaml if it exists)"),
 		boolFlag("dev", &f.dev, "use an embedded Temporal server and worker for the duration of this command"),
 		boolFlag("allow-commands", &f.allowCommands, "with -dev: allow the commands in the flow, and remember them"),
-	}
-}
-
-func (f *answerFlags) declare() []cli.Flag {
-	return []cli.Flag{
 		boolFlag("yes", &f.yes, "allow the tool call"),
 		boolFlag("no", &f.no, "refuse the tool call"),
 		textFlag("arguments", &f.arguments, "`JSON|@FILE`: an object that replaces the arguments of the call"),
@@ -137,15 +118,23 @@ func (f *answerFlags) declare() []cli.Flag {
 		textFlag("node", &f.node, "id of the `NODE` that gets the message"),
 		textFlag("request", &f.request, "the `REQUEST` that the message answers: its id, or an unambiguous prefix or suffix"),
 		textFlag("key", &f.key, "idempotency `KEY`: a second send with the same key is ignored"),
-	}
-}
-
-func (f *flags) declareSchedule() []cli.Flag {
-	return []cli.Flag{
 		listFlag("cron", &f.cron, "start runs at `\"MINUTE HOUR DAY MONTH WEEKDAY\"`"),
 		listFlag("every", &f.every, "start runs every `INTERVAL`, or INTERVAL/OFFSET: 6h, 1d/9h"),
 		nameFlag("timezone", &f.timezone, "time `ZONE` of -cron, such as Europe/Berlin (default: UTC)"),
 		choiceFlag("overlap", &f.overlap, "what to do while a run of the schedule is open: `POLICY` is "+strings.Join(overlaps, ", ")+" (default: skip)"),
+		intFlag("priority", &f.priority, 0, 1, lowestPriority, "priority of the run's tasks, `1..5`: 1 runs first (default: 3)"),
+		&cli.StringFlag{Name: "fairness-key", Usage: "fairness `KEY` of the run's tasks: keys share workers evenly", Destination: &f.fairnessKey, OnlyOnce: true, Validator: func(key string) error {
+			if key == "" || len(key) > runs.MaxFairnessKey || strings.ContainsFunc(key, plaintext.Unprintable) {
+				return fmt.Errorf("want printable ASCII, from 1 to %d bytes", runs.MaxFairnessKey)
+			}
+			return nil
+		}},
+		&cli.FloatFlag{Name: "fairness-weight", Usage: "`WEIGHT` of the fairness key, from 0.001 to 1000 (default: 1)", Destination: &f.fairnessWeight, OnlyOnce: true, HideDefault: true, Validator: func(weight float64) error {
+			if !(weight >= minFairnessWeight) || weight > maxFairnessWeight {
+				return fmt.Errorf("want %v to %v", minFairnessWeight, maxFairnessWeight)
+			}
+			return nil
+		}},
 	}
 }
 
@@ -223,11 +212,7 @@ func (b *budgetFlag) Set(s string) error {
 		if err != nil || n < 1 {
 			return fmt.Errorf("%s needs a whole number from 1, such as %s=100", kind, kind)
 		}
-		if kind == "calls" {
-			b.Calls = n
-		} else {
-			b.Tokens = n
-		}
+		*map[string]*int{"calls": &b.Calls, "tokens": &b.Tokens}[kind] = n
 		return nil
 	case "cost":
 		v, err := strconv.ParseFloat(text, 64)
@@ -259,24 +244,6 @@ type priorityFlags struct {
 	priority       int
 	fairnessKey    string
 	fairnessWeight float64
-}
-
-func (f *priorityFlags) declare() []cli.Flag {
-	return []cli.Flag{
-		intFlag("priority", &f.priority, 0, 1, lowestPriority, "priority of the run's tasks, `1..5`: 1 runs first (default: 3)"),
-		&cli.StringFlag{Name: "fairness-key", Usage: "fairness `KEY` of the run's tasks: keys share workers evenly", Destination: &f.fairnessKey, OnlyOnce: true, Validator: func(key string) error {
-			if key == "" || len(key) > runs.MaxFairnessKey || strings.ContainsFunc(key, plaintext.Unprintable) {
-				return fmt.Errorf("want printable ASCII, from 1 to %d bytes", runs.MaxFairnessKey)
-			}
-			return nil
-		}},
-		&cli.FloatFlag{Name: "fairness-weight", Usage: "`WEIGHT` of the fairness key, from 0.001 to 1000 (default: 1)", Destination: &f.fairnessWeight, OnlyOnce: true, HideDefault: true, Validator: func(weight float64) error {
-			if !(weight >= minFairnessWeight) || weight > maxFairnessWeight {
-				return fmt.Errorf("want %v to %v", minFairnessWeight, maxFairnessWeight)
-			}
-			return nil
-		}},
-	}
 }
 
 func (f *priorityFlags) checkPair() error {

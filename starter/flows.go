@@ -134,7 +134,16 @@ func (a *app) agents(_ context.Context, args []string) error {
 		case err != nil && !e.IsDir():
 			continue
 		}
-		views = append(views, a.agentView(cfg, e.Name(), main))
+		reading := cfg.Reading(blueprint.Name, a.flags.profile)
+		folder, err := input.Folder(main)
+		if err != nil {
+			folder, reading = &specadapter.Folder{Name: main, Text: []byte("{}")}, specadapter.Options{Dialect: blueprint.Name}
+		}
+		v := serve.View(e.Name(), folder, reading)
+		if err != nil {
+			v.Diagnostics = []string{err.Error()}
+		}
+		views = append(views, v)
 	}
 	if len(views) == 0 {
 		return usage.Errorf("no agents in %s; an agent is a folder with %s, in the named folder or its folder agents", args[0], specadapter.FolderMain)
@@ -153,16 +162,6 @@ func (a *app) agents(_ context.Context, args []string) error {
 func isFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
-}
-
-func (a *app) agentView(cfg *config.Config, name, main string) *serve.AgentView {
-	folder, err := input.Folder(main)
-	if err == nil {
-		return serve.View(name, folder, cfg.Reading(blueprint.Name, a.flags.profile))
-	}
-	v := serve.View(name, &specadapter.Folder{Name: main, Text: []byte("{}")}, specadapter.Options{Dialect: blueprint.Name})
-	v.Diagnostics = []string{err.Error()}
-	return v
 }
 
 func (a *app) printAgent(v *serve.AgentView) {

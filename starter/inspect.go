@@ -28,9 +28,13 @@ import (
 )
 
 func (a *app) status(ctx context.Context, r *runs.Run, _ []string) error {
-	st, _, err := a.standing(ctx, r)
-	if err != nil {
+	answered := a.whileSilent(ctx, r)
+	st, read, err := r.Standing(ctx)
+	if answered(); err != nil {
 		return err
+	}
+	if read != nil {
+		a.sayFromHistory()
 	}
 	failure := r.FailedBy(ctx)
 	shown := struct {
@@ -47,15 +51,6 @@ func (a *app) status(ctx context.Context, r *runs.Run, _ []string) error {
 		}
 	})
 	return nil
-}
-
-func (a *app) standing(ctx context.Context, r *runs.Run) (*contract.Status, *transcript.Transcript, error) {
-	answered := a.whileSilent(ctx, r)
-	st, read, err := r.Standing(ctx)
-	if answered(); read != nil {
-		a.sayFromHistory()
-	}
-	return st, read, err
 }
 
 func (a *app) sayFromHistory() { a.say("no worker responds for the run; this is from its history") }
@@ -319,7 +314,13 @@ func tested(r *rehearse.Report) string {
 
 func (a *app) record(ctx context.Context, r *runs.Run, _ []string) error {
 	if r.Open() {
-		return notClosed(ctx, r)
+		for e, err := range history.NewTail(r.Client, history.Run{Workflow: &history.Workflow{ID: r.ID}, RunID: r.RunID}).Events(ctx) {
+			if s, ok := e.Data.(*history.Started); err == nil && ok && s.IsSession() {
+				return usage.Errorf("the session %q is still open; only closed sessions can be recorded: close it with starter stop %s, then record it", r.ID, r.Quoted())
+			}
+			break
+		}
+		return usage.Errorf("the run %q has not ended; only closed runs can be recorded: wait for it with starter follow %s, or cancel it with starter cancel %s", r.ID, r.Quoted(), r.Quoted())
 	}
 	raw, warnings, err := recording.Record(ctx, history.From(r.Client), r.ID, r.RunID, a.mask)
 	for _, w := range warnings {
@@ -329,14 +330,4 @@ func (a *app) record(ctx context.Context, r *runs.Run, _ []string) error {
 		return err
 	}
 	return a.writeUnmasked(raw)
-}
-
-func notClosed(ctx context.Context, r *runs.Run) error {
-	for e, err := range history.NewTail(r.Client, history.Run{Workflow: &history.Workflow{ID: r.ID}, RunID: r.RunID}).Events(ctx) {
-		if s, ok := e.Data.(*history.Started); err == nil && ok && s.IsSession() {
-			return usage.Errorf("the session %q is still open; only closed sessions can be recorded: close it with starter stop %s, then record it", r.ID, r.Quoted())
-		}
-		break
-	}
-	return usage.Errorf("the run %q has not ended; only closed runs can be recorded: wait for it with starter follow %s, or cancel it with starter cancel %s", r.ID, r.Quoted(), r.Quoted())
 }

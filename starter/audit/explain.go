@@ -156,15 +156,10 @@ func (l *Reader) Trail() *Trail {
 }
 
 func (r *Request) first() time.Time {
-	switch {
-	case r.AskedAt != nil:
-		return *r.AskedAt
-	case len(r.Answers) > 0:
+	if r.AskedAt == nil && len(r.Answers) > 0 {
 		return r.Answers[0].Time
-	case r.EndedAt != nil:
-		return *r.EndedAt
 	}
-	return time.Time{}
+	return *cmp.Or(r.AskedAt, r.EndedAt, &time.Time{})
 }
 
 // explain looks among what the root's agents said and what failed for what a request asked.

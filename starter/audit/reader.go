@@ -90,7 +90,9 @@ func (l *Reader) event(e *history.Event) {
 	case *history.CallCompleted:
 		l.completed(d)
 	case *history.CallFailed:
-		l.callFailed(d)
+		if !d.TimedOut {
+			l.failed[d.ID] = failedCall{history.FailureOf(d.Failure), l.nextTask()}
+		}
 	case *history.RequestExpired:
 		if r := l.request(d.ID, ""); r.Outcome == Open {
 			r.Outcome, r.EndedAt, r.TakenAt = Expired, &at, l.nextTask()
@@ -109,8 +111,7 @@ func (l *Reader) event(e *history.Event) {
 // lists takes the requests that are open by now. Those that were and that have no answer are not waited for any more.
 func (l *Reader) lists(d *history.Listed, at time.Time) {
 	for i := range d.Requests {
-		q := &d.Requests[i]
-		l.announced(q, at)
+		l.announced(&d.Requests[i], at)
 	}
 	for i := range l.listed {
 		id := l.listed[i].ID
@@ -185,7 +186,8 @@ func (l *Reader) completed(c *history.CallCompleted) {
 	case *contract.ModelResult:
 		exec, turn, ok := history.CutLast(c.ID, "/model/")
 		if m, err := contract.DecodeMessage(out.Message); ok && err == nil {
-			l.messages = append(l.messages, agentMessage{exec, digits(turn), m, l.nextTask()})
+			turn = strings.TrimSuffix(turn, strings.TrimLeft(turn, "0123456789")) // its digits
+			l.messages = append(l.messages, agentMessage{exec, turn, m, l.nextTask()})
 		}
 	case *contract.CompileFlowResult:
 		if out.Plan != nil {
@@ -193,16 +195,6 @@ func (l *Reader) completed(c *history.CallCompleted) {
 			l.source = out.Source
 		}
 	}
-}
-
-func (l *Reader) callFailed(c *history.CallFailed) {
-	if !c.TimedOut {
-		l.failed[c.ID] = failedCall{history.FailureOf(c.Failure), l.nextTask()}
-	}
-}
-
-func digits(s string) string {
-	return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))]
 }
 
 // replied takes an answer that the root passed on without having received one.

@@ -107,14 +107,12 @@ type Answer struct {
 // Taken returns the answer that the run took, nil if there is none. A signal leaves no word of what became of it: one is taken
 // for the answer only if no Update was accepted.
 func (r *Request) Taken() *Answer {
-	i := slices.IndexFunc(r.Answers, func(a Answer) bool { return a.Status == Accepted })
-	if i < 0 {
-		i = slices.IndexFunc(r.Answers, func(a Answer) bool { return a.Status == Unconfirmed })
+	for _, status := range []string{Accepted, Unconfirmed} {
+		if i := slices.IndexFunc(r.Answers, func(a Answer) bool { return a.Status == status }); i >= 0 {
+			return &r.Answers[i]
+		}
 	}
-	if i < 0 {
-		return nil
-	}
-	return &r.Answers[i]
+	return nil
 }
 
 // Text shows a trail.

@@ -59,8 +59,8 @@ type Author struct {
 	listeners map[chan any]bool
 	// files are the flows of the folder, by their documents.
 	files map[string]flowFile
-	// own is the last run of a flow, by its name, that this Author has started: lists may not have it yet.
-	own map[string]*runs.Run
+	// own is the id of the last run of a flow, by its name, that this Author has started: lists may not have it yet.
+	own map[string]string
 }
 
 type flowFile struct {
@@ -81,7 +81,7 @@ func (a *Author) Open() error {
 	if err := add(w, a.Dir); err != nil {
 		return errors.Join(err, w.Close())
 	}
-	a.files, a.own = map[string]flowFile{}, map[string]*runs.Run{}
+	a.files, a.own = map[string]flowFile{}, map[string]string{}
 	all, err := a.changed()
 	if err != nil {
 		return errors.Join(err, w.Close())
@@ -254,7 +254,7 @@ func (a *Author) run(ctx context.Context, e *edited) error {
 	if err != nil {
 		return err
 	}
-	a.own[e.result.Flow.Name], e.save.Run = run, run.ID
+	a.own[e.result.Flow.Name], e.save.Run = run.ID, run.ID
 	if last.Open() {
 		return a.Connection.Client.CancelWorkflow(ctx, last.ID, "")
 	}
@@ -267,29 +267,21 @@ func (a *Author) last(ctx context.Context, flow string) (*runs.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := ""
-	if own := a.own[flow]; own != nil {
-		id = own.ID
-	}
+	id := a.own[flow]
 	if len(page) > 0 && page[0].ID != id {
-		id = a.younger(ctx, id, &page[0])
+		if id == "" {
+			return a.Connection.Find(ctx, page[0].ID)
+		}
+		// Which was started later: the Author's own last one, or the listed one?
+		d, err := a.Connection.Describe(ctx, id, "")
+		if err != nil || d.GetWorkflowExecutionInfo().GetStartTime().AsTime().Before(page[0].Started) {
+			id = page[0].ID
+		}
 	}
 	if id == "" {
 		return nil, nil
 	}
 	return a.Connection.Find(ctx, id)
-}
-
-// younger returns the id of the run that was started later: the Author's own last one, or a listed one.
-func (a *Author) younger(ctx context.Context, id string, listed *runs.Summary) string {
-	if id == "" {
-		return listed.ID
-	}
-	d, err := a.Connection.Describe(ctx, id, "")
-	if err != nil || d.GetWorkflowExecutionInfo().GetStartTime().AsTime().Before(listed.Started) {
-		return listed.ID
-	}
-	return id
 }
 
 // first returns the first execution of the last run whose node has changed or, for an open run without one, the execution

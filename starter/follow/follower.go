@@ -143,7 +143,9 @@ func (f *Follower) all(ctx context.Context, root *track, helpers ...func(context
 
 // read prints a run's history to its end, through continue-as-new and lost connections.
 func (f *Follower) read(ctx context.Context, t *track) error {
-	f.beginTrack(t)
+	f.mu.Lock()
+	f.tracks[t.id] = t
+	f.mu.Unlock()
 	defer f.close(t)
 	var away time.Time
 	for {
@@ -245,12 +247,6 @@ func (f *Follower) children(ctx context.Context, t *track, e *history.Event) {
 		case <-time.After(childLag):
 		}
 	}
-}
-
-func (f *Follower) beginTrack(t *track) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.tracks[t.id] = t
 }
 
 func (f *Follower) close(t *track) {

@@ -82,8 +82,7 @@ func (f *Follower) readAnswers(ctx context.Context, ended bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.requests.past = all; ended {
-		before := maps.Clone(f.requests.open)
-		f.news(&contract.Status{Answered: all}, before)
+		f.news(&contract.Status{Answered: all}, maps.Clone(f.requests.open))
 	}
 }
 

@@ -62,7 +62,10 @@ func Input(ctx context.Context, run *runs.Run, tree *runtree.Tree, o Options) (*
 	if err != nil {
 		return nil, err
 	}
-	past, err := f.past(ctx)
+	if len(tree.Missing) > 0 {
+		return nil, usage.Errorf("the run %q cannot be forked: the history of %s is no longer retained", run.ID, plaintext.Line(tree.Missing[0], 200))
+	}
+	past, err := run.Records(ctx, tree, "")
 	if err != nil {
 		return nil, err
 	}
@@ -212,13 +215,6 @@ func (f *forking) check(flow *plan.Flow, at contract.Execution, past []runs.Reco
 		warned[p.Node] = true
 	}
 	return nil
-}
-
-func (f *forking) past(ctx context.Context) ([]runs.Record, error) {
-	if len(f.tree.Missing) > 0 {
-		return nil, usage.Errorf("the run %q cannot be forked: the history of %s is no longer retained", f.run.ID, plaintext.Line(f.tree.Missing[0], 200))
-	}
-	return f.run.Records(ctx, f.tree, "")
 }
 
 func (f *forking) entry(ctx context.Context, flow *plan.Flow) (contract.Execution, error) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"weft/starter/plaintext"
 	"weft/workflows/plan"
 )
 
@@ -27,15 +28,9 @@ func changes(old, flow *plan.Flow, source *plan.Source, own bool) []Node {
 	}
 	for i := range old.Nodes {
 		n := &old.Nodes[i]
-		var message []string
-		switch next := flow.Node(n.ID); {
-		case next == nil:
-			message = append(message, "it is gone")
-		case !same(n, next):
-			message = append(message, "it changed")
-		}
-		if flow.Node(n.ID) != nil {
-			message = append(message, edgeChange(old, flow, source, n.ID), useChange(old, flow, source, n, own))
+		message := []string{"it is gone"}
+		if next := flow.Node(n.ID); next != nil {
+			message = []string{plaintext.If(!same(n, next), "it changed"), edgeChange(old, flow, source, n.ID), useChange(old, flow, source, n, own)}
 		}
 		if message = slices.DeleteFunc(message, func(s string) bool { return s == "" }); len(message) > 0 {
 			out = append(out, Node{Node: n.ID, Text: strings.Join(message, "; ")})

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,8 +33,9 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 		line("model", "%s", progress.ModelLabel(st.Model))
 	}
 	line("usage", "%s", usageText(st.Usage))
-	for i := range st.Usage.Fallbacks {
-		line("fallback", "%s", switchedText(&st.Usage.Fallbacks[i]))
+	for _, s := range st.Usage.Fallbacks {
+		line("fallback", "%s%s", cmp.Or(plaintext.If(s.From != "", "from %s to %s: %s", plaintext.Line(s.From, 100), plaintext.Line(s.To, 100), plaintext.Line(s.Class, 40)),
+			"between other models"), plaintext.If(s.Times > 1, " (%d times)", s.Times))
 	}
 	if st.Budget != nil {
 		line("budget", "%s", budgetText(st.Budget))
@@ -111,24 +113,10 @@ func usageText(u contract.Usage) string {
 		plaintext.If(u.Cut > 0, "; the answers of %d more were cut", u.Cut)
 }
 
-func switchedText(s *contract.FallbackCount) string {
-	text := cmp.Or(plaintext.If(s.From != "", "from %s to %s: %s", plaintext.Line(s.From, 100), plaintext.Line(s.To, 100), plaintext.Line(s.Class, 40)), "between other models")
-	text += plaintext.If(s.Times > 1, " (%d times)", s.Times)
-	return text
-}
-
 func budgetText(b *contract.Allowance) string {
-	var parts []string
-	if b.Calls > 0 {
-		parts = append(parts, fmt.Sprintf("%d model calls", b.Calls))
-	}
-	if b.Tokens > 0 {
-		parts = append(parts, fmt.Sprintf("%d tokens", b.Tokens))
-	}
-	if b.Cost > 0 {
-		parts = append(parts, fmt.Sprintf("cost %.6f", float64(b.Cost)/microsPerUnit))
-	}
-	return "at most " + strings.Join(parts, ", ")
+	parts := []string{plaintext.If(b.Calls > 0, "%d model calls", b.Calls), plaintext.If(b.Tokens > 0, "%d tokens", b.Tokens),
+		plaintext.If(b.Cost > 0, "cost %.6f", float64(b.Cost)/microsPerUnit)}
+	return "at most " + strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 }
 
 func session(s *contract.SessionStatus, line func(label, format string, args ...any)) {
@@ -213,18 +201,10 @@ func Failure(id string, f *contract.Failure) []string {
 	add := func(label, format string, args ...any) {
 		out = append(out, fmt.Sprintf("  %-8s%s", label, fmt.Sprintf(format, args...)))
 	}
-	var where []string
-	if f.Node != "" {
-		where = append(where, fmt.Sprintf("node %q", plaintext.Line(f.Node, 200)))
-		if f.Step > 0 {
-			where = append(where, fmt.Sprintf("step %d", f.Step))
-		}
-	}
-	if f.At != "" {
-		where = append(where, plaintext.Line(f.At, 300))
-	}
-	if len(where) > 0 {
-		add("where:", "%s", strings.Join(where, ", "))
+	where := plaintext.If(f.Node != "", ", node %q", plaintext.Line(f.Node, 200)) + plaintext.If(f.Node != "" && f.Step > 0, ", step %d", f.Step) +
+		plaintext.If(f.At != "", ", %s", plaintext.Line(f.At, 300))
+	if where != "" {
+		add("where:", "%s", where[len(", "):])
 	}
 	what, more := f.Text, f.Diagnostics
 	if len(more) > 0 && what == strings.Join(more, "; ") {

@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -192,38 +193,33 @@ type stateValues struct {
 }
 
 func (f *stateValues) of(ctx context.Context, v *contract.View) ([]StateValue, error) {
-	out := make([]StateValue, 0, len(v.State))
+	out := make([]StateValue, len(v.State))
+	var err error
 	for i := range v.State {
-		e := &v.State[i]
-		value := StateValue{Key: e.Key, Value: e.Value}
-		if e.By.Exec != "" {
-			value.By = history.Label(history.ExecutionOf(e.By.Exec))
+		if out[i], err = f.value(ctx, &v.State[i]); err != nil {
+			return nil, err
 		}
-		if e.SHA != "" && f.size+e.Size <= maxStateChange {
-			raw, err := f.content(ctx, e.SHA)
-			if err != nil {
-				return nil, err
-			}
-			value.Value = raw
-		}
-		if f.size += len(value.Value); value.Value == nil {
-			value.Bytes = e.Size
-		}
-		out = append(out, value)
 	}
 	return out, nil
 }
 
-// content asks the run of the record that wrote a value.
-func (f *stateValues) content(ctx context.Context, sha string) (json.RawMessage, error) {
-	for i := range f.records {
-		for _, w := range f.records[i].Writes {
-			if w.SHA == sha {
-				return f.records[i].Content(ctx, sha, maxStateValue)
-			}
+// value asks for a stored value the run of the record that wrote it.
+func (f *stateValues) value(ctx context.Context, e *contract.StateEntry) (value StateValue, err error) {
+	value = StateValue{Key: e.Key, Value: e.Value}
+	if e.By.Exec != "" {
+		value.By = history.Label(history.ExecutionOf(e.By.Exec))
+	}
+	if e.SHA != "" && f.size+e.Size <= maxStateChange {
+		written := func(w contract.StateEntry) bool { return w.SHA == e.SHA }
+		i := slices.IndexFunc(f.records, func(p Record) bool { return slices.ContainsFunc(p.Writes, written) })
+		if value.Value = nil; i >= 0 {
+			value.Value, err = f.records[i].Content(ctx, e.SHA, maxStateValue)
 		}
 	}
-	return nil, nil
+	if f.size += len(value.Value); value.Value == nil {
+		value.Bytes = e.Size
+	}
+	return value, err
 }
 
 // NodeRun is one execution of a node, as its worker knows it.
@@ -247,9 +243,17 @@ func (r *Run) NodeRuns(ctx context.Context, tree *runtree.Tree, of *runtree.Work
 	if err != nil {
 		return nil, err
 	}
+	// first are the inputs of the flow, as its first nodes find them.
+	var first contract.View
+	var params map[string]json.RawMessage
+	if of.Input != nil && json.Unmarshal(of.Input.Params, &params) == nil {
+		for name, value := range params {
+			schedule.SetEntry(&first, contract.StateEntry{Key: plan.InKey(name), Value: value, By: contract.Stamp{Exec: plan.Start}})
+		}
+	}
 	filled := stateValues{records: records}
 	var out []NodeRun
-	err = replay(of, st.Entry, records, given(of), func(x *contract.Execution, before, after *contract.View) error {
+	err = replay(of, st.Entry, records, first, func(x *contract.Execution, before, after *contract.View) error {
 		if x.Recorded {
 			return nil
 		}
@@ -265,18 +269,6 @@ func (r *Run) NodeRuns(ctx context.Context, tree *runtree.Tree, of *runtree.Work
 	return out, err
 }
 
-// given are the inputs of a flow, as its first nodes find them.
-func given(of *runtree.Workflow) contract.View {
-	var first contract.View
-	var params map[string]json.RawMessage
-	if of.Input != nil && json.Unmarshal(of.Input.Params, &params) == nil {
-		for name, value := range params {
-			schedule.SetEntry(&first, contract.StateEntry{Key: plan.InKey(name), Value: value, By: contract.Stamp{Exec: plan.Start}})
-		}
-	}
-	return first
-}
-
 // values are the values of ports by their names. A port whose name begins with a point is no input or output of its node
 // in the document, such as the collections that a run keeps.
 func (f *stateValues) values(ctx context.Context, ports []plan.In, v *contract.View) (map[string]json.RawMessage, error) {
@@ -284,12 +276,12 @@ func (f *stateValues) values(ctx context.Context, ports []plan.In, v *contract.V
 	for _, port := range ports {
 		value := port.Default
 		if e, ok := schedule.Entry(v, port.Key); ok && port.Key != "" {
-			all, err := f.of(ctx, &contract.View{State: []contract.StateEntry{e}})
+			stored, err := f.value(ctx, &e)
 			if err != nil {
 				return nil, err
 			}
-			if all[0].Value != nil {
-				value = all[0].Value
+			if stored.Value != nil {
+				value = stored.Value
 			}
 		}
 		if value != nil && !strings.HasPrefix(port.Name, ".") {

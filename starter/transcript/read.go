@@ -273,7 +273,7 @@ func (r *Reader) scheduled(w *history.Workflow, c *history.Call) {
 		r.calls[c] = slot{t, in.Base.Len + len(in.Tail)}
 	}
 	if node, _, ok := strings.Cut(c.ID, "/tool/"); ok && c.Kind == contract.ActivityCallTool {
-		r.calls[c] = slot{thread: r.find(w.Place + history.Unescape(node))}
+		r.calls[c] = slot{thread: r.named[w.Place+history.Unescape(node)]}
 	}
 }
 
@@ -345,12 +345,12 @@ func (r *Reader) completed(w *history.Workflow, at time.Time, c *history.CallCom
 
 func (r *Reader) thread(w *history.Workflow, name string) *thread {
 	full := w.Place + history.Unescape(name)
-	if t := r.find(full); t != nil {
+	if t := r.named[full]; t != nil {
 		return t
 	}
 	t := &thread{name: full, isConversation: name == contract.ConversationThread}
 	if t.isConversation && w.Within != nil {
-		t.above = r.find(w.Within.Place + name)
+		t.above = r.named[w.Within.Place+name]
 	}
 	if w.Place == "" && strings.Contains(name, "#") {
 		t.execution = name

@@ -80,10 +80,6 @@ func (t *thread) all() []string {
 	return out
 }
 
-func (t *Transcript) find(name string) *thread {
-	return t.named[name]
-}
-
 func (t *Transcript) keep(raw json.RawMessage) string {
 	hash := contract.SHA(raw)
 	t.content[hash] = raw
@@ -179,7 +175,7 @@ func (t *Transcript) Status() *contract.Status {
 			st.Executions = append(st.Executions, history.ExecutionOf(x.execution))
 		}
 	}
-	if x := t.find(contract.ConversationThread); x != nil {
+	if x := t.named[contract.ConversationThread]; x != nil {
 		var all []json.RawMessage
 		for _, hash := range x.all() {
 			all = append(all, t.content[hash])

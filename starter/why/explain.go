@@ -108,19 +108,15 @@ func (f *Facts) underWay(n *plan.Node, before int) []Execution {
 		}
 	}
 	for _, w := range f.Status.Waits {
-		add(w.Execution, Waiting, []Wait{joinOf(&w, open)})
-	}
-	return out
-}
-
-func joinOf(w *contract.Wait, open bool) Wait {
-	out := Wait{Kind: WaitJoin, Text: "nothing: it runs next"}
-	for _, o := range w.For {
-		out.For = append(out.For, history.Label(history.ExecutionOf(o)))
-	}
-	if len(out.For) > 0 {
-		verb := cmp.Or(plaintext.If(!open, "could still have led here"), "may still lead here")
-		out.Text = "a join: " + strings.Join(out.For, ", ") + " " + verb
+		join := Wait{Kind: WaitJoin, Text: "nothing: it runs next"}
+		for _, o := range w.For {
+			join.For = append(join.For, history.Label(history.ExecutionOf(o)))
+		}
+		if len(join.For) > 0 {
+			verb := cmp.Or(plaintext.If(!open, "could still have led here"), "may still lead here")
+			join.Text = "a join: " + strings.Join(join.For, ", ") + " " + verb
+		}
+		add(w.Execution, Waiting, []Wait{join})
 	}
 	return out
 }
@@ -196,16 +192,10 @@ func (f *Facts) decidedEdge(i int, x *contract.Execution) Edge {
 	if slices.Contains(x.Taken, e.ID) {
 		out.Result = Taken
 	}
-	a := answerTo(x, e.ID)
-	if a != nil {
-		out.Question, out.Answer, out.Reason = a.Question, &a.Yes, a.Reason
-	}
-	switch {
+	switch a := answerTo(x, e.ID); {
 	case a != nil:
-		out.Text = fmt.Sprintf("%s to %q", plaintext.YesNo(a.Yes), plaintext.Line(a.Question, 300))
-		if a.Reason != "" {
-			out.Text += ": " + plaintext.Line(a.Reason, 300)
-		}
+		out.Question, out.Answer, out.Reason = a.Question, &a.Yes, a.Reason
+		out.Text = fmt.Sprintf("%s to %q", plaintext.YesNo(a.Yes), plaintext.Line(a.Question, 300)) + plaintext.If(a.Reason != "", ": %s", plaintext.Line(a.Reason, 300))
 	case out.Result == Taken && e.Branch != "":
 		out.Text = fmt.Sprintf("%s left by its branch %q", x.Node, e.Branch)
 	case out.Result == Taken:
@@ -278,16 +268,8 @@ func (f *Facts) notYet(node string) string {
 	if len(all) == 0 {
 		return ""
 	}
-	switch e := all[0]; e.State {
-	case Failed:
-		return e.Execution + " failed"
-	case Stopped:
-		return e.Execution + " was stopped with the run"
-	case Waiting:
-		return e.Execution + " waits; it may still lead here"
-	default:
-		return e.Execution + " runs; it may still lead here"
-	}
+	return all[0].Execution + map[string]string{Failed: " failed", Stopped: " was stopped with the run", Waiting: " waits; it may still lead here",
+		Running: " runs; it may still lead here"}[all[0].State]
 }
 
 // Explain returns the report of a tree: that of the root flow, containing those of its descendants.

@@ -52,15 +52,6 @@ type PendingCall struct {
 	Next                    time.Time
 }
 
-// AddBranch adds the status that a branch in progress reports.
-func (f *Facts) AddBranch(v *runtree.Workflow, st *contract.Status) {
-	if f.inner == nil {
-		f.inner = map[string][]string{}
-	}
-	f.Status.Executions = append(f.Status.Executions, st.Executions...)
-	f.inner[history.Label(v.First)] = st.Running
-}
-
 // Settle builds the lists of finished and running executions.
 func (f *Facts) Settle() {
 	f.Failure = history.FailureOf(f.Workflow.Failure)
@@ -151,13 +142,7 @@ func (f *Facts) derive(x *contract.Execution) []string {
 }
 
 func (f *Facts) edges(from string) []plan.Edge {
-	var out []plan.Edge
-	for _, e := range f.Workflow.Flow.Edges {
-		if e.From == from {
-			out = append(out, e)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(f.Workflow.Flow.Edges), func(e plan.Edge) bool { return e.From != from })
 }
 
 func (f *Facts) first(node string) bool {
@@ -169,10 +154,8 @@ func (f *Facts) first(node string) bool {
 }
 
 func answerTo(x *contract.Execution, edge string) *contract.Answer {
-	for i := range x.Answers {
-		if x.Answers[i].Edge == edge {
-			return &x.Answers[i]
-		}
+	if i := slices.IndexFunc(x.Answers, func(a contract.Answer) bool { return a.Edge == edge }); i >= 0 {
+		return &x.Answers[i]
 	}
 	return nil
 }
@@ -209,7 +192,7 @@ func (f *Facts) waitOf(c *PendingCall) Wait {
 	}
 	switch {
 	case c.Paused != "":
-		w.Kind, w.Next, w.Text = WaitPaused, nil, fmt.Sprintf("%s: %s", w.Call, c.Paused)
+		w.Kind, w.Next, w.Text = WaitPaused, nil, w.Call+": "+c.Paused
 	case c.Waiting != "":
 		w.Kind, w.Text = WaitLimit, fmt.Sprintf("%s, which has not started: %s", w.Call, plaintext.Line(c.Waiting, 300))
 	case c.Attempt > 1:
@@ -233,17 +216,6 @@ func callLabel(c *PendingCall) string {
 	return strings.TrimSpace(plaintext.Line(cmp.Or(label, c.Kind), 100) + " " + plaintext.Line(turn, 100))
 }
 
-// Link gives each flow the runs of its own sub-agents.
-func Link(all []*Facts) {
-	for _, f := range all {
-		for _, o := range all {
-			if place, ok := strings.CutPrefix(o.Workflow.Place, f.Workflow.Place); ok && o != f && strings.Count(place, " › ") == 1 {
-				f.SubAgents = append(f.SubAgents, o.Workflow)
-			}
-		}
-	}
-}
-
 // Gather collects what is known of each flow of a tree: from workers, histories and Temporal.
 func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, error) {
 	var out []*Facts
@@ -254,13 +226,20 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 		run := root.Below(v.ID, v.RunID, v.Status)
 		f := byPlace[v.Place]
 		if !v.Branch {
-			f = &Facts{Workflow: v, Calls: map[string][]PendingCall{}, Now: time.Now()}
+			f = &Facts{Workflow: v, Calls: map[string][]PendingCall{}, inner: map[string][]string{}, Now: time.Now()}
 			byPlace[v.Place], out = f, append(out, f)
 			if v.Flow == nil && len(out) == 1 {
 				return nil, fmt.Errorf("the history of the run %q holds no plan: it failed earlier, or its beginning is no longer retained", v.ID)
 			}
-			if silent = silent || !f.askStatus(ctx, run); silent {
-				f.FromHistory, f.Status.Status, f.Status.Entry = true, history.StatusName(v.Status), v.Entry
+			if !silent {
+				st, err := run.Reported(ctx)
+				f.Status, silent = *st, err != nil
+			}
+			if silent {
+				f.FromHistory, f.Status = true, contract.Status{Entry: v.Entry}
+			}
+			if silent || !run.Open() {
+				f.Status.Status = history.StatusName(v.Status)
 			}
 		}
 		if f == nil {
@@ -285,20 +264,14 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 	}
 	for _, f := range out {
 		f.Settle()
+		// The sub-agents that its own flow has called.
+		for _, o := range out {
+			if place, ok := strings.CutPrefix(o.Workflow.Place, f.Workflow.Place); ok && o != f && strings.Count(place, " › ") == 1 {
+				f.SubAgents = append(f.SubAgents, o.Workflow)
+			}
+		}
 	}
-	Link(out)
 	return out, nil
-}
-
-func (f *Facts) askStatus(ctx context.Context, run *runs.Run) bool {
-	st, err := run.Reported(ctx)
-	if err != nil {
-		return false
-	}
-	if f.Status = *st; !run.Open() {
-		f.Status.Status = history.StatusName(run.Status)
-	}
-	return true
 }
 
 func (f *Facts) addBranch(ctx context.Context, v *runtree.Workflow, run *runs.Run, silent bool) {
@@ -307,7 +280,8 @@ func (f *Facts) addBranch(ctx context.Context, v *runtree.Workflow, run *runs.Ru
 		return
 	}
 	if st, err := run.Reported(ctx); err == nil {
-		f.AddBranch(v, st)
+		f.Status.Executions = append(f.Status.Executions, st.Executions...)
+		f.inner[history.Label(v.First)] = st.Running
 	}
 }
 
