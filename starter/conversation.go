@@ -58,23 +58,19 @@ func (a *app) converse(ctx context.Context, id string) error {
 		leave()
 		<-t.silent
 	}()
-	t.follow(following)
+	t.report = &conversationReport{app: a, streams: a.onTerminal()}
+	t.f = a.followerWith(r, t.report)
+	t.f.Resume(follow.After(r.RunID, r.Events))
+	go func() {
+		defer a.caught()
+		defer close(t.silent)
+		_, err := t.f.Follow(following)
+		t.ended <- err
+	}()
 	t.lines = a.typedLines(following)
 	a.say("session %s: %d turn%s so far%s; type a prompt on one line; Ctrl-D exits, and the session stays open", plaintext.Line(id, 200), done,
 		plaintext.If(done != 1, "s"), plaintext.If(len(turns) > done, ", and one is running"))
 	return t.converse(ctx)
-}
-
-func (t *conversation) follow(ctx context.Context) {
-	t.report = &conversationReport{app: t.app, streams: t.app.onTerminal()}
-	t.f = t.app.followerWith(t.run, t.report)
-	t.f.Resume(follow.After(t.run.RunID, t.run.Events))
-	go func() {
-		defer t.app.caught()
-		defer close(t.silent)
-		_, err := t.f.Follow(ctx)
-		t.ended <- err
-	}()
 }
 
 func (t *conversation) locked(change func()) {
@@ -93,7 +89,16 @@ func (t *conversation) converse(ctx context.Context) error {
 			t.leave()
 			return exitCode(exitDetached)
 		case err := <-t.ended:
-			return t.end(ctx, err)
+			t.locked(t.report.end)
+			switch {
+			case ctx.Err() != nil:
+				t.leave()
+				return exitCode(exitDetached)
+			case err != nil:
+				return err
+			}
+			t.app.say("the session has ended; its last result is in: %sresult %s", t.app.self(), t.run.Quoted())
+			return nil
 		case <-ticker.C:
 			t.showOthers(ctx, "")
 		case line, open := <-t.lines:
@@ -199,7 +204,13 @@ func (t *conversation) showOthers(ctx context.Context, mine string) {
 func (t *conversation) conclude(turn *contract.Turn) error {
 	t.shown[turn.N] = true
 	if turn.Status == contract.TurnCompleted {
-		t.locked(func() { t.report.finish(resultOf(turn)) })
+		result := string(turn.ResultData)
+		if turn.OmittedBytes > 0 {
+			result = fmt.Sprintf("(a result of %d bytes, which the session does not store; it is in the transcript)", turn.OmittedBytes)
+		} else if turn.ResultText != nil {
+			result = *turn.ResultText
+		}
+		t.locked(func() { t.report.finish(result) })
 		return nil
 	}
 	t.locked(t.report.end)
@@ -210,32 +221,9 @@ func (t *conversation) conclude(turn *contract.Turn) error {
 	return nil
 }
 
-func resultOf(t *contract.Turn) string {
-	switch {
-	case t.OmittedBytes > 0:
-		return fmt.Sprintf("(a result of %d bytes, which the session does not store; it is in the transcript)", t.OmittedBytes)
-	case t.ResultText != nil:
-		return *t.ResultText
-	}
-	return string(t.ResultData)
-}
-
 func (t *conversation) leave() {
 	t.locked(t.report.end)
 	t.app.say("the session is open; continue with: %sresume %s; close it with: %sstop %s", t.app.self(), t.run.Quoted(), t.app.self(), t.run.Quoted())
-}
-
-func (t *conversation) end(ctx context.Context, err error) error {
-	t.locked(t.report.end)
-	switch {
-	case ctx.Err() != nil:
-		t.leave()
-		return exitCode(exitDetached)
-	case err != nil:
-		return err
-	}
-	t.app.say("the session has ended; its last result is in: %sresult %s", t.app.self(), t.run.Quoted())
-	return nil
 }
 
 // conversationReport shows a conversation: on standard output what the model says, while it does where that

@@ -180,7 +180,7 @@ func (d *Dev) polled(ctx context.Context, c *runs.Connection, queue string) (boo
 			return false, fmt.Errorf("ask for the workers of task queue %q at %s: %w", queue, c.Address, err)
 		}
 		for _, p := range all {
-			if time.Since(p.Last) < activePoller && !strings.HasPrefix(p.Identity, config.DevIdentity) {
+			if time.Since(p.GetLastAccessTime().AsTime()) < activePoller && !strings.HasPrefix(p.GetIdentity(), config.DevIdentity) {
 				return true, nil
 			}
 		}

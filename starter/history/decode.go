@@ -292,26 +292,25 @@ func newMessage(name string, args *commonpb.Payloads) *Message {
 	return &Message{Name: name, Body: bodies.decode(name, args), args: args}
 }
 
+// ends are the statuses of runs by the events that end them.
+var ends = map[enumspb.EventType]enumspb.WorkflowExecutionStatus{
+	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:        enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED,
+	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:           enumspb.WORKFLOW_EXECUTION_STATUS_FAILED,
+	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:         enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED,
+	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:       enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED,
+	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:        enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT,
+	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW: enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW,
+}
+
 func (d *decoder) end(e *historypb.HistoryEvent) any {
-	out := &Ended{}
-	switch e.GetEventType() {
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
-		out.Status = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
-		if !d.branch {
-			out.Result = decodedAs[contract.RunResult](e.GetWorkflowExecutionCompletedEventAttributes().GetResult())
-		}
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
-		out.Status, out.Failure = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, e.GetWorkflowExecutionFailedEventAttributes().GetFailure()
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
-		out.Status = enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
-		out.Status, out.Reason = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, e.GetWorkflowExecutionTerminatedEventAttributes().GetReason()
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
-		out.Status = enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
-		out.Status, out.ContinuedAs = enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW, e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
-	default:
+	status, ok := ends[e.GetEventType()]
+	if !ok {
 		return nil
+	}
+	out := &Ended{Status: status, Failure: e.GetWorkflowExecutionFailedEventAttributes().GetFailure(), Reason: e.GetWorkflowExecutionTerminatedEventAttributes().GetReason(),
+		ContinuedAs: e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()}
+	if status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED && !d.branch {
+		out.Result = decodedAs[contract.RunResult](e.GetWorkflowExecutionCompletedEventAttributes().GetResult())
 	}
 	return out
 }

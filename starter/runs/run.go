@@ -127,37 +127,20 @@ func (r *Run) Closed(ctx context.Context) string {
 	return text + "; see: " + r.Starter + "result " + r.Quoted()
 }
 
-// TerminationReason returns the reason that was given when the run was terminated, or "".
-func (r *Run) TerminationReason(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
-	defer cancel()
-	return history.TerminationReason(ctx, r.Client, r.ID, r.RunID)
-}
-
-// Poller is a worker that polls a task queue.
-type Poller struct {
-	Identity string
-	Last     time.Time
-}
-
 // Pollers returns the workers that polled a task queue lately.
-func (c *Connection) Pollers(ctx context.Context, queue string) ([]Poller, error) {
+func (c *Connection) Pollers(ctx context.Context, queue string) ([]*taskqueuepb.PollerInfo, error) {
 	d, err := c.Client.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
 		Namespace: c.Namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: queue}, TaskQueueType: enumspb.TASK_QUEUE_TYPE_WORKFLOW,
 	})
-	var out []Poller
-	for _, p := range d.GetPollers() {
-		out = append(out, Poller{p.GetIdentity(), p.GetLastAccessTime().AsTime()})
-	}
-	return out, err
+	return d.GetPollers(), err
 }
 
 // LastPoll returns when a worker last polled a task queue; zero if none did lately.
 func (c *Connection) LastPoll(ctx context.Context, queue string) (last time.Time, err error) {
 	all, err := c.Pollers(ctx, queue)
 	for _, p := range all {
-		if p.Last.After(last) {
-			last = p.Last
+		if at := p.GetLastAccessTime().AsTime(); at.After(last) {
+			last = at
 		}
 	}
 	return last, err
@@ -222,7 +205,9 @@ type Ending struct {
 func (r *Run) Failure(ctx context.Context, err error) Ending {
 	end := Ending{Status: EndStatus(err), Run: r.ID, Failure: *contract.FailureOf(err)}
 	if end.Status == Terminated {
-		if reason := r.TerminationReason(ctx); reason != "" {
+		ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+		defer cancel()
+		if reason := history.TerminationReason(ctx, r.Client, r.ID, r.RunID); reason != "" {
 			end.Text += ": " + reason
 		}
 	}
@@ -266,16 +251,14 @@ func (r *Run) Graph(ctx context.Context) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	flow := &plan.Flow{}
-	if read != nil {
-		if flow = read.Root().Flow; flow == nil {
-			return nil, fmt.Errorf("the history of the run %q holds %w: it failed earlier, or its beginning is no longer readable", r.ID, ErrNoPlan)
-		}
-	} else if err := r.Query(ctx, contract.QueryPlan, flow); err != nil {
-		return nil, err
+	var flow *plan.Flow
+	if read == nil {
+		flow, err = r.Plan(ctx)
+	} else if flow = read.Root().Flow; flow == nil {
+		err = fmt.Errorf("the history of the run %q holds %w: it failed earlier, or its beginning is no longer readable", r.ID, ErrNoPlan)
 	}
-	if len(flow.Nodes) == 0 {
-		return nil, fmt.Errorf("the run %q has %w yet; try again when it has started its first node", r.ID, ErrNoPlan)
+	if err != nil {
+		return nil, err
 	}
 	r.AddBranches(ctx, st)
 	failed := ""

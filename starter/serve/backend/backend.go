@@ -195,9 +195,18 @@ func (b *Backend) outcome(ctx context.Context, run *serve.Run) (*contract.RunRes
 	limited, cancel := context.WithTimeout(ctx, runs.CallTimeout)
 	defer cancel()
 	if run.Kept {
-		if t := b.turn(ctx, run); t != nil {
-			res, failure := outcomeOf(t)
-			return res, failure, nil
+		_, id := serve.SplitTurn(run.ID)
+		turns, _, err := b.Turns(ctx, run)
+		switch t := turnNamed(turns, id); {
+		case err != nil || t == nil || !t.Done():
+		case t.Status != contract.TurnCompleted:
+			return nil, runs.TurnFailure(t), nil
+		default:
+			res := &contract.RunResult{Status: contract.StatusCompleted, ResultText: t.ResultText, ResultData: t.ResultData}
+			if t.Usage != nil {
+				res.Usage = *t.Usage
+			}
+			return res, nil, nil
 		}
 	}
 	r := b.of(run)

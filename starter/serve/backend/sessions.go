@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -58,10 +59,8 @@ func (b *Backend) busy(ctx context.Context, queue string, asked time.Time) bool 
 }
 
 func turnNamed(turns []contract.Turn, id string) *contract.Turn {
-	for i := range turns {
-		if t := &turns[i]; t.ID == id && (id != "" || t.N == 1) {
-			return t
-		}
+	if i := slices.IndexFunc(turns, func(t contract.Turn) bool { return t.ID == id && (id != "" || t.N == 1) }); i >= 0 {
+		return &turns[i]
 	}
 	return nil
 }
@@ -98,26 +97,6 @@ func (b *Backend) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, b
 		return nil, false, nil // it ended without a turn's result
 	}
 	return turns, r.Open(), problem(err)
-}
-
-func (b *Backend) turn(ctx context.Context, run *serve.Run) *contract.Turn {
-	_, id := serve.SplitTurn(run.ID)
-	turns, _, err := b.Turns(ctx, run)
-	if t := turnNamed(turns, id); err == nil && t != nil && t.Done() {
-		return t
-	}
-	return nil
-}
-
-func outcomeOf(t *contract.Turn) (*contract.RunResult, *contract.Failure) {
-	if t.Status != contract.TurnCompleted {
-		return nil, runs.TurnFailure(t)
-	}
-	out := &contract.RunResult{Status: contract.StatusCompleted, ResultText: t.ResultText, ResultData: t.ResultData}
-	if t.Usage != nil {
-		out.Usage = *t.Usage
-	}
-	return out, nil
 }
 
 func (b *Backend) awaitTurn(ctx context.Context, run *serve.Run) error {
