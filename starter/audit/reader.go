@@ -58,23 +58,26 @@ func NewReader(id string) *Reader {
 // Read reads a run, and before it what it continued.
 func (l *Reader) Read(ctx context.Context, from history.Source, run string) error {
 	for e, err := range history.ReadAlone(ctx, from, l.out.Run, run) {
+		if err == nil {
+			err = l.Add(&e)
+		}
 		if err != nil {
 			return err
 		}
-		if s, ok := e.Data.(*history.Started); ok && s.Parent != "" {
-			return usage.Errorf("%q is part of another run, which has its requests; use: starter audit %s", l.out.Run, plaintext.ShellQuote(s.Parent))
-		}
-		l.event(&e)
 	}
 	return nil
 }
 
-func (l *Reader) event(e *history.Event) {
+// Add adds what the next event of the run holds, or of an element of a map that runs in it.
+func (l *Reader) Add(e *history.Event) error {
 	at := e.Time
 	switch d := e.Data.(type) {
 	case *history.Missing:
 		l.out.Incomplete = fmt.Sprintf("the beginning of the run's history is no longer retained: read the history of the run %q: %v", l.out.Run, d.Err)
 	case *history.Started:
+		if d.Parent != "" {
+			return usage.Errorf("%q is part of another run, which has its requests; use: starter audit %s", l.out.Run, plaintext.ShellQuote(d.Parent))
+		}
 		l.run, l.unsettled = e.Run.RunID, nil
 		l.out.Runs = append(l.out.Runs, l.run)
 		l.started(d, at)
@@ -106,6 +109,7 @@ func (l *Reader) event(e *history.Event) {
 	case *history.UpdateCompleted:
 		l.updated(d, at)
 	}
+	return nil
 }
 
 // lists takes the requests that are open by now. Those that were and that have no answer are not waited for any more.

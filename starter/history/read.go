@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"sync"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
@@ -23,24 +22,6 @@ import (
 
 // Source returns the events of one run. [Read] calls it from several goroutines at the same time.
 type Source func(ctx context.Context, workflow, run string) ([]*historypb.HistoryEvent, error)
-
-// Once is a source that reads each history once, for several readers. It keeps them all.
-func Once(from Source) Source {
-	type result struct {
-		events []*historypb.HistoryEvent
-		err    error
-	}
-	var known sync.Map // of result by [2]string
-	return func(ctx context.Context, workflow, run string) ([]*historypb.HistoryEvent, error) {
-		key := [2]string{workflow, run}
-		if r, ok := known.Load(key); ok {
-			return r.(result).events, r.(result).err
-		}
-		events, err := from(ctx, workflow, run)
-		known.Store(key, result{events, err})
-		return events, err
-	}
-}
 
 // From reads histories from a server.
 func From(c client.Client) Source {

@@ -102,25 +102,39 @@ type Options struct {
 
 // Read builds the trace of a run from its histories and those of its descendants.
 func Read(ctx context.Context, from history.Source, id, run string, o Options) (*Trace, error) {
-	from = history.Once(from)
-	asked := audit.NewReader(id)
-	if err := asked.Read(ctx, from, run); err != nil {
-		return nil, err
-	}
 	r := &reader{Options: o, out: &Trace{ID: id}, tree: runtree.New(id, run), byID: map[string]*Span{}, nodes: map[string][]*Span{}, spans: map[string]*Span{}, calls: map[*history.Call]*Span{}, made: map[string][]*Span{}, threads: map[string][]*contract.Message{}, profiles: map[string]*contract.Profile{}, started: map[*history.Workflow]bool{}}
-	entries, err := r.conversations(ctx, from, run)
-	if err != nil {
-		return nil, err
+	asked, said := audit.NewReader(id), transcript.NewReader()
+	// added are the entries of the conversations of flows, and the places of these.
+	type entry struct {
+		transcript.Entry
+		place string
 	}
+	var events []history.Event
+	var added []entry
 	for e, err := range history.Read(ctx, from, id, run) {
+		if w := e.Run.Workflow; err == nil && (w.Root || w.Within != nil && w.Within.Root) {
+			err = asked.Add(&e)
+		}
 		if err != nil {
 			return nil, err
 		}
 		r.tree.Add(&e)
-		r.event(&e)
+		for _, x := range said.Add(&e) {
+			added = append(added, entry{x, e.Run.Place})
+		}
+		events = append(events, e)
 	}
-	for i := range entries {
-		r.added(&entries[i])
+	for _, t := range said.Threads() {
+		r.threads[t.Thread] = t.Messages
+	}
+	for i := range events {
+		r.event(&events[i])
+	}
+	for _, x := range added {
+		// To the node that made it, or to the flow if that was in the run that was forked.
+		if s := cmp.Or(r.byID[x.place+label(x.Execution)], r.byID[flowID(x.place)]); s != nil {
+			s.add("ConversationMessageAdded", x.Time, Object{"message": r.sensitive(messageOf(x.Message))})
+		}
 	}
 	for _, q := range asked.Trail().Requests {
 		r.request(q)
@@ -281,38 +295,6 @@ func (r *reader) over(s *Span, at time.Time) {
 			return
 		}
 		s.end(at)
-	}
-}
-
-// entry is one of a flow's conversation, and the place of the flow.
-type entry struct {
-	transcript.Entry
-	place string
-}
-
-// conversations reads the conversations of a run, and returns the entries that were added to those of its flows.
-func (r *reader) conversations(ctx context.Context, from history.Source, run string) (out []entry, err error) {
-	all := transcript.NewReader()
-	all.Tree = runtree.New(r.out.ID, run)
-	for e, err := range history.Read(ctx, from, r.out.ID, run) {
-		if err != nil {
-			return nil, err
-		}
-		all.Tree.Add(&e)
-		for _, added := range all.Add(&e) {
-			out = append(out, entry{added, e.Run.Place})
-		}
-	}
-	for _, t := range all.Threads() {
-		r.threads[t.Thread] = t.Messages
-	}
-	return out, nil
-}
-
-// added adds an entry of a conversation to the node that made it, or to the flow if that was in the run that was forked.
-func (r *reader) added(e *entry) {
-	if s := cmp.Or(r.byID[e.place+label(e.Execution)], r.byID[flowID(e.place)]); s != nil {
-		s.add("ConversationMessageAdded", e.Time, Object{"message": r.sensitive(messageOf(e.Message))})
 	}
 }
 
