@@ -18,7 +18,6 @@ import (
 	"weft/starter/runs"
 )
 
-// newReport returns how a run is shown: as objects, as a table on a terminal, or as lines.
 func (a *app) newReport() progress.Report {
 	switch {
 	case a.flags.output == outputLines:

@@ -27,7 +27,6 @@ import (
 
 func (a *app) serve(ctx context.Context, _ []string) error { return a.serveWith(ctx, nil) }
 
-// doctor prints what runs need here and whether it is there.
 func (a *app) doctor(ctx context.Context, _ []string) error {
 	cfg, err := a.load()
 	if err != nil {
@@ -54,7 +53,6 @@ func (a *app) doctor(ctx context.Context, _ []string) error {
 	return nil
 }
 
-// connection prints what a connection of the settings has.
 func (a *app) connection(ctx context.Context, args []string) error {
 	cfg, err := a.load()
 	if err != nil {

@@ -146,7 +146,6 @@ type edited struct {
 	script []byte
 }
 
-// saved runs the flows that have changed.
 func (a *Author) saved(ctx context.Context) {
 	all, err := a.changed()
 	if err != nil {
@@ -261,7 +260,6 @@ func (a *Author) run(ctx context.Context, e *edited) error {
 	return nil
 }
 
-// last returns the latest run of a flow, nil if there is none.
 func (a *Author) last(ctx context.Context, flow string) (*runs.Run, error) {
 	page, _, err := a.Connection.Page(ctx, runs.Filter{Flow: flow, Closed: true, Limit: 1}, nil)
 	if err != nil {
@@ -341,7 +339,6 @@ func changedRules(old, now json.RawMessage) func(node string) bool {
 	return func(node string) bool { return nodes[""] || nodes[node] }
 }
 
-// tell prints the result of a save and sends it to all listeners.
 func (a *Author) tell(s Save) {
 	for _, d := range s.Diagnostics {
 		a.Say("%s", d)

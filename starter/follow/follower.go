@@ -196,7 +196,9 @@ func (f *Follower) drain(ctx context.Context, t *track) error {
 		if t.id == f.target.ID {
 			f.events++
 			f.requests.read = event.Time
-			f.answersUntil(event.Time)
+			for ; len(f.requests.past) > 0 && !f.requests.past[0].At.After(event.Time); f.requests.past = f.requests.past[1:] {
+				f.news(&contract.Status{Answered: f.requests.past[:1]}, nil)
+			}
 			if _, sent := event.Data.(*history.Message); sent {
 				f.requests.changed = true
 			}

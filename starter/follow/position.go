@@ -220,7 +220,6 @@ type head struct {
 	turn chan struct{}
 }
 
-// enter adds a track.
 func (o *order) enter(t *track) {
 	if o == nil {
 		return
@@ -255,7 +254,6 @@ func (o *order) await(ctx context.Context, t *track, at time.Time) {
 	}
 }
 
-// move notes the next event of a track.
 func (o *order) move(t *track, at time.Time) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -42,7 +42,6 @@ type openRequests struct {
 	known bool
 }
 
-// isAsked reports whether an event has requests, or an answer.
 func isAsked(e *history.Event) bool {
 	switch d := e.Data.(type) {
 	case *history.Started:
@@ -83,14 +82,6 @@ func (f *Follower) readAnswers(ctx context.Context, ended bool) {
 	defer f.mu.Unlock()
 	if f.requests.past = all; ended {
 		f.news(&contract.Status{Answered: all}, maps.Clone(f.requests.open))
-	}
-}
-
-// answersUntil reports the answers until a time that history has. The caller holds f.mu.
-func (f *Follower) answersUntil(at time.Time) {
-	for len(f.requests.past) > 0 && !f.requests.past[0].At.After(at) {
-		f.news(&contract.Status{Answered: f.requests.past[:1]}, nil)
-		f.requests.past = f.requests.past[1:]
 	}
 }
 
@@ -183,7 +174,17 @@ func (f *Follower) open(q *contract.Request) {
 		f.marks.isKnown() // counts it among what the event has
 		return
 	}
-	f.opened(q)
+	due := ""
+	if q.DueAt != nil {
+		due = fmt.Sprintf(" (until %s)", q.DueAt.Local().Format(time.DateTime))
+	}
+	commands, own := f.target.Commands(q), *q
+	own.Text = f.target.Worded(q.Text)
+	f.notify(progress.Notice{Event: progress.EventRequest, Time: q.OpenedAt, Node: executionLabel(q.Execution), Request: &own, Commands: commands},
+		"waits for %s: %s%s; answer with: %s", q.Kind, plaintext.Line(own.Text, 700), due, strings.Join(commands, " | "))
+	if q.Kind == contract.RequestMessage {
+		f.asked.Do(func() { close(f.asks) })
+	}
 }
 
 // continued reports the requests that are open where a run continues another one. The caller holds f.mu.
@@ -208,20 +209,6 @@ func howAnswered(a *contract.Answered, known bool) string {
 		return "no answer in time"
 	}
 	return "needs no new answer" // a remembered one holds, or a message came before the question
-}
-
-func (f *Follower) opened(q *contract.Request) {
-	due := ""
-	if q.DueAt != nil {
-		due = fmt.Sprintf(" (until %s)", q.DueAt.Local().Format(time.DateTime))
-	}
-	commands, own := f.target.Commands(q), *q
-	own.Text = f.target.Worded(q.Text)
-	f.notify(progress.Notice{Event: progress.EventRequest, Time: q.OpenedAt, Node: executionLabel(q.Execution), Request: &own, Commands: commands},
-		"waits for %s: %s%s; answer with: %s", q.Kind, plaintext.Line(own.Text, 700), due, strings.Join(commands, " | "))
-	if q.Kind == contract.RequestMessage {
-		f.asked.Do(func() { close(f.asks) })
-	}
 }
 
 func (f *Follower) closed(q *contract.Request, at time.Time, how string) {

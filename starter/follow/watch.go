@@ -115,18 +115,14 @@ func (f *Follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
 	for _, c := range t.calls {
 		if c.Place+c.ID == p.GetActivityId() {
 			f.attempt(c, p)
-			f.waits(c, p)
+			waiting := history.Waiting(p)
+			if waiting != "" && waiting != c.waits {
+				f.notify(progress.Notice{Event: progress.EventNote, Time: time.Now(), Node: c.node, Call: c.what}, "%s: %s", c.what, plaintext.Line(waiting, 300))
+			}
+			c.waits = waiting
 			f.partial(c, p)
 		}
 	}
-}
-
-func (f *Follower) waits(c *call, p *workflowpb.PendingActivityInfo) {
-	waiting := history.Waiting(p)
-	if waiting != "" && waiting != c.waits {
-		f.notify(progress.Notice{Event: progress.EventNote, Time: time.Now(), Node: c.node, Call: c.what}, "%s: %s", c.what, plaintext.Line(waiting, 300))
-	}
-	c.waits = waiting
 }
 
 func (f *Follower) attempt(c *call, p *workflowpb.PendingActivityInfo) {

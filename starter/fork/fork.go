@@ -88,7 +88,15 @@ func Input(ctx context.Context, run *runs.Run, tree *runtree.Tree, o Options) (*
 	if err := f.fill(ctx, in.Fork, past); err != nil {
 		return nil, err
 	}
-	return in, f.fits(at, in)
+	encoded, err := json.Marshal(in)
+	if err != nil {
+		return nil, usage.Errorf("encode the run's input: %v", err)
+	}
+	if len(encoded) > run.MaxInput() {
+		return nil, usage.Errorf("the run %q cannot be forked at %s: the state before it has %d bytes, over the limit of %d; fork at an earlier node",
+			run.ID, history.Label(at), len(encoded), run.MaxInput())
+	}
+	return in, nil
 }
 
 func (f *forking) set() (map[string]json.RawMessage, error) {
@@ -100,18 +108,6 @@ func (f *forking) set() (map[string]json.RawMessage, error) {
 		out[p.Key] = p.Raw
 	}
 	return out, nil
-}
-
-func (f *forking) fits(at contract.Execution, in *contract.RunInput) error {
-	encoded, err := json.Marshal(in)
-	if err != nil {
-		return usage.Errorf("encode the run's input: %v", err)
-	}
-	if len(encoded) > f.run.MaxInput() {
-		return usage.Errorf("the run %q cannot be forked at %s: the state before it has %d bytes, over the limit of %d; fork at an earlier node",
-			f.run.ID, history.Label(at), len(encoded), f.run.MaxInput())
-	}
-	return nil
 }
 
 // wholeTurn refuses a fork of a session, unless from its beginning: the state of its sessions cannot be taken along.

@@ -116,17 +116,16 @@ func isFile(part map[string]json.RawMessage) bool {
 	return part[contract.KindImage] != nil || part[contract.KindDocument] != nil || part[contract.KindAudio] != nil
 }
 
-func notContent(part map[string]json.RawMessage) bool {
-	return len(part) != 1 || part["text"] == nil && !isFile(part)
-}
-
 // contentParts reads an array of texts and files, and reports whether the JSON is one.
 func (g *Given) contentParts(v *source.Value) (bool, error) {
 	var raw []map[string]json.RawMessage
 	if v.Kind != source.Array || json.Unmarshal(v.JSON(), &raw) != nil {
 		return false, nil
 	}
-	if slices.ContainsFunc(raw, notContent) || !slices.ContainsFunc(raw, isFile) {
+	other := func(part map[string]json.RawMessage) bool {
+		return len(part) != 1 || part["text"] == nil && !isFile(part)
+	}
+	if slices.ContainsFunc(raw, other) || !slices.ContainsFunc(raw, isFile) {
 		return false, nil
 	}
 	var parts []struct {

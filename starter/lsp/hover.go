@@ -52,7 +52,6 @@ type step struct {
 	value *source.Value
 }
 
-// pathTo are the steps to the field at an offset.
 func pathTo(v *source.Value, l *lines, offset int) []step {
 	var out []step
 	for v != nil {
@@ -109,7 +108,6 @@ func compiled(dialect specadapter.Adapter) *jsonschema.Schema {
 	return schemas[kind]
 }
 
-// describe says what a field does, in Markdown.
 func describe(root *jsonschema.Schema, v *source.Value, path []step) string {
 	at := applying(root, v)
 	for i, s := range path {
@@ -159,7 +157,6 @@ func values(s *jsonschema.Schema) string {
 	return "\n\nOne of: " + strings.Join(out, ", ")
 }
 
-// applying are the schemas that apply to a value.
 func applying(s *jsonschema.Schema, v *source.Value) []*jsonschema.Schema {
 	value, ok := textutil.DecodeExact(v.JSON())
 	if s == nil || !ok {

@@ -8,7 +8,11 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
+	"net/url"
+	"path"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/sourcegraph/jsonrpc2"
@@ -100,7 +104,6 @@ type (
 
 type object = map[string]any
 
-// handle answers a request, or takes a notification. Messages come one after the other.
 func (s *Server) handle(_ context.Context, conn *jsonrpc2.Conn, req *jsonrpc2.Request) (any, error) {
 	switch req.Method {
 	case "initialize":
@@ -162,26 +165,18 @@ func (s *Server) update(method string, in *changeParams) {
 	}
 }
 
-// documents are those that are open, by URI.
-func (s *Server) documents() []*document {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var out []*document
-	for _, uri := range slices.Sorted(maps.Keys(s.open)) {
-		out = append(out, s.open[uri])
-	}
-	return out
-}
-
 // publish checks all open documents, since the files of a folder depend on each other.
 func (s *Server) publish(ctx context.Context, conn *jsonrpc2.Conn) {
-	docs, o := s.documents(), s.Options()
+	s.mu.Lock()
+	docs := slices.SortedFunc(maps.Values(s.open), func(a, b *document) int { return strings.Compare(a.uri, b.uri) })
+	s.mu.Unlock()
+	o := s.Options()
 	found := map[string][]source.Diagnostic{}
 	for _, d := range docs {
 		for _, x := range s.check(d, docs, o) {
 			uri := d.uri
 			if x.File != d.name {
-				uri = fileURI(x.File)
+				uri = (&url.URL{Scheme: "file", Path: filepath.ToSlash(x.File)}).String()
 			}
 			if !slices.Contains(found[uri], x) {
 				found[uri] = append(found[uri], x)
@@ -219,7 +214,7 @@ func (s *Server) publish(ctx context.Context, conn *jsonrpc2.Conn) {
 
 // check returns the diagnostics of a document and of the files beside it. A document that is no flow has none.
 func (s *Server) check(d *document, docs []*document, o specadapter.Options) []source.Diagnostic {
-	if isFolder(d.name) {
+	if path.Base(d.name) == specadapter.FolderMain {
 		folder, err := readFolder(d.name, docs)
 		if err != nil {
 			return []source.Diagnostic{{File: d.name, Code: "unreadable", Text: err.Error()}}

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -120,7 +119,6 @@ func (l *lines) offset(p position) int {
 	return offset
 }
 
-// units counts the code units of UTF-16.
 func units(text []byte) int {
 	n := 0
 	for len(text) > 0 {
@@ -149,11 +147,6 @@ func fileName(uri, language string) string {
 	return "untitled.yaml"
 }
 
-func fileURI(name string) string {
-	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(name)}).String()
-}
-
-// textOf reads a file that is not open in the editor.
 func textOf(uri string) []byte {
 	text, err := os.ReadFile(filepath.FromSlash(fileName(uri, "")))
 	if err != nil {
@@ -161,8 +154,6 @@ func textOf(uri string) []byte {
 	}
 	return text
 }
-
-func isFolder(name string) bool { return path.Base(name) == specadapter.FolderMain }
 
 // readFolder reads the folder of a main document, and takes the texts of documents that are open, saved or not.
 func readFolder(name string, docs []*document) (*specadapter.Folder, error) {

@@ -57,7 +57,6 @@ func (r *recorder) event(e *history.Event) {
 	}
 }
 
-// callEvent takes what happens to a call, and the message of a node.
 func (c *recordedRun) callEvent(e *history.Event) {
 	switch d := e.Data.(type) {
 	case *history.Said:
@@ -79,7 +78,6 @@ func (c *recordedRun) callEvent(e *history.Event) {
 	}
 }
 
-// runOf returns what is recorded of a run: of that of its map for an element that runs there.
 func (r *recorder) runOf(run history.Run) *recordedRun {
 	if run.Within != nil {
 		run.Workflow = run.Within

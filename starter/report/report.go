@@ -48,8 +48,12 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 			line(l.label, "%s", plaintext.Line(strings.Join(l.items, ", "), 2000))
 		}
 	}
-	for i := range st.Executions {
-		line("done", "%s", plaintext.Line(executionText(&st.Executions[i]), 400))
+	for _, e := range st.Executions {
+		line("done", "%s", plaintext.Line(fmt.Sprintf("%s, step %d", e.Node, e.Step)+
+			plaintext.If(e.Occurrence > 1, ", execution %d", e.Occurrence)+
+			plaintext.If(e.NoRoute, ", no condition held")+
+			plaintext.If(e.Exhausted, ", its budget of tool calls was spent")+
+			plaintext.If(e.OmittedMessages > 0, ", %d early messages were no longer sent", e.OmittedMessages), 400))
 	}
 	for _, c := range st.Conflicts {
 		line("conflict", "%s: kept what %s wrote, dropped what %s wrote", plaintext.Line(c.Key, 200), plaintext.Line(c.Kept.Exec, 200), plaintext.Line(c.Dropped.Exec, 200))
@@ -87,14 +91,6 @@ func conversation(messages []contract.Message, line func(label, format string, a
 			line(m.Role, "%s%s", plaintext.If(m.Name != "", "%s: ", plaintext.Line(m.Name, 100)), plaintext.Line(m.Text, 300))
 		}
 	}
-}
-
-func executionText(e *contract.Execution) string {
-	return fmt.Sprintf("%s, step %d", e.Node, e.Step) +
-		plaintext.If(e.Occurrence > 1, ", execution %d", e.Occurrence) +
-		plaintext.If(e.NoRoute, ", no condition held") +
-		plaintext.If(e.Exhausted, ", its budget of tool calls was spent") +
-		plaintext.If(e.OmittedMessages > 0, ", %d early messages were no longer sent", e.OmittedMessages)
 }
 
 const microsPerUnit = 1_000_000

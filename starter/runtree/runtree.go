@@ -3,6 +3,7 @@ package runtree
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -249,7 +250,13 @@ func (v *Workflow) completed(c *history.CallCompleted, at time.Time) {
 		if !ok {
 			in = &contract.JudgeInput{}
 		}
-		v.Answers[exec] = append(v.Answers[exec], contract.Answer{Execution: exec, Edge: v.edgeAsked(in), Question: in.Question, Yes: out.Yes, Reason: out.Reason})
+		a := contract.Answer{Execution: exec, Question: in.Question, Yes: out.Yes, Reason: out.Reason}
+		if v.Flow != nil {
+			if i := slices.IndexFunc(v.Flow.Edges, func(e plan.Edge) bool { return e.From == in.Node && e.Question == in.Question }); i >= 0 {
+				a.Edge = v.Flow.Edges[i].ID
+			}
+		}
+		v.Answers[exec] = append(v.Answers[exec], a)
 	}
 }
 
@@ -265,17 +272,4 @@ func (v *Workflow) prepared(out *contract.CompileFlowResult) {
 	if out.Source.File != "" || len(out.Source.Positions) > 0 {
 		v.Source = out.Source
 	}
-}
-
-// edgeAsked is the id of the edge whose question was put, "" where the plan has none.
-func (v *Workflow) edgeAsked(in *contract.JudgeInput) string {
-	if v.Flow == nil {
-		return ""
-	}
-	for _, e := range v.Flow.Edges {
-		if e.From == in.Node && e.Question == in.Question {
-			return e.ID
-		}
-	}
-	return ""
 }

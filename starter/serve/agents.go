@@ -51,7 +51,6 @@ func (srv *Server) openRoot() (*os.Root, error) {
 	return os.OpenRoot(srv.Flows.Dir)
 }
 
-// agent reads an agent. The problem is [UnknownAgent] where there is none of the name.
 func (srv *Server) agent(name string) (*agent, error) {
 	root, err := srv.openRoot()
 	if err != nil {

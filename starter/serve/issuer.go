@@ -124,7 +124,6 @@ func issuerOf(raw string) string {
 	return claims.Issuer
 }
 
-// signed is the client whose token an issuer signed.
 func (srv *Server) signed(ctx context.Context, i *issuer, raw string) (*config.Token, *Problem) {
 	claims, expires, err := i.verify(ctx, raw)
 	switch {

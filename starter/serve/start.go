@@ -187,7 +187,6 @@ func sessionOf(run *Run) string {
 	return workflow
 }
 
-// hashOf identifies what a client sent, whatever the order of members.
 func hashOf(v *source.Value) string {
 	plain, ok := textutil.DecodeExact(v.JSON())
 	raw, err := json.Marshal(plain)

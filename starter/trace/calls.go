@@ -16,7 +16,6 @@ import (
 
 var modelCalls = []string{contract.ActivityCallModel, contract.ActivityEvaluateCondition, contract.ActivityCondenseValue, contract.ActivitySummariseConversation}
 
-// scheduled begins the span of a call of a node.
 func (r *reader) scheduled(e *history.Event, c *history.Call) {
 	exec, ok := c.Execution()
 	if !ok {
@@ -54,7 +53,6 @@ func (r *reader) call(c *history.Call, kind, name, place string, node *Span, at 
 	return s
 }
 
-// generation begins the span of a call of an agent's model.
 func (r *reader) generation(c *history.Call, in *contract.ModelInput, place string, node *Span, at time.Time) {
 	if in.Profile.Body != nil {
 		p := &contract.Profile{}
@@ -108,7 +106,6 @@ func (r *reader) model(c *history.Call, place string, node *Span, at time.Time, 
 	return s
 }
 
-// toolsOf are the tools that a model is offered, in their order.
 func (r *reader) toolsOf(place, exec string, p *contract.Profile) []Object {
 	out := []Object{}
 	add := func(name, description string) { out = append(out, component("ServerTool", name, name, description)) }
@@ -127,7 +124,6 @@ func (r *reader) toolsOf(place, exec string, p *contract.Profile) []Object {
 	return out
 }
 
-// llmConfig is the component of a model: provider/model.
 func llmConfig(model string) Object {
 	out := component("LlmConfig", model, model, "")
 	provider, id, ok := strings.Cut(model, "/")

@@ -57,7 +57,6 @@ func (r *reader) executions(ctx context.Context) {
 	}
 }
 
-// nodesIn are the executions of a flow's nodes, by step.
 func (r *reader) nodesIn(place string) []*Span {
 	out := slices.Clone(r.nodes[place])
 	slices.SortStableFunc(out, func(a, b *Span) int {
@@ -263,7 +262,6 @@ func loneAgent(f *plan.Flow) *plan.Node {
 	return &f.Nodes[0]
 }
 
-// describe says which node the span of an execution is of, what it took, and what it gave.
 func (r *reader) describe(s *Span, f *plan.Flow, n *plan.Node) {
 	kind := componentType(f, n)
 	r.complete(s, n, kind)
@@ -278,7 +276,6 @@ func (r *reader) describe(s *Span, f *plan.Flow, n *plan.Node) {
 	}
 }
 
-// member describes an agent that another one of its node has asked.
 func (r *reader) member(s *Span) {
 	_, name, _ := history.CutLast(s.exec, ">")
 	name, _, _ = strings.Cut(name, "~")
@@ -357,7 +354,6 @@ func gave(s *Span, n *plan.Node) Object {
 	return declared(n.Ports.Out, v)
 }
 
-// frame sets what a span is of, and adds the events with which it begins and ends.
 func (r *reader) frame(s *Span, kind string, c Object) {
 	key := strings.ToLower(kind)
 	*map[string]*Object{"Flow": &s.Flow, "Agent": &s.Agent, "Swarm": &s.Swarm, "ManagerWorkers": &s.ManagerWorkers, "Node": &s.Node}[kind] = c
@@ -381,7 +377,6 @@ func (r *reader) frame(s *Span, kind string, c Object) {
 	s.add(kind+"ExecutionEnd", time.Unix(0, *s.EndTime), end)
 }
 
-// agentKind is the component that an agent with others is most like.
 func agentKind(a *plan.Agent) string {
 	switch {
 	case a.Handoff != nil || slices.ContainsFunc(a.Members, func(m plan.Member) bool { return strings.Contains(m.ID, "/asked") }):

@@ -28,7 +28,6 @@ func (r *reader) failed(place string, f *contract.Failure, at time.Time) (last *
 	return last
 }
 
-// until is when a span ends as far as is known, 0 if that is not.
 func (s *Span) until() int64 {
 	if s.EndTime == nil {
 		return 0
@@ -122,7 +121,6 @@ func (s *Span) exception() Object {
 	return nil
 }
 
-// executes reports whether the span is of a flow, a node or an agent.
 func (s *Span) executes() bool {
 	return strings.HasSuffix(s.Type, "ExecutionSpan") && s.Type != "ToolExecutionSpan"
 }
@@ -240,7 +238,6 @@ func requestType(f *plan.Flow, t *plan.Tool) string {
 	return "ToolNode"
 }
 
-// storeType is the type of a node that makes an operation on a datastore.
 func storeType(c *plan.Connection, operation string) string {
 	for _, o := range c.Operations {
 		if o.Name == operation && o.Do != "" {

@@ -168,7 +168,6 @@ type reader struct {
 	started map[*history.Workflow]bool
 }
 
-// settle brings spans and events into order.
 func (r *reader) settle() {
 	slices.SortStableFunc(r.out.Spans, func(a, b *Span) int {
 		return cmp.Or(cmp.Compare(a.StartTime, b.StartTime), cmp.Compare(r.depth(a), r.depth(b)), cmp.Compare(a.step, b.step))
@@ -228,7 +227,6 @@ func (r *reader) span(kind, id, parent, name string, at time.Time) (s *Span, isN
 	return s, true
 }
 
-// end notes that a span goes on until a time.
 func (s *Span) end(at time.Time) {
 	if n := at.UnixNano(); s.EndTime == nil || *s.EndTime < n {
 		s.EndTime = &n
@@ -298,7 +296,6 @@ func (r *reader) over(s *Span, at time.Time) {
 	}
 }
 
-// flowID is the id of the span of a flow, "" for the root's.
 func flowID(place string) string { return strings.TrimSuffix(place, " › ") }
 
 // flow begins the span of a flow, inside that of the node that called it.
@@ -350,7 +347,6 @@ func (r *reader) node(place, exec string, at time.Time) *Span {
 	return s
 }
 
-// plan returns the flow of a place, nil where it is not known.
 func (r *reader) plan(place string) *plan.Flow {
 	for _, w := range r.tree.Workflows {
 		if w.Place == place && !w.Branch {

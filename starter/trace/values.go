@@ -29,7 +29,6 @@ func (r *reader) takes(f *plan.Flow, s *Span, n *plan.Node) {
 	}
 }
 
-// isInternal reports whether a port is no input or output in the document.
 func isInternal(port string) bool { return strings.HasPrefix(port, ".") }
 
 // value is that of an input of a node at a step, as far as history tells; nil otherwise.
@@ -117,7 +116,6 @@ func (r *reader) elements(w *runtree.Workflow, s *Span, n *plan.Node) {
 	}
 }
 
-// divided are what the flows of a map's elements are given, where the map's lists are known.
 func divided(c *plan.Call, in Object) []Object {
 	rounds := 1
 	for _, name := range c.Over {
@@ -175,7 +173,6 @@ func inputsOf(f *plan.Flow, params Object) Object {
 	return out
 }
 
-// prefixed are values under names that begin with a prefix.
 func prefixed(prefix string, values Object) Object {
 	out := Object{}
 	for name, v := range values {
@@ -187,7 +184,6 @@ func prefixed(prefix string, values Object) Object {
 // toolTypes are the types of tools by the kind of their connection; functions of workers have none in the plan.
 var toolTypes = map[string]string{plan.ConnectionMCP: "MCPTool", plan.ConnectionHTTP: "RemoteTool", plan.ConnectionClient: "ClientTool"}
 
-// nodeOf is the node of an execution in the plan, nil where it is not known.
 func (r *reader) nodeOf(place, exec string) (*plan.Flow, *plan.Node) {
 	f := r.plan(place)
 	if f == nil {
@@ -222,7 +218,6 @@ func (r *reader) tool(place, exec, connection, name, as string) (Object, []plan.
 	return out, t.Outputs
 }
 
-// toolType is the type of the tools of a connection.
 func toolType(f *plan.Flow, connection string) string {
 	return cmp.Or(toolTypes[connectionOf(f, connection).Kind], "ServerTool")
 }

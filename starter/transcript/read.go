@@ -171,7 +171,6 @@ func (r *Reader) handed(w *history.Workflow, messages []contract.ThreadMessage, 
 	}
 }
 
-// fork keeps what the executions of another run said, with which a run begins.
 func (r *Reader) fork(k *contract.ForkedFrom) {
 	for _, m := range k.Content {
 		r.keep(m)
@@ -205,7 +204,6 @@ func (r *Reader) snapshot(w *history.Workflow, s *contract.RunSnapshot) {
 	}
 }
 
-// conversation keeps messages that a run hands to another.
 func (r *Reader) conversation(c *contract.Conversation) {
 	if c == nil {
 		return
@@ -251,7 +249,6 @@ func (r *Reader) carried(x *contract.SuspendedExecution) {
 	}
 }
 
-// keepSnapshot keeps the messages with which a run goes on.
 func (r *Reader) keepSnapshot(s *contract.RunSnapshot) {
 	for _, m := range s.Content {
 		r.keep(m)
@@ -277,7 +274,6 @@ func (r *Reader) scheduled(w *history.Workflow, c *history.Call) {
 	}
 }
 
-// tail takes over the messages of a thread from an index on.
 func (r *Reader) tail(t *thread, from int, messages []contract.TailEntry, by origin) {
 	if from < 0 || from >= maxThread {
 		return
