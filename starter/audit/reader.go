@@ -96,6 +96,15 @@ func (l *Reader) Add(e *history.Event) error {
 		if !d.TimedOut {
 			l.failed[d.ID] = failedCall{history.FailureOf(d.Failure), l.nextTask()}
 		}
+	default:
+		l.requestEvent(e)
+	}
+	return nil
+}
+
+func (l *Reader) requestEvent(e *history.Event) {
+	at := e.Time
+	switch d := e.Data.(type) {
 	case *history.RequestExpired:
 		if r := l.request(d.ID, ""); r.Outcome == Open {
 			r.Outcome, r.EndedAt, r.TakenAt = Expired, &at, l.nextTask()
@@ -109,7 +118,6 @@ func (l *Reader) Add(e *history.Event) error {
 	case *history.UpdateCompleted:
 		l.updated(d, at)
 	}
-	return nil
 }
 
 // lists takes the requests that are open by now. Those that were and that have no answer are not waited for any more.

@@ -232,14 +232,7 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 	case *contract.ModelResult:
 		f.answered(t, at, c, out)
 	case *contract.ToolResult:
-		n := progress.Notice{Event: progress.EventTool, Time: at, Node: c.node, Call: c.what}
-		if msg, err := contract.DecodeMessage(out.Message); err != nil {
-			f.done(at, c)
-		} else if out.Error {
-			f.notify(n, "%s: error: %s", c.what, plaintext.Line(msg.Text, 200))
-		} else {
-			f.notify(n, "%s: %d characters, %.1f s", c.what, len([]rune(msg.Text)), at.Sub(c.Time).Seconds())
-		}
+		f.toolResult(at, c, out)
 	case *contract.ValidateAnswerResult:
 		if len(out.Errors) > 0 { // an answer that was accepted is shown by news
 			f.notify(progress.Notice{Event: progress.EventNote, Time: at, Node: c.node, Call: c.what}, "%s: %s: %s",
@@ -306,6 +299,17 @@ func (f *Follower) switched(at time.Time, c *call, list []contract.Fallback, to 
 	for _, s := range list {
 		f.notify(progress.Notice{Event: progress.EventWarning, Time: at, Node: c.node, Call: c.what, Model: s.Model}, "%s: switched from %s to %s: %s: %s",
 			c.what, plaintext.Line(s.Model, 100), plaintext.Line(s.Next(to), 100), plaintext.Line(s.Class, 40), plaintext.Line(s.Text, 300))
+	}
+}
+
+func (f *Follower) toolResult(at time.Time, c *call, out *contract.ToolResult) {
+	n := progress.Notice{Event: progress.EventTool, Time: at, Node: c.node, Call: c.what}
+	if msg, err := contract.DecodeMessage(out.Message); err != nil {
+		f.done(at, c)
+	} else if out.Error {
+		f.notify(n, "%s: error: %s", c.what, plaintext.Line(msg.Text, 200))
+	} else {
+		f.notify(n, "%s: %d characters, %.1f s", c.what, len([]rune(msg.Text)), at.Sub(c.Time).Seconds())
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"weft/activities/contract"
 	"weft/starter/history"
 	"weft/starter/plaintext"
+	"weft/starter/runtree"
 	"weft/starter/why"
 	"weft/workflows/plan"
 )
@@ -44,16 +45,20 @@ type Node struct {
 	Text      string `json:"text"`
 }
 
+// started is the flow as the run was started with it, without the run's own connections and limits.
+func started(v *runtree.Workflow) *plan.Flow {
+	if v.Input != nil && v.Input.Flow.Plan != nil {
+		return v.Input.Flow.Plan
+	} else if v.Compiled != nil {
+		return v.Compiled.Plan
+	}
+	return v.Flow
+}
+
 // Weigh decides what a new flow means to a run.
 func Weigh(f *why.Facts, flow *plan.Flow, source *plan.Source) Run {
 	out := Run{Run: f.Workflow.ID, Impact: None}
-	old := f.Workflow.Flow
-	// As the run was started with it, without the run's own connections and limits.
-	if in := f.Workflow.Input; in != nil && in.Flow.Plan != nil {
-		old = in.Flow.Plan
-	} else if f.Workflow.Compiled != nil {
-		old = f.Workflow.Compiled.Plan
-	}
+	old := started(f.Workflow)
 	changed := changes(old, flow, source, f.Workflow.Input != nil && f.Workflow.Input.Model != "")
 	place := func(node string) string { return impactPlace(f, flow, source, node) }
 	alive := live(f)

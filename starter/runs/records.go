@@ -101,14 +101,7 @@ const (
 // StateOf returns the state before and after an execution: node#step, behind the place of its sub-agent. It schedules
 // again what the run's executions did: what an execution knows is a property of the graph and of their records.
 func (r *Run) StateOf(ctx context.Context, tree *runtree.Tree, execution string) (*StateChange, error) {
-	// The workflow that runs the flow of the execution. The elements of a map that run in its own workflow have none.
-	place, _, below := history.CutLast(execution, " › ")
-	var of *runtree.Workflow
-	if i := slices.IndexFunc(tree.Workflows, func(v *runtree.Workflow) bool {
-		return !v.Branch && v.Flow != nil && v.Input != nil && (below && v.Place == place+" › " || !below && v.Place == "")
-	}); i >= 0 {
-		of = tree.Workflows[i]
-	}
+	of := flowOf(tree, execution)
 	switch {
 	case of == nil:
 		return nil, usage.Errorf("the run %q has no state for %s; state is kept for nodes of the flow and of sub-agents that are separate runs", r.ID, source.Quote(execution))
@@ -133,6 +126,18 @@ func (r *Run) StateOf(ctx context.Context, tree *runtree.Tree, execution string)
 		out.After, err = filled.of(ctx, after)
 	}
 	return out, err
+}
+
+// flowOf returns the workflow that runs the flow of an execution, nil where none is known. The elements of a map that
+// run in its own workflow have none.
+func flowOf(tree *runtree.Tree, execution string) *runtree.Workflow {
+	place, _, below := history.CutLast(execution, " › ")
+	for _, v := range tree.Workflows {
+		if !v.Branch && v.Flow != nil && v.Input != nil && (below && v.Place == place+" › " || !below && v.Place == "") {
+			return v
+		}
+	}
+	return nil
 }
 
 // viewsOf returns what an execution knew at its start and at its end, nil where it did not start or end.

@@ -188,7 +188,7 @@ func (c *conclusion) around(s *Span) {
 	}
 	n := c.flow.Node(x.Node)
 	// A node that is not known to have ended has if it makes no call, or another one ran after it.
-	s.ended = s.ended || c.whole.ended || n.Kind == plan.KindPass || n.Kind == plan.KindSay || n.Kind == plan.KindBranch ||
+	s.ended = s.ended || c.whole.ended || slices.Contains([]plan.Kind{plan.KindPass, plan.KindSay, plan.KindBranch}, n.Kind) ||
 		slices.ContainsFunc(c.flow.Edges, func(e plan.Edge) bool {
 			return e.From == x.Node && c.byID[c.place+history.Label(contract.Execution{Node: e.To, Step: x.Step + 1})] != nil
 		})

@@ -260,10 +260,7 @@ func (r *reader) event(e *history.Event) {
 			r.flow(e.Run.Place, e.Time, d.Input)
 		}
 	case *history.Ended:
-		// Not that of a branch, nor of a run that continues as another.
-		if s := r.byID[flowID(e.Run.Place)]; s != nil && (e.Run.Root || r.started[e.Run.Workflow]) && d.ContinuedAs == "" {
-			r.ended(s, e, d)
-		}
+		r.ended(e, d)
 	case *history.CallScheduled:
 		r.scheduled(e, d.Call)
 	case *history.CallCompleted:
@@ -356,7 +353,11 @@ func (r *reader) plan(place string) *plan.Flow {
 	return nil
 }
 
-func (r *reader) ended(s *Span, e *history.Event, d *history.Ended) {
+func (r *reader) ended(e *history.Event, d *history.Ended) {
+	s := r.byID[flowID(e.Run.Place)]
+	if s == nil || !e.Run.Root && !r.started[e.Run.Workflow] || d.ContinuedAs != "" {
+		return // of a branch, or of a run that continues as another
+	}
 	r.over(s, e.Time)
 	switch {
 	case d.Failure != nil:

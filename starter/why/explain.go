@@ -108,15 +108,19 @@ func (f *Facts) underWay(n *plan.Node, before int) []Execution {
 		}
 	}
 	for _, w := range f.Status.Waits {
-		join := Wait{Kind: WaitJoin, Text: "nothing: it runs next"}
-		for _, o := range w.For {
-			join.For = append(join.For, history.Label(history.ExecutionOf(o)))
-		}
-		if len(join.For) > 0 {
-			verb := cmp.Or(plaintext.If(!open, "could still have led here"), "may still lead here")
-			join.Text = "a join: " + strings.Join(join.For, ", ") + " " + verb
-		}
-		add(w.Execution, Waiting, []Wait{join})
+		add(w.Execution, Waiting, []Wait{joinOf(&w, open)})
+	}
+	return out
+}
+
+func joinOf(w *contract.Wait, open bool) Wait {
+	out := Wait{Kind: WaitJoin, Text: "nothing: it runs next"}
+	for _, o := range w.For {
+		out.For = append(out.For, history.Label(history.ExecutionOf(o)))
+	}
+	if len(out.For) > 0 {
+		verb := cmp.Or(plaintext.If(!open, "could still have led here"), "may still lead here")
+		out.Text = "a join: " + strings.Join(out.For, ", ") + " " + verb
 	}
 	return out
 }

@@ -231,16 +231,7 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 			if v.Flow == nil && len(out) == 1 {
 				return nil, fmt.Errorf("the history of the run %q holds no plan: it failed earlier, or its beginning is no longer retained", v.ID)
 			}
-			if !silent {
-				st, err := run.Reported(ctx)
-				f.Status, silent = *st, err != nil
-			}
-			if silent {
-				f.FromHistory, f.Status = true, contract.Status{Entry: v.Entry}
-			}
-			if silent || !run.Open() {
-				f.Status.Status = history.StatusName(v.Status)
-			}
+			silent = f.ask(ctx, run, silent)
 		}
 		if f == nil {
 			continue
@@ -248,9 +239,7 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 		if v.Branch {
 			f.addBranch(ctx, v, run, silent)
 		}
-		if byID[v.ID] == nil {
-			byID[v.ID] = f
-		}
+		byID[v.ID] = cmp.Or(byID[v.ID], f)
 		if v.Open() {
 			f.addPending(ctx, run)
 		}
@@ -272,6 +261,21 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 		}
 	}
 	return out, nil
+}
+
+// ask takes the status from the flow's worker, or what its history has where that, or one before it, is silent.
+func (f *Facts) ask(ctx context.Context, run *runs.Run, silent bool) bool {
+	if !silent {
+		st, err := run.Reported(ctx)
+		f.Status, silent = *st, err != nil
+	}
+	if silent {
+		f.FromHistory, f.Status = true, contract.Status{Entry: f.Workflow.Entry}
+	}
+	if silent || !run.Open() {
+		f.Status.Status = history.StatusName(run.Status)
+	}
+	return silent
 }
 
 func (f *Facts) addBranch(ctx context.Context, v *runtree.Workflow, run *runs.Run, silent bool) {
