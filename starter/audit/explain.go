@@ -246,11 +246,9 @@ func (l *Reader) tools(as string) []plan.Tool {
 	var out []plan.Tool
 	if l.flow != nil {
 		for i := range l.flow.Nodes {
-			if agent := l.flow.Nodes[i].Agent; agent != nil {
-				for _, t := range agent.Tools {
-					if t.As == as {
-						out = append(out, t)
-					}
+			for _, b := range l.flow.Nodes[i].BoundTools() {
+				if b.Tool.As == as {
+					out = append(out, *b.Tool)
 				}
 			}
 		}

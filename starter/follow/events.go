@@ -247,11 +247,14 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 		text := fmt.Sprintf("judge %q: %s", asked, plaintext.YesNo(out.Yes))
 		text += plaintext.If(out.Reason != "", " (%s)", plaintext.Line(out.Reason, 200))
 		f.notify(progress.Notice{Event: progress.EventJudge, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage}, "%s%s", text, scriptNote(out.Model))
-	case *contract.CondenseResult, *contract.SummariseResult:
-		f.switched(at, c, d.Usage().Fallbacks, "")
+	case *contract.CondenseResult:
+		f.switched(at, c, out.Fallbacks, "")
+		f.done(at, c)
+	case *contract.SummariseResult:
+		f.switched(at, c, out.Fallbacks, "")
 		f.done(at, c)
 	default:
-		if c.Kind != contract.ActivityCompileFlow && c.Kind != contract.ActivityValidateAnswer && c.Kind != contract.ActivityEvaluateCondition {
+		if !slices.Contains([]string{contract.ActivityCompileFlow, contract.ActivityValidateAnswer, contract.ActivityEvaluateCondition}, c.Kind) {
 			f.done(at, c)
 		}
 	}

@@ -94,33 +94,13 @@ func (c *CallCompleted) JSON() json.RawMessage {
 	return raw
 }
 
-// Usage is what models used for a result, and how one came to answer.
-type Usage struct {
-	contract.Usage
-	// Model answered; Fallbacks are those that could not.
-	Model     string
-	Fallbacks []contract.Fallback
-}
-
-// Usage returns what models used for the result, nil where none was asked.
-func (c *CallCompleted) Usage() *Usage {
-	switch out := c.Result.(type) {
-	case *contract.ModelResult:
-		return &Usage{out.Usage, out.Model, out.Fallbacks}
-	case *contract.JudgeResult:
-		return &Usage{out.Usage, out.Model, out.Fallbacks}
-	case *contract.CondenseResult:
-		return &Usage{out.Usage, "", out.Fallbacks}
-	case *contract.SummariseResult:
-		return &Usage{out.Usage, "", out.Fallbacks}
+// Spent returns what models used for the result, and reports whether one was asked.
+func (c *CallCompleted) Spent() (used contract.Usage, ok bool) {
+	r, ok := c.Result.(interface{ Spent() contract.Usage })
+	if ok {
+		used = r.Spent()
 	}
-	return nil
-}
-
-// AddTo adds what was used to a sum.
-func (u *Usage) AddTo(sum *contract.Usage) {
-	sum.Add(u.Usage)
-	sum.AddFallbacks(u.Model, u.Fallbacks)
+	return used, ok
 }
 
 type decoders map[string]func(*commonpb.Payloads) any

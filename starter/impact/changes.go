@@ -149,27 +149,16 @@ func useChange(old, flow *plan.Flow, source *plan.Source, n *plan.Node, own bool
 	if n.Agent != nil && n.Agent.Model == "" && !own && old.Model != flow.Model {
 		out = append(out, "the model of the flow changed")
 	}
-	for _, t := range toolsOf(n) {
-		if c := connectionOf(old, t.Connection); !same(c, connectionOf(flow, t.Connection)) {
-			if text := fmt.Sprintf("the connection %q of its tools changed", t.Connection); !slices.Contains(out, text) {
-				out = append(out, text)
-			}
+	for _, t := range n.BoundTools() {
+		id := t.Tool.Connection
+		if text := fmt.Sprintf("the connection %q of its tools changed", id); !same(connectionOf(old, id), connectionOf(flow, id)) && !slices.Contains(out, text) {
+			out = append(out, text)
 		}
 	}
-	if text := agentChange(old, flow, source, agentsOf(old, n)); text != "" {
+	if text := agentChange(old, flow, source, agentsOf(old, *n)); text != "" {
 		out = append(out, text)
 	}
 	return strings.Join(out, "; ")
-}
-
-func toolsOf(n *plan.Node) []plan.Tool {
-	switch {
-	case n.Agent != nil:
-		return n.Agent.Tools
-	case n.Tool != nil:
-		return []plan.Tool{*n.Tool}
-	}
-	return nil
 }
 
 func connectionOf(f *plan.Flow, id string) *plan.Connection {
@@ -180,19 +169,14 @@ func connectionOf(f *plan.Flow, id string) *plan.Connection {
 	return &f.Connections[i]
 }
 
-func agentsOf(f *plan.Flow, n *plan.Node) []string {
-	var out []string
-	if n.Call != nil {
-		out = append(out, n.Call.Flows...)
-	}
-	for _, t := range toolsOf(n) {
-		if c := connectionOf(f, t.Connection); c != nil && c.Kind == plan.ConnectionAgent {
-			out = append(out, c.Agent)
-		}
-	}
-	if n.Agent != nil {
-		for _, s := range n.Agent.Starts {
-			out = append(out, s.Agent)
+// agentsOf are the flows that nodes can call or start.
+func agentsOf(f *plan.Flow, nodes ...plan.Node) []string {
+	out := f.Calls(nodes)
+	for _, n := range nodes {
+		if n.Agent != nil {
+			for _, s := range n.Agent.Starts {
+				out = append(out, s.Agent)
+			}
 		}
 	}
 	return out
@@ -226,10 +210,7 @@ func agentChange(old, flow *plan.Flow, source *plan.Source, ids []string) string
 		case !same(was, is):
 			out = append(out, fmt.Sprintf("the agent %q%s changed", id, agentPlace(was, is, source.Sub(id))))
 		}
-		for i := range was.Nodes {
-			todo = append(todo, agentsOf(was, &was.Nodes[i])...)
-		}
-		todo = append(todo, hookFlows(was)...)
+		todo = slices.Concat(todo, agentsOf(old, was.Nodes...), hookFlows(was))
 	}
 	return strings.Join(out, ", ")
 }

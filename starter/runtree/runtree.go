@@ -229,10 +229,10 @@ func (v *Workflow) completed(c *history.CallCompleted, at time.Time) {
 	if inNode {
 		v.costOf(exec).To = at
 	}
-	if u := c.Usage(); u != nil {
-		u.AddTo(&v.Usage)
-		if inNode {
-			v.costOf(exec).Usage.Add(u.Usage)
+	if u, ok := c.Spent(); ok {
+		v.Usage.Add(u)
+		if u.Fallbacks = nil; inNode {
+			v.costOf(exec).Usage.Add(u)
 		}
 	}
 	switch out := c.Result.(type) {

@@ -148,17 +148,14 @@ func (r *reader) completed(at time.Time, c *history.CallCompleted) {
 		return
 	}
 	r.over(s, at)
-	used := c.Usage()
-	if used != nil && used.Model != "" {
-		s.LLMConfig = llmConfig(used.Model)
-	}
 	if out, ok := c.Result.(*contract.ToolResult); ok || s.Type == "ToolExecutionSpan" {
 		r.toolCompleted(s, at, c, out)
 		return
 	}
-	content, calls := "", []Object{}
+	content, calls, model := "", []Object{}, ""
 	switch out := c.Result.(type) {
 	case *contract.ModelResult:
+		model = out.Model
 		if m, err := contract.DecodeMessage(out.Message); err == nil {
 			content = m.AllText()
 			node := r.spans[*s.ParentID]
@@ -173,13 +170,13 @@ func (r *reader) completed(at time.Time, c *history.CallCompleted) {
 			}
 		}
 	case *contract.JudgeResult:
-		content = map[bool]string{true: "yes", false: "no"}[out.Yes]
-		if out.Reason != "" {
-			content += ": " + out.Reason
-		}
+		content, model = plaintext.YesNo(out.Yes)+plaintext.If(out.Reason != "", ": %s", out.Reason), out.Model
+	}
+	if model != "" {
+		s.LLMConfig = llmConfig(model)
 	}
 	e := Object{"llm_config": s.LLMConfig, "request_id": c.ID, "completion_id": nil, "content": r.sensitive(content), "tool_calls": r.sensitive(calls)}
-	if used != nil {
+	if used, ok := c.Spent(); ok {
 		e["input_tokens"], e["output_tokens"] = used.Input, used.Output
 	}
 	s.add("LlmGenerationResponse", at, e)
