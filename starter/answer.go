@@ -122,10 +122,7 @@ func (a *app) message(ctx context.Context, args []string) error {
 	if a.flags.key != "" && a.flags.request != "" {
 		return usage.Errorf("-key and -request cannot be combined")
 	}
-	value := "-"
-	if len(args) > 1 {
-		value = args[1]
-	}
+	value := argument(args, 1, "-")
 	text, err := a.reader().Text("the message", value)
 	if err != nil {
 		return err
@@ -181,10 +178,7 @@ func (a *app) reply(ctx context.Context, kind string, args []string, body func(i
 	if err != nil {
 		return err
 	}
-	word := ""
-	if len(args) > 1 {
-		word = args[1]
-	}
+	word := argument(args, 1, "")
 	st, err := a.reported(ctx, r)
 	switch {
 	case runs.Is[*runs.NoAnswerError](err) && a.flags.signal && word != "":

@@ -289,6 +289,14 @@ type runCommand func(a *app, ctx context.Context, r *runs.Run, args []string) er
 // groups are the commands that have subcommands, with their short descriptions.
 var groups = map[string]string{"schedule": "start runs of a flow on a schedule"}
 
+// argument returns an argument, or what stands for it where it is not given.
+func argument(args []string, i int, otherwise string) string {
+	if i < len(args) {
+		return args[i]
+	}
+	return otherwise
+}
+
 func (c *command) usage() string { return strings.TrimSpace("starter " + c.name + " " + c.args) }
 
 func (c *command) outputs() []string {

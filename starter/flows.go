@@ -184,14 +184,11 @@ func (a *app) printAgent(v *serve.AgentView) {
 
 // init writes a first flow. Without a dialect it asks for one.
 func (a *app) init(_ context.Context, args []string) error {
-	dir := "."
-	if len(args) > 1 {
-		dir = args[1]
+	dialect, dir := argument(args, 0, ""), argument(args, 1, ".")
+	if len(args) == 0 {
+		dialect = a.ask(fmt.Sprintf("dialect (%s): ", strings.Join(scaffold.Dialects, ", ")))
 	}
-	dialect := ""
-	if len(args) > 0 {
-		dialect = args[0]
-	} else if dialect = a.ask(fmt.Sprintf("dialect (%s): ", strings.Join(scaffold.Dialects, ", "))); dialect == "" {
+	if len(args) == 0 && dialect == "" {
 		return usage.Errorf("missing dialect, one of %s; usage: starter init DIALECT [FOLDER]", strings.Join(scaffold.Dialects, ", "))
 	}
 	names, err := scaffold.Write(dialect, dir)

@@ -301,15 +301,10 @@ func tested(r *rehearse.Report) string {
 		return fmt.Sprintf("ok    %s: %d calls, %s%s\n", plaintext.Line(r.File, 500), r.Calls, turns, r.Status)
 	}
 	d := r.First
-	where := ""
-	if d.Node != "" {
-		where = fmt.Sprintf(", node %s, step %d", plaintext.Line(d.Node, 200), d.Step)
-		where += plaintext.If(d.FlowAt != "", " (%s)", plaintext.Line(d.FlowAt, 300))
-	}
-	where += plaintext.If(d.Call != "", ", call %s", plaintext.Line(d.Call, 300))
-	text := fmt.Sprintf("FAIL  %s:%d: %s%s\n  expected: %s\n  got:      %s\n", plaintext.Line(d.File, 500), d.Line, d.What, where, plaintext.Line(d.Expected, 700), plaintext.Line(d.Got, 700))
-	text += plaintext.If(r.Others > 0, "  and %d more after it\n", r.Others)
-	return text
+	where := plaintext.If(d.Node != "", ", node %s, step %d", plaintext.Line(d.Node, 200), d.Step) + plaintext.If(d.Node != "" && d.FlowAt != "", " (%s)", plaintext.Line(d.FlowAt, 300)) +
+		plaintext.If(d.Call != "", ", call %s", plaintext.Line(d.Call, 300))
+	return fmt.Sprintf("FAIL  %s:%d: %s%s\n  expected: %s\n  got:      %s\n", plaintext.Line(d.File, 500), d.Line, d.What, where, plaintext.Line(d.Expected, 700), plaintext.Line(d.Got, 700)) +
+		plaintext.If(r.Others > 0, "  and %d more after it\n", r.Others)
 }
 
 func (a *app) record(ctx context.Context, r *runs.Run, _ []string) error {

@@ -88,13 +88,8 @@ func (a *app) connection(ctx context.Context, args []string) error {
 
 // author serves the HTTP API and its page, and runs flows of a folder again at each save.
 func (a *app) author(ctx context.Context, args []string) error {
-	dir := "."
-	if len(args) > 0 {
-		dir = args[0]
-	}
-	if a.flags.agents == "" {
-		a.flags.agents = dir
-	}
+	dir := argument(args, 0, ".")
+	a.flags.agents = cmp.Or(a.flags.agents, dir)
 	return a.serveWith(ctx, &author.Author{Dir: dir, Say: a.say, Load: func(file string) (*input.Document, error) { return a.examine(file, false) }})
 }
 
@@ -158,24 +153,14 @@ func (a *app) serveWith(ctx context.Context, author *author.Author) error {
 
 func accessText(cfg *config.Config, tokens int) string {
 	text := cmp.Or(plaintext.If(tokens+len(cfg.Issuers) > 0, "for %d tokens and %d issuers", tokens, len(cfg.Issuers)), "for programs of this machine only, without tokens")
-	switch {
-	case cfg.Flows.Dir == "":
-		text += "; flows and agents by name are off"
-	case cfg.Serve.EditAgents:
-		text += "; flows and agents of " + cfg.Flows.Dir + ", editable by clients"
-	default:
-		text += "; flows and agents of " + cfg.Flows.Dir
+	if cfg.Flows.Dir == "" {
+		return text + "; flows and agents by name are off"
 	}
-	return text
+	return text + "; flows and agents of " + cfg.Flows.Dir + plaintext.If(cfg.Serve.EditAgents, ", editable by clients")
 }
 
 func (a *app) serveSettings(cfg *config.Config) error {
-	if a.flags.listen != "" {
-		cfg.Serve.Listen = a.flags.listen
-	}
-	if a.flags.agents != "" {
-		cfg.Flows.Dir = a.flags.agents
-	}
+	cfg.Serve.Listen, cfg.Flows.Dir = cmp.Or(a.flags.listen, cfg.Serve.Listen), cmp.Or(a.flags.agents, cfg.Flows.Dir)
 	if _, _, err := net.SplitHostPort(cfg.Serve.Listen); err != nil {
 		return usage.Errorf("-listen is %q, want HOST:PORT, for example 127.0.0.1:8765", cfg.Serve.Listen)
 	}

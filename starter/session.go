@@ -112,17 +112,18 @@ func (a *app) concludeTurn(id string, t *contract.Turn) error {
 			*contract.Turn
 		}{id, t})
 	}
-	if t.Status != contract.TurnCompleted {
-		a.explain(id, runs.TurnFailure(t))
-		if t.Status == contract.TurnStopped {
-			return exitCode(exitCancelled)
+	switch t.Status {
+	case contract.TurnCompleted:
+		if !a.flags.asJSON() {
+			a.printResult(t.ResultText, t.ResultData)
 		}
-		return exitCode(exitFailed)
+		return nil
+	case contract.TurnStopped:
+		a.explain(id, runs.TurnFailure(t))
+		return exitCode(exitCancelled)
 	}
-	if !a.flags.asJSON() {
-		a.printResult(t.ResultText, t.ResultData)
-	}
-	return nil
+	a.explain(id, runs.TurnFailure(t))
+	return exitCode(exitFailed)
 }
 
 // canChat reports whether answers can be typed: text goes to a terminal, and comes from one.

@@ -277,24 +277,21 @@ func (f *Follower) answered(t *track, at time.Time, c *call, out *contract.Model
 	numbers := fmt.Sprintf("%d+%d tokens, %.1f s%s", out.Usage.Input, out.Usage.Output, at.Sub(c.Time).Seconds(), scriptNote(out.Model))
 	switch {
 	case len(msg.Calls) > 0 && !last:
-		var names []string
+		names := ""
 		for _, t := range msg.Calls {
-			names = append(names, plaintext.Line(t.Name, 64))
+			names += ", " + plaintext.Line(t.Name, 64)
 		}
-		f.notify(n, "%s: calls %s (%s)", c.what, strings.Join(names, ", "), numbers)
+		f.notify(n, "%s: calls %s (%s)", c.what, names[len(", "):], numbers)
 	case out.Checked != nil && len(out.Checked.Errors) > 0:
-		where := ""
-		if more := len(out.Checked.Errors); more > 1 {
-			where = fmt.Sprintf(" in %d places, the first", more)
-		}
-		f.notify(n, "%s: its JSON is wrong%s: %s (%s)", c.what, where,
+		more := len(out.Checked.Errors)
+		f.notify(n, "%s: its JSON is wrong%s: %s (%s)", c.what, plaintext.If(more > 1, " in %d places, the first", more),
 			plaintext.Line(out.Checked.Errors[0].Path+": "+out.Checked.Errors[0].Message, 200), numbers)
-	case out.Checked != nil && out.Checked.Data == nil: // it may be asked for its output
-		f.notify(n, "%s: %q (%s)", c.what, plaintext.Line(msg.Text, 60), numbers)
 	default:
 		f.notify(n, "%s: %q (%s)", c.what, plaintext.Line(msg.Text, 60), numbers)
-		f.notify(progress.Notice{Event: progress.EventFinished, Time: at, Node: c.node}, "finished")
-		delete(t.started, c.key)
+		if out.Checked == nil || out.Checked.Data != nil { // else it may be asked for its output
+			f.notify(progress.Notice{Event: progress.EventFinished, Time: at, Node: c.node}, "finished")
+			delete(t.started, c.key)
+		}
 	}
 }
 
@@ -322,9 +319,4 @@ func (f *Follower) broken(at time.Time, c *call, how string) {
 	}
 }
 
-func scriptNote(model string) string {
-	if contract.ScriptedAll(model) {
-		return ", scripted"
-	}
-	return ""
-}
+func scriptNote(model string) string { return plaintext.If(contract.ScriptedAll(model), ", scripted") }

@@ -71,10 +71,7 @@ type Counter interface{ Count(Total) }
 
 // ModelLabel names a model, and marks scripted answers.
 func ModelLabel(model string) string {
-	if contract.ScriptedAll(model) {
-		return plaintext.Line(model, 200) + " (scripted answers, no model is called)"
-	}
-	return plaintext.Line(model, 200)
+	return plaintext.Line(model, 200) + plaintext.If(contract.ScriptedAll(model), " (scripted answers, no model is called)")
 }
 
 // Total is how many nodes a run will run.

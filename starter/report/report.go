@@ -116,13 +116,11 @@ func budgetText(b *contract.Allowance) string {
 }
 
 func session(s *contract.SessionStatus, line func(label, format string, args ...any)) {
-	text := fmt.Sprintf("%d", s.Turns)
+	last := ""
 	if s.Turn != nil {
-		text += ", the last one " + s.Turn.Status
+		last = ", the last one " + s.Turn.Status
 	}
-	text += plaintext.If(s.Queued > 0, ", %d prompts queued", s.Queued)
-	text += plaintext.If(s.Callbacks > 0, ", %d callbacks waiting", s.Callbacks)
-	line("turns", "%s", text)
+	line("turns", "%d%s%s%s", s.Turns, last, plaintext.If(s.Queued > 0, ", %d prompts queued", s.Queued), plaintext.If(s.Callbacks > 0, ", %d callbacks waiting", s.Callbacks))
 	for _, c := range s.Children {
 		line("session", "%s: %s, %s", plaintext.Line(c.ID, 300), plaintext.Line(c.Agent, 100), c.Status)
 	}
@@ -149,9 +147,7 @@ func Request(out io.Writer, q *runs.Request) {
 	}
 	line("asked", "%s", plaintext.Line(q.Text, 2000))
 	if q.Tool != "" {
-		tool := plaintext.Line(q.Tool, 100)
-		tool += plaintext.If(q.Connection != "", ", of connection %s", plaintext.Line(q.Connection, 200))
-		line("tool", "%s", tool)
+		line("tool", "%s%s", plaintext.Line(q.Tool, 100), plaintext.If(q.Connection != "", ", of connection %s", plaintext.Line(q.Connection, 200)))
 	}
 	switch {
 	case len(q.Arguments) > 0:
@@ -174,8 +170,7 @@ func Requests(out io.Writer, list []runs.Request) {
 			due = q.DueAt.Local().Format(time.DateTime)
 		}
 		if q.Node != "" {
-			node = plaintext.Line(q.Node, 60)
-			node += plaintext.If(q.At != "", " %s", plaintext.Line(q.At, 100))
+			node = plaintext.Line(q.Node, 60) + plaintext.If(q.At != "", " %s", plaintext.Line(q.At, 100))
 		}
 		rows = append(rows, []string{cmp.Or(plaintext.Line(q.Flow, 60), "-"), q.Kind, progress.Span(q.Seconds), due, node, plaintext.Line(q.Text, 80), plaintext.Line(q.Commands[0], 1000)})
 	}
@@ -220,8 +215,7 @@ func Failure(id string, f *contract.Failure) []string {
 		add("", "%s: no condition held", plaintext.Line(n, 200))
 	}
 	for _, q := range f.Answers {
-		reason := plaintext.If(q.Reason != "", " (%s)", plaintext.Line(q.Reason, 300))
-		add("", "%s asked %q: %s%s", plaintext.Line(q.Execution, 200), plaintext.Line(q.Question, 300), plaintext.YesNo(q.Yes), reason)
+		add("", "%s asked %q: %s%s", plaintext.Line(q.Execution, 200), plaintext.Line(q.Question, 300), plaintext.YesNo(q.Yes), plaintext.If(q.Reason != "", " (%s)", plaintext.Line(q.Reason, 300)))
 	}
 	if f.Remedy != "" {
 		add("remedy:", "%s", plaintext.Line(f.Remedy, 1000))

@@ -232,14 +232,7 @@ func messageText(m *contract.Message) string {
 		return "?\n  (a message that is not in the history, or cannot be decoded here)\n"
 	}
 	var b strings.Builder
-	b.WriteString(plaintext.Line(m.Role, 20))
-	if m.Name != "" {
-		b.WriteString(" " + plaintext.Line(m.Name, 64))
-	}
-	if m.Error {
-		b.WriteString(", error")
-	}
-	b.WriteByte('\n')
+	b.WriteString(plaintext.Line(m.Role, 20) + plaintext.If(m.Name != "", " %s", plaintext.Line(m.Name, 64)) + plaintext.If(m.Error, ", error") + "\n")
 	if m.Text != "" {
 		for _, line := range strings.Split(strings.TrimRight(plaintext.Lines(m.Text), "\n"), "\n") {
 			b.WriteString(strings.TrimRight("  "+line, " ") + "\n")

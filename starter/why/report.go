@@ -112,12 +112,8 @@ var words = map[string]string{Done: "ran", Running: "runs", Waiting: "waits", Fa
 // Text shows a report as text; one shows the edges out of nodes, too.
 func Text(r *Report, one bool) string {
 	var b strings.Builder
-	head := fmt.Sprintf("run %s", plaintext.Lines(r.Run))
-	if r.Place != "" {
-		head = fmt.Sprintf("sub-agent %s, %s", plaintext.Line(r.Place, 300), head)
-	}
-	head += plaintext.If(r.Flow != "", " of %s", plaintext.Line(r.Flow, 200))
-	fmt.Fprintf(&b, "%s: %s\n", head, r.Status)
+	fmt.Fprintf(&b, "%srun %s%s: %s\n", plaintext.If(r.Place != "", "sub-agent %s, ", plaintext.Line(r.Place, 300)), plaintext.Lines(r.Run),
+		plaintext.If(r.Flow != "", " of %s", plaintext.Line(r.Flow, 200)), r.Status)
 	if f := r.Failure; f != nil {
 		fmt.Fprintf(&b, "  failed: %s\n", plaintext.Line(f.Class+": "+f.Error(), 1000))
 	}
@@ -150,11 +146,7 @@ func nodeText(b *strings.Builder, n *Node, one bool) {
 
 func executionText(b *strings.Builder, n *Node, i int, one bool) {
 	e := &n.Executions[i]
-	fmt.Fprintf(b, "  %s %s", plaintext.Line(e.Execution, 200), words[e.State])
-	if e.Text != "" {
-		b.WriteString(": " + e.Text)
-	}
-	b.WriteByte('\n')
+	fmt.Fprintf(b, "  %s %s%s\n", plaintext.Line(e.Execution, 200), words[e.State], plaintext.If(e.Text != "", ": %s", e.Text))
 	for k := range e.Because {
 		edgeText(b, "    came by ", &e.Because[k], false)
 	}
