@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -34,25 +35,17 @@ func (a *app) joinDev(ctx context.Context) error {
 
 // self begins a command line that reaches what this one reaches.
 func (a *app) self() string {
-	switch {
-	case a.flags.dev && a.flags.config != "":
-		return "starter -dev -config " + plaintext.ShellQuote(a.flags.config) + " "
-	case a.flags.dev:
-		return "starter -dev "
-	}
-	return "starter "
+	return "starter " + plaintext.If(a.flags.dev, "-dev ") + plaintext.If(a.flags.dev && a.flags.config != "", "-config %s ", plaintext.ShellQuote(a.flags.config))
 }
 
 // detachedText says what becomes of a run that is not followed any more, and how to go on.
 func (a *app) detachedText(id string) string {
 	again := a.self() + "follow " + plaintext.ShellQuote(id)
-	switch {
-	case a.dev != nil && a.dev.Embedded:
-		return "detached; the embedded Temporal ends with the last command that uses it: then the run is paused; continue with: " + again
-	case a.dev != nil && a.dev.Helped:
-		return "detached; the worker that -dev started ends with the last command that uses it: then the run is paused; continue with: " + again
+	if a.dev == nil || !a.dev.Embedded && !a.dev.Helped {
+		return "detached; the run continues; follow it with: " + again
 	}
-	return "detached; the run continues; follow it with: " + again
+	what := cmp.Or(plaintext.If(a.dev.Embedded, "the embedded Temporal"), "the worker that -dev started")
+	return "detached; " + what + " ends with the last command that uses it: then the run is paused; continue with: " + again
 }
 
 // What is to be done again with a worker that -dev has started, once it has what it lacked: a command that failed, or one that

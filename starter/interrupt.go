@@ -81,10 +81,7 @@ func (a *app) interrupted() {
 func (a *app) sayInterrupted() {
 	var text string
 	a.stage.change(func(s *stage) { text = s.text })
-	if text != "" {
-		text = "; " + text
-	}
-	a.say("starter: interrupted%s", text)
+	a.say("starter: interrupted%s", plaintext.If(text != "", "; %s", text))
 }
 
 var harmless = []string{"output", "profile", "dialect", "limit", "max-steps", "model"}

@@ -77,9 +77,8 @@ func (a *app) object(v any) {
 	raw := append(textutil.Unescape(bytes.TrimSpace(a.mask.Answer(text.Bytes()))), '\n')
 	if a.flags.output != outputLines {
 		var spread bytes.Buffer
-		if json.Indent(&spread, raw, "", "  ") == nil {
-			raw = spread.Bytes()
-		}
+		_ = json.Indent(&spread, raw, "", "  ") // it is JSON
+		raw = spread.Bytes()
 	}
 	_ = a.writeUnmasked(raw) // a broken pipe ends the process
 }
@@ -135,7 +134,7 @@ func (a *app) printResult(value *string, data []byte) {
 }
 
 func (a *app) noResult(ctx context.Context, r *runs.Run, err error) error {
-	end := r.Failure(ctx, err)
+	end, code := r.Failure(ctx, err), exitCode(exitCancelled)
 	switch end.Status {
 	case runs.Terminated:
 		a.say("starter: run %s was %s", r.ID, plaintext.Line(end.Text, 1000))
@@ -143,14 +142,12 @@ func (a *app) noResult(ctx context.Context, r *runs.Run, err error) error {
 		a.say("starter: run %s was cancelled", r.ID)
 	default:
 		a.explain(r.ID, &end.Failure)
+		code = exitFailed
 	}
 	if a.flags.asJSON() {
 		a.object(end)
 	}
-	if end.Status == runs.Cancelled || end.Status == runs.Terminated {
-		return exitCode(exitCancelled)
-	}
-	return exitCode(exitFailed)
+	return code
 }
 
 func (a *app) explain(id string, f *contract.Failure) {

@@ -185,14 +185,8 @@ func (a *app) table(all []runs.Summary) {
 		report.Runs(a.stdout, all)
 		return
 	}
-	what := "open runs; -all lists those that have ended too"
-	if a.flags.all || a.flags.status != "" {
-		what = "runs"
-	}
-	if a.flags.name != "" || a.flags.status != "" {
-		what = "such " + what
-	}
-	a.say("there are no %s", what)
+	a.say("there are no %s%s", plaintext.If(a.flags.name != "" || a.flags.status != "", "such "),
+		cmp.Or(plaintext.If(a.flags.all || a.flags.status != "", "runs"), "open runs; -all lists those that have ended too"))
 }
 
 // waiting prints what open runs wait for, the longest waits first in each run.

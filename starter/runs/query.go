@@ -139,12 +139,10 @@ func Paused(p *workflowpb.PendingActivityInfo, workflow string) string {
 	if !p.GetPaused() {
 		return ""
 	}
-	text := "it is paused at Temporal"
-	if m := p.GetPauseInfo().GetManual(); m != nil {
-		text += " by " + cmp.Or(plaintext.Line(m.GetIdentity(), 200), "-")
-		text += plaintext.If(m.GetReason() != "", ": %s", plaintext.Line(m.GetReason(), 300))
-	}
-	return fmt.Sprintf("%s; resume it with: temporal activity unpause --workflow-id %s --activity-id %s", text, plaintext.ShellQuote(workflow), plaintext.ShellQuote(p.GetActivityId()))
+	m := p.GetPauseInfo().GetManual()
+	return fmt.Sprintf("it is paused at Temporal%s%s; resume it with: temporal activity unpause --workflow-id %s --activity-id %s",
+		plaintext.If(m != nil, " by %s", cmp.Or(plaintext.Line(m.GetIdentity(), 200), "-")), plaintext.If(m.GetReason() != "", ": %s", plaintext.Line(m.GetReason(), 300)),
+		plaintext.ShellQuote(workflow), plaintext.ShellQuote(p.GetActivityId()))
 }
 
 // PendingCalls describes the calls, of an open run and its branches, that wait for a limit or another attempt.

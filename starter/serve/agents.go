@@ -204,11 +204,11 @@ type agentPage struct {
 }
 
 func (srv *Server) listAgents(w http.ResponseWriter, r *http.Request) (any, error) {
+	if srv.Flows.Dir == "" {
+		return agentPage{Agents: []*AgentView{}}, nil
+	}
 	root, err := srv.openRoot()
 	if err != nil {
-		if srv.Flows.Dir == "" {
-			return agentPage{Agents: []*AgentView{}}, nil
-		}
 		return nil, err
 	}
 	defer root.Close()

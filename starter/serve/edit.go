@@ -165,9 +165,7 @@ func document(o *object, name string) []byte {
 
 func pretty(v *source.Value) []byte {
 	var b bytes.Buffer
-	if json.Indent(&b, v.JSON(), "", "  ") != nil {
-		return v.JSON()
-	}
+	_ = json.Indent(&b, v.JSON(), "", "  ") // it is JSON
 	b.WriteByte('\n')
 	return b.Bytes()
 }

@@ -10,7 +10,7 @@ package serve
 import (
 	"bytes"
 	"context"
-	_ "embed" // the description is part of the program
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +25,6 @@ import (
 	"weft/starter/fork"
 	"weft/starter/runs"
 	"weft/starter/runtree"
-	"weft/starter/serve/web"
 	"weft/starter/transcript"
 	"weft/worker/config"
 
@@ -80,7 +79,14 @@ func New(o Options) *Server {
 		mux.HandleFunc(r.method+" "+r.path, d.handle(r))
 	}
 	for address, file := range pageFiles {
-		mux.HandleFunc("GET "+address, func(w http.ResponseWriter, r *http.Request) { web.Serve(unmasked(w), r, file) })
+		mux.HandleFunc("GET "+address, func(w http.ResponseWriter, r *http.Request) {
+			h := w.Header()
+			h.Set("Content-Security-Policy", pagePolicy)
+			h.Set("Referrer-Policy", "no-referrer")
+			h.Set("Cross-Origin-Opener-Policy", "same-origin")
+			h.Set("Cache-Control", "no-cache")
+			http.ServeFileFS(unmasked(w), r, webFiles, file)
+		})
 	}
 	if o.Saves != nil {
 		mux.HandleFunc("GET /dev/events", d.handle(route{path: "/dev/events", scope: config.ScopeRead, run: (*Server).getSaves}))
@@ -233,10 +239,19 @@ func ofRun(do func(srv *Server, w http.ResponseWriter, r *http.Request, run *Run
 // open are the addresses that need no token: they tell nothing of runs or agents.
 var open = map[string]bool{"/": true, "/page.css": true, "/page.js": true, "/sign-in": true, "/sign-out": true, "/openapi.json": true, "/health": true}
 
-var pageFiles = map[string]string{"/{$}": "page.html", "/page.css": "page.css", "/page.js": "page.js"}
+var pageFiles = map[string]string{"/{$}": "web/page.html", "/page.css": "web/page.css", "/page.js": "web/page.js"}
 
-//go:embed openapi.json
-var description []byte
+// pagePolicy lets the page load and send nothing but from and to its own server, and run no script but its own.
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+var (
+	//go:embed openapi.json
+	description []byte
+	// webFiles are the web page: one document, one script and one style sheet. They use only the API that other clients use.
+	//
+	//go:embed web
+	webFiles embed.FS
+)
 
 func (srv *Server) describe(w http.ResponseWriter, _ *http.Request) (any, error) {
 	w.Header().Set("Content-Type", "application/json")
