@@ -70,12 +70,7 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	if base := cmp.Or(s.BaseURL, row.BaseURL); base != "" {
 		p.Base = o.baseURL(name, base, row.Name == "ollama")
 	}
-	if address, has := regions[p.Protocol]; has && s.Region != "" && s.BaseURL == "" {
-		if strings.IndexFunc(s.Region, func(r rune) bool { return !(r == '-' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9') }) >= 0 {
-			o.problem("providers.%s.region: %q is not a region; want for example %s", name, textutil.Truncate(s.Region, 60), address.example)
-		}
-		p.Base = address.before + s.Region + address.after
-	}
+	o.openRegion(name, s, p)
 	if p.Protocol == wire.OCI {
 		p.signer = o.newSigner(name, s)
 	}
@@ -110,6 +105,18 @@ func (o *opener) checkKind(name string, s ProviderSettings, protocol string) {
 var regions = map[string]struct{ before, after, example string }{
 	wire.OCI:      {"https://inference.generativeai.", ".oci.oraclecloud.com", "us-chicago-1"},
 	wire.Converse: {"https://bedrock-runtime.", ".amazonaws.com", "us-east-1"},
+}
+
+// openRegion makes a region an address, unless one is set.
+func (o *opener) openRegion(name string, s ProviderSettings, p *provider) {
+	address, has := regions[p.Protocol]
+	if !has || s.Region == "" || s.BaseURL != "" {
+		return
+	}
+	if strings.IndexFunc(s.Region, func(r rune) bool { return !(r == '-' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9') }) >= 0 {
+		o.problem("providers.%s.region: %q is not a region; want for example %s", name, textutil.Truncate(s.Region, 60), address.example)
+	}
+	p.Base = address.before + s.Region + address.after
 }
 
 func kindNames() string {

@@ -120,12 +120,17 @@ func (w *walk) step() {
 	case !parts[keyword] && !holdsNamed[keyword] && !dependencies[keyword]:
 		w.parent = nil
 	default:
-		if holdsNamed[keyword] || rule != nil && rule.Kind == pytext.Array {
-			w.part()
-		}
-		if entered[keyword] {
-			w.enter()
-		}
+		w.follow(keyword, rule)
+	}
+}
+
+// follow goes to one of the rule's schemas, if it has several, and to a part of the value, if it is for one.
+func (w *walk) follow(keyword string, rule *pytext.Value) {
+	if holdsNamed[keyword] || rule != nil && rule.Kind == pytext.Array {
+		w.part()
+	}
+	if entered[keyword] {
+		w.enter()
 	}
 }
 
