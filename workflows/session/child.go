@@ -341,15 +341,6 @@ func (b *Children) agent(id string) *plan.Flow {
 // maxSessions bounds how many it has open.
 const maxSessions = 100
 
-// add makes a session of an agent and starts it.
-func (b *Children) add(ctx workflow.Context, id, agent, mode string, params json.RawMessage) *childSession {
-	c := &childSession{ChildSession: contract.ChildSession{ID: id, Agent: agent, Status: "pending", Created: workflow.Now(ctx).UTC(), Params: params,
-		Orders: []contract.SessionOrder{{Session: id, Mode: mode}}}}
-	b.list = append(b.list, c)
-	b.launch(c)
-	return c
-}
-
 // cutResult is a result as far as the framework shows it.
 func cutResult(text string) string {
 	runes := []rune(text)
