@@ -103,7 +103,7 @@ type Options struct {
 // Read builds the trace of a run from its histories and those of its descendants.
 func Read(ctx context.Context, from history.Source, id, run string, o Options) (*Trace, error) {
 	r := &reader{Options: o, out: &Trace{ID: id}, tree: runtree.New(id, run), byID: map[string]*Span{}, nodes: map[string][]*Span{}, spans: map[string]*Span{}, calls: map[*history.Call]*Span{}, made: map[string][]*Span{}, threads: map[string][]*contract.Message{}, profiles: map[string]*contract.Profile{}, started: map[*history.Workflow]bool{}}
-	asked, said := audit.NewReader(id), transcript.NewReader()
+	asked, threads := audit.NewReader(id), transcript.NewReader()
 	// added are the entries of the conversations of flows, and the places of these.
 	type entry struct {
 		transcript.Entry
@@ -119,12 +119,12 @@ func Read(ctx context.Context, from history.Source, id, run string, o Options) (
 			return nil, err
 		}
 		r.tree.Add(&e)
-		for _, x := range said.Add(&e) {
+		for _, x := range threads.Add(&e) {
 			added = append(added, entry{x, e.Run.Place})
 		}
 		events = append(events, e)
 	}
-	for _, t := range said.Threads() {
+	for _, t := range threads.Threads() {
 		r.threads[t.Thread] = t.Messages
 	}
 	for i := range events {
