@@ -78,20 +78,10 @@ func (a *app) createSchedule(ctx context.Context, args []string) error {
 	}
 	action.Priority = a.flags.temporalPriority()
 	o.Action = action
-	handle, err := c.Client.ScheduleClient().Create(ctx, o)
-	switch {
-	case errors.Is(err, temporal.ErrScheduleAlreadyRunning):
-		return usage.Errorf("the schedule %q already exists; delete it with: temporal schedule delete --schedule-id %s; or use another name", name, plaintext.ShellQuote(name))
-	case runs.Is[*serviceerror.InvalidArgument](err):
-		return usage.Errorf("Temporal rejected the schedule %q: %v; fix the flags", name, err)
-	case err != nil:
-		return fmt.Errorf("create the schedule %q: %w", name, err)
-	}
-	d, err := handle.Describe(ctx)
+	next, err := addSchedule(ctx, c, o)
 	if err != nil {
-		return fmt.Errorf("describe the schedule %q: %w", name, err)
+		return err
 	}
-	next := append([]time.Time{}, d.Info.NextActionTimes...)
 	if a.dev != nil && a.dev.Embedded {
 		a.say("the embedded server stops with the last command that uses it; starts missed until then are caught up later")
 	}
@@ -106,4 +96,22 @@ func (a *app) createSchedule(ctx context.Context, args []string) error {
 	})
 	a.say("temporal schedule describe, toggle, trigger and delete take --schedule-id %s", plaintext.ShellQuote(name))
 	return nil
+}
+
+// addSchedule creates a schedule at Temporal and returns its next times.
+func addSchedule(ctx context.Context, c *runs.Connection, o client.ScheduleOptions) ([]time.Time, error) {
+	handle, err := c.Client.ScheduleClient().Create(ctx, o)
+	switch {
+	case errors.Is(err, temporal.ErrScheduleAlreadyRunning):
+		return nil, usage.Errorf("the schedule %q already exists; delete it with: temporal schedule delete --schedule-id %s; or use another name", o.ID, plaintext.ShellQuote(o.ID))
+	case runs.Is[*serviceerror.InvalidArgument](err):
+		return nil, usage.Errorf("Temporal rejected the schedule %q: %v; fix the flags", o.ID, err)
+	case err != nil:
+		return nil, fmt.Errorf("create the schedule %q: %w", o.ID, err)
+	}
+	d, err := handle.Describe(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("describe the schedule %q: %w", o.ID, err)
+	}
+	return append([]time.Time{}, d.Info.NextActionTimes...), nil
 }
