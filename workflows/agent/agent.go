@@ -59,11 +59,11 @@ func (a *agentRun) converse(ctx workflow.Context) (out runtime.Outcome, _ error)
 		if err := a.hear(ctx); err != nil {
 			return out, err
 		}
-		said, err := a.model(ctx)
+		ans, err := a.model(ctx)
 		if err != nil {
 			return out, err
 		}
-		if again, err := a.follow(ctx, said); err != nil {
+		if again, err := a.follow(ctx, ans); err != nil {
 			return out, err
 		} else if again {
 			continue
@@ -74,9 +74,9 @@ func (a *agentRun) converse(ctx workflow.Context) (out runtime.Outcome, _ error)
 		}
 		out.Value, out.Exhausted = a.result, a.state.Exhausted
 		if a.result == nil {
-			out.Ref, out.Text, out.Truncated, out.Unfit = a.run.Transcript.Ref(said.sha), said.msg.Text, said.res.Stop == "length", a.unfit
-			if said.res.Checked != nil {
-				out.Data = said.res.Checked.Data
+			out.Ref, out.Text, out.Truncated, out.Unfit = a.run.Transcript.Ref(ans.sha), ans.msg.Text, ans.res.Stop == "length", a.unfit
+			if ans.res.Checked != nil {
+				out.Data = ans.res.Checked.Data
 			}
 		}
 		return out, nil
@@ -365,13 +365,13 @@ const beyondBudget = "max_iterations reached"
 
 // repair looks at an answer that should be JSON. It sends a wrong one back with its errors
 // as often as the node allows. A node that is to answer in JSON only if it is the last is asked for that first.
-func (a *agentRun) repair(ctx workflow.Context, said *answer) (again bool, err error) {
-	res, msg := said.res, said.msg
+func (a *agentRun) repair(ctx workflow.Context, ans *answer) (again bool, err error) {
+	res, msg := ans.res, ans.msg
 	if a.cfg.Output == nil || res.Checked != nil && res.Checked.Data != nil {
 		return false, nil
 	}
 	if ask := a.cfg.Output.IfLast; ask != "" && a.above == nil && len(a.state.Refused) == 0 {
-		if a.state.Refused, err = a.execution.Refused(ctx, said.sha); err != nil || len(a.state.Refused) == 0 {
+		if a.state.Refused, err = a.execution.Refused(ctx, ans.sha); err != nil || len(a.state.Refused) == 0 {
 			return false, err
 		}
 		return true, cmp.Or(replyUnrun(a, msg, beyondBudget), a.tell(ask), a.describe())

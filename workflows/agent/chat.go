@@ -91,12 +91,12 @@ func (a *agentRun) hear(ctx workflow.Context) error {
 }
 
 // named is what the arguments of a finish tool give by the node's ports.
-func (c *toolCall) named(v value.Value) error {
+func named(a *agentRun, v value.Value) error {
 	if v.Kind != value.Object {
 		return fmt.Errorf("the arguments are %s, want an object", v.Kind)
 	}
-	for i := range c.agent.execution.Node.Ports.Out {
-		o := &c.agent.execution.Node.Ports.Out[i]
+	for i := range a.execution.Node.Ports.Out {
+		o := &a.execution.Node.Ports.Out[i]
 		m, ok := v.Get(o.Name)
 		if !ok {
 			if len(o.Default) == 0 {

@@ -16,8 +16,8 @@ import (
 )
 
 // follow decides what comes after a message of the model: another call, or the end.
-func (a *agentRun) follow(ctx workflow.Context, said *answer) (again bool, err error) {
-	res, msg := said.res, said.msg
+func (a *agentRun) follow(ctx workflow.Context, ans *answer) (again bool, err error) {
+	res, msg := ans.res, ans.msg
 	switch {
 	case a.state.Think:
 		return true, a.thought(msg)
@@ -26,7 +26,7 @@ func (a *agentRun) follow(ctx workflow.Context, said *answer) (again bool, err e
 		if res.Checked != nil {
 			a.problems = res.Checked.Errors
 		}
-		if err := a.call(ctx, msg, said.sha); err != nil {
+		if err := a.call(ctx, msg, ans.sha); err != nil {
 			return false, err
 		}
 		return a.result == nil, a.acted(len(msg.Calls))
@@ -35,7 +35,7 @@ func (a *agentRun) follow(ctx workflow.Context, said *answer) (again bool, err e
 	case a.cfg.Finish != nil:
 		return true, a.remind()
 	}
-	return a.repair(ctx, said)
+	return a.repair(ctx, ans)
 }
 
 // acted counts a round of tool calls, and lets the model think where it is time to.
@@ -122,10 +122,10 @@ func (c *toolCall) finishValue(args json.RawMessage) (value.Value, error) {
 	}
 	if c.agent.execution.Node.Ports != nil {
 		v = value.Fitted(f.Schema, v)
-		return v, c.named(v)
+		return v, named(c.agent, v)
 	}
 	if f.Critique {
-		return c.critique(v)
+		return critique(c.agent, v)
 	}
 	for _, key := range f.Keys {
 		if inner, ok := v.Get(key); ok && len(v.Members) == 1 {
@@ -145,16 +145,16 @@ func (c *toolCall) finishValue(args json.RawMessage) (value.Value, error) {
 }
 
 // critique makes a verification's result of the arguments and of the value that came in.
-func (c *toolCall) critique(v value.Value) (value.Value, error) {
+func critique(a *agentRun, v value.Value) (value.Value, error) {
 	correct, ok := v.Get("isCorrect")
 	if !ok || correct.Kind != value.Bool {
 		return v, fmt.Errorf("Field 'isCorrect' is required and is a boolean, got %s", v.Brief())
 	}
 	feedback, ok := v.Get("feedback")
-	if feedback.Kind != value.String && (ok && feedback.Kind != value.Null || !c.agent.cfg.Finish.Checked) {
+	if feedback.Kind != value.String && (ok && feedback.Kind != value.Null || !a.cfg.Finish.Checked) {
 		return v, fmt.Errorf("Field 'feedback' is required and is a string, got %s", v.Brief())
 	}
-	input, _, err := values.ValueAt(c.agent.run, c.agent.execution.View, contract.ValueKey)
+	input, _, err := values.ValueAt(a.run, a.execution.View, contract.ValueKey)
 	if err != nil {
 		return v, err
 	}

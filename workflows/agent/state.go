@@ -20,7 +20,7 @@ type agentMark struct {
 
 // lineMark is a side conversation as it was, but its messages: those of its thread up to a length.
 type lineMark struct {
-	contract.SideConversation
+	side   contract.SideConversation
 	thread *runtime.Thread
 	len    int
 }
@@ -63,7 +63,7 @@ func (a *agentRun) snapshot() *contract.AgentState {
 
 // conversation is the side conversation as it was.
 func (l *lineMark) conversation() contract.SideConversation {
-	out := l.SideConversation
+	out := l.side
 	if l.thread != nil {
 		out.Messages = runtime.CarriedMessages(l.thread.Entries[:l.len])
 	}

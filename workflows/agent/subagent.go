@@ -25,7 +25,7 @@ func (c *toolCall) subAgent(ctx workflow.Context) (contract.ToolReply, error) {
 			return runtime.ToolError(`%s wants {"user_question": "…"}`, c.call.Name), nil
 		}
 	}
-	flow, err := c.bundled("agent", c.conn.Connection.Agent)
+	flow, err := bundled(c.agent, "agent", c.conn.Connection.Agent)
 	if err != nil {
 		return contract.ToolReply{}, err
 	}
@@ -33,11 +33,11 @@ func (c *toolCall) subAgent(ctx workflow.Context) (contract.ToolReply, error) {
 }
 
 // bundled is a flow of the bundle.
-func (c *toolCall) bundled(what, id string) (contract.FlowRef, error) {
-	r := c.agent.run
+func bundled(a *agentRun, what, id string) (contract.FlowRef, error) {
+	r := a.run
 	flow, src := r.Flow.Closure(id), r.Source.Sub(id)
 	if flow == nil {
-		return contract.FlowRef{}, r.Fail(c.agent.execution, contract.ClassConnection, "", "the flow has no %s %q", what, id)
+		return contract.FlowRef{}, r.Fail(a.execution, contract.ClassConnection, "", "the flow has no %s %q", what, id)
 	}
 	return contract.FlowRef{Plan: flow, Source: &src}, nil
 }
@@ -69,7 +69,7 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 		in := r.Below()
 		in.Flow, in.Input, in.Params = flow, question, params
 		if flow.Text != "" {
-			c.confine(&in)
+			confine(c.agent, &in)
 		}
 		var out contract.RunResult
 		if err := c.runChild(ctx, in, s, &out); err != nil {
@@ -80,9 +80,9 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 }
 
 // confine gives a flow that a model wrote what the node has, and nothing else.
-func (c *toolCall) confine(in *contract.RunInput) {
-	r := c.agent.run
-	bound := r.Flow.Reaches([]plan.Node{*c.agent.execution.Node}, nil)
+func confine(a *agentRun, in *contract.RunInput) {
+	r := a.run
+	bound := r.Flow.Reaches([]plan.Node{*a.execution.Node}, nil)
 	for _, d := range r.Flow.Connections {
 		if slices.ContainsFunc(bound, func(b plan.Reach) bool { return b.ID == d.ID }) {
 			in.DataConnections = append(in.DataConnections, contract.DataConnection{

@@ -160,7 +160,7 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 // askFlow has a flow answer, in a run of its own that the question begins: with its outputs, or
 // without any with what was said in it last.
 func (c *toolCall) askFlow(ctx workflow.Context, to *plan.Contact, question string) (contract.ToolReply, error) {
-	flow, err := c.bundled("flow", to.Flow)
+	flow, err := bundled(c.agent, "flow", to.Flow)
 	if err != nil {
 		return contract.ToolReply{}, err
 	}
@@ -284,9 +284,9 @@ func (t *team) grown(before map[string]int) []lineMark {
 		if l.by != nil || l.yielded || l.n <= before[l.name] {
 			continue
 		}
-		m := lineMark{SideConversation: contract.SideConversation{Name: l.name, Questions: l.n, Active: l.activeAgent}, thread: l.thread}
+		m := lineMark{side: contract.SideConversation{Name: l.name, Questions: l.n, Active: l.activeAgent}, thread: l.thread}
 		if l.thread != nil {
-			m.Thread, m.len, m.Called, m.Sent = l.thread.Name, len(l.thread.Entries), l.thread.Called.Len, l.thread.CarriedSent()
+			m.side.Thread, m.len, m.side.Called, m.side.Sent = l.thread.Name, len(l.thread.Entries), l.thread.Called.Len, l.thread.CarriedSent()
 		}
 		out = append(out, m)
 	}

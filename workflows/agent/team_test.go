@@ -25,7 +25,7 @@ func TestSideConversationsOfMembers(t *testing.T) {
 		own.by, stopped.yielded = &agentRun{}, true
 		var names []string
 		for _, m := range tm.grown(before) {
-			names = append(names, m.Name)
+			names = append(names, m.side.Name)
 		}
 		if !slices.Equal(names, []string{"grown"}) {
 			t.Fatalf("%v go with it, want grown alone", names)

@@ -126,7 +126,7 @@ func callsBack(o contract.SessionOrder) bool { return o.Mode == contract.ModeCal
 
 // callBack makes a turn of a session below one of this session.
 func (b *Children) callBack(c *childSession, t contract.Turn) {
-	b.s.Callbacks = append(b.s.Callbacks, contract.ChildTurn{Session: c.ID, Turn: t})
+	b.s.state.Callbacks = append(b.s.state.Callbacks, contract.ChildTurn{Session: c.ID, Turn: t})
 }
 
 // problemOf is a failure as a session's parent reads it.
@@ -257,7 +257,7 @@ func resultBytes(t *contract.Turn) int {
 func (b *Children) called() (from []string, prompt string) {
 	var list []words.Child
 	size := 0
-	for _, report := range b.s.Callbacks {
+	for _, report := range b.s.state.Callbacks {
 		t := &report.Turn
 		c := words.Child{ID: report.Session, Text: t.ResultText, Data: t.ResultData}
 		size += resultBytes(t)
@@ -273,7 +273,7 @@ func (b *Children) called() (from []string, prompt string) {
 		}
 		list, from = append(list, c), append(from, c.ID)
 	}
-	b.s.Callbacks = b.s.Callbacks[len(list):]
+	b.s.state.Callbacks = b.s.state.Callbacks[len(list):]
 	return from, words.Callback(list)
 }
 

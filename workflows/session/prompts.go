@@ -58,7 +58,7 @@ func (p prompts) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	}
 	switch old := s.find(in.ID); {
 	case old == nil:
-		s.Queue = append(s.Queue, *in)
+		s.state.Queue = append(s.state.Queue, *in)
 	case old.Done():
 		s.run.Policy.Moved = true // a history can get long by repetitions alone
 	}
@@ -88,10 +88,10 @@ func (p prompts) Signalled(ctx workflow.Context, raw json.RawMessage) error {
 	s := p.s
 	prompt, err := s.admit(raw)
 	if err == nil && s.find(prompt.ID) == nil {
-		s.Queue = append(s.Queue, *prompt)
+		s.state.Queue = append(s.state.Queue, *prompt)
 	}
 	var in contract.PromptInput
-	if s.Parent == "" || json.Unmarshal(raw, &in) != nil || in.ID == "" || in.By != contract.BoundID(s.Parent) || err == nil && s.Idle && len(s.Queue) == 1 {
+	if s.state.Parent == "" || json.Unmarshal(raw, &in) != nil || in.ID == "" || in.By != contract.BoundID(s.state.Parent) || err == nil && s.Idle && len(s.state.Queue) == 1 {
 		return err
 	}
 	t := contract.Turn{ID: in.ID, Status: contract.TurnQueued}
@@ -100,7 +100,7 @@ func (p prompts) Signalled(ctx workflow.Context, raw json.RawMessage) error {
 	}
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	s.run.Sizes.Accept(quiet, contract.Envelope)
-	s.run.Requests.Send(ctx, s.Parent, contract.SignalTurn, contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: t})
+	s.run.Requests.Send(ctx, s.state.Parent, contract.SignalTurn, contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: t})
 	return err
 }
 
@@ -120,7 +120,7 @@ func (c closing) read(raw json.RawMessage) (*contract.CloseSessionInput, error) 
 	in := &contract.CloseSessionInput{}
 	err := argument.Strictly(raw, in)
 	switch {
-	case err == nil && !c.s.IsSession:
+	case err == nil && !c.s.state.IsSession:
 		err = fmt.Errorf("the run is no session; cancel it instead")
 	case err == nil && (len(in.Reason) > runtime.MaxReason || len(in.By) > runtime.MaxName):
 		err = fmt.Errorf("reason is longer than %d bytes, or by than %d", runtime.MaxReason, runtime.MaxName)
@@ -142,8 +142,8 @@ func (c closing) Signalled(_ workflow.Context, raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if c.s.Stop == nil {
-		c.s.Stop = in
+	if c.s.state.Stop == nil {
+		c.s.state.Stop = in
 	}
 	if c.s.end != nil {
 		c.s.end()
@@ -180,7 +180,7 @@ func (s *Session) admit(raw json.RawMessage) (*contract.Prompt, error) {
 	switch {
 	case err != nil:
 		return nil, contract.Failf(contract.ClassBadRequest, remedy, "the prompt: %v", err)
-	case !s.IsSession:
+	case !s.state.IsSession:
 		return nil, contract.Failf(contract.ClassBadRequest, "start it with session: true", "the run is no session and takes no prompts")
 	case in.Prompt == "":
 		return nil, contract.Failf(contract.ClassBadRequest, remedy, "the prompt is empty")
@@ -199,8 +199,8 @@ func (s *Session) admit(raw json.RawMessage) (*contract.Prompt, error) {
 // takes looks whether the session takes a prompt now.
 func (s *Session) takes(p *contract.Prompt) error {
 	queued := p.Size()
-	for i := range s.Queue {
-		queued += s.Queue[i].Size()
+	for i := range s.state.Queue {
+		queued += s.state.Queue[i].Size()
 	}
 	old := s.find(p.ID)
 	switch {
@@ -210,10 +210,10 @@ func (s *Session) takes(p *contract.Prompt) error {
 		return contract.Failf(contract.ClassAlreadyAnswered, "give every prompt an id of its own", "another prompt has the id %q", textutil.Cut(p.ID, 200))
 	case old != nil:
 		return nil
-	case s.Stop != nil || s.over:
+	case s.state.Stop != nil || s.over:
 		return contract.Failf(contract.ClassBadRequest, "start another session", "the session is stopped")
-	case len(s.Queue) >= maxQueued || len(s.Queue) > 0 && queued > runtime.MaxUnreadSize:
-		return contract.Failf(contract.ClassTooLarge, "wait until some have had their turn", "%d prompts are queued already", len(s.Queue))
+	case len(s.state.Queue) >= maxQueued || len(s.state.Queue) > 0 && queued > runtime.MaxUnreadSize:
+		return contract.Failf(contract.ClassTooLarge, "wait until some have had their turn", "%d prompts are queued already", len(s.state.Queue))
 	}
 	return nil
 }
@@ -223,10 +223,10 @@ func (s *Session) find(id string) *contract.Turn {
 	if id == "" {
 		return nil
 	}
-	if i := slices.IndexFunc(s.Turns, func(t contract.Turn) bool { return t.ID == id }); i >= 0 {
-		return &s.Turns[i]
+	if i := slices.IndexFunc(s.state.Turns, func(t contract.Turn) bool { return t.ID == id }); i >= 0 {
+		return &s.state.Turns[i]
 	}
-	if i := slices.IndexFunc(s.Queue, func(p contract.Prompt) bool { return p.ID == id }); i >= 0 {
+	if i := slices.IndexFunc(s.state.Queue, func(p contract.Prompt) bool { return p.ID == id }); i >= 0 {
 		return s.queuedTurn(i)
 	}
 	return nil
@@ -234,8 +234,8 @@ func (s *Session) find(id string) *contract.Turn {
 
 // shown are the turns for people, and behind them the prompts that wait for theirs.
 func (s *Session) shown() []contract.Turn {
-	out := append([]contract.Turn{}, s.Turns...)
-	for i := range s.Queue {
+	out := append([]contract.Turn{}, s.state.Turns...)
+	for i := range s.state.Queue {
 		out = append(out, *s.queuedTurn(i))
 	}
 	for i := range out {
@@ -246,7 +246,7 @@ func (s *Session) shown() []contract.Turn {
 
 // queuedTurn is the turn of a prompt that is queued, or that was when the session ended.
 func (s *Session) queuedTurn(i int) *contract.Turn {
-	t := &contract.Turn{ID: s.Queue[i].ID, Hash: s.Queue[i].Hash, Status: contract.TurnQueued}
+	t := &contract.Turn{ID: s.state.Queue[i].ID, Hash: s.state.Queue[i].Hash, Status: contract.TurnQueued}
 	if s.over {
 		t.Status, t.EndedAt = contract.TurnStopped, s.endedAt
 		t.Failure = &contract.Failure{Class: contract.ClassCancelled, Text: words.Stopped}
@@ -256,7 +256,7 @@ func (s *Session) queuedTurn(i int) *contract.Turn {
 
 // Status is the session's part of the query's answer.
 func (s *Session) Status() *contract.SessionStatus {
-	out := &contract.SessionStatus{Turns: s.Count, Queued: len(s.Queue), Callbacks: len(s.Callbacks)}
+	out := &contract.SessionStatus{Turns: s.state.Count, Queued: len(s.state.Queue), Callbacks: len(s.state.Callbacks)}
 	if t := s.latest(); t != nil {
 		lean := *t
 		lean.ResultText, lean.ResultData, lean.Hash = nil, nil, ""

@@ -50,11 +50,11 @@ type Turns interface {
 
 // Session makes several turns of a run.
 type Session struct {
-	// SessionState is what the session carries, but for its children. IsSession is set where the run stays open until it is
+	// state is what the session carries, but for its children. IsSession is set where the run stays open until it is
 	// closed. Otherwise it ends with the turn after which nothing is expected.
-	contract.SessionState
-	run  *runtime.Run
-	host Turns
+	state contract.SessionState
+	run   *runtime.Run
+	host  Turns
 	// Below are the sessions that this one has started.
 	Below Children
 	// Idle says that no turn is under way; leaving, that this run of the session ends; over,
@@ -72,23 +72,23 @@ type Session struct {
 
 // New is the session of a run, as the run was started or as the one before left it. It is off in most runs.
 func New(r *runtime.Run, h Turns, in *contract.RunInput) *Session {
-	s := &Session{run: r, host: h, SessionState: contract.SessionState{IsSession: in.Session, Parent: in.Parent}}
+	s := &Session{run: r, host: h, state: contract.SessionState{IsSession: in.Session, Parent: in.Parent}}
 	s.Below.run, s.Below.s = r, s
 	if in.Snapshot != nil && in.Snapshot.Session != nil {
 		// Before the first Update is looked at.
-		s.SessionState = *in.Snapshot.Session
-		r.Requests.Rejected, r.Requests.RejectionReasons = s.Rejected, s.RejectionReasons
-		for _, c := range s.Children {
+		s.state = *in.Snapshot.Session
+		r.Requests.Rejected, r.Requests.RejectionReasons = s.state.Rejected, s.state.RejectionReasons
+		for _, c := range s.state.Children {
 			s.Below.list = append(s.Below.list, &childSession{ChildSession: c})
 		}
-		s.Children, s.Rejected, s.RejectionReasons = nil, 0, nil
+		s.state.Children, s.state.Rejected, s.state.RejectionReasons = nil, 0, nil
 	}
 	return s
 }
 
 // Snapshot is what the session's next run goes on with.
 func (s *Session) Snapshot() *contract.SessionState {
-	c := s.SessionState
+	c := s.state
 	if !s.run.Requests.Owner {
 		c.Rejected, c.RejectionReasons = s.run.Requests.Rejected, s.run.Requests.RejectionReasons
 	}
@@ -100,11 +100,11 @@ func (s *Session) Snapshot() *contract.SessionState {
 
 // On reports whether the run takes turns at all.
 func (s *Session) On() bool {
-	return s != nil && s.run.Flow != nil && (s.IsSession || s.run.Flow.StartsSessions())
+	return s != nil && s.run.Flow != nil && (s.state.IsSession || s.run.Flow.StartsSessions())
 }
 
 // Conversing reports whether the run stays open between turns.
-func (s *Session) Conversing() bool { return s.On() && s.IsSession }
+func (s *Session) Conversing() bool { return s.On() && s.state.IsSession }
 
 // Settle refuses a session of a flow that cannot converse, and gives its agent the flow's
 // conversation.
@@ -113,7 +113,7 @@ func (s *Session) Settle() error {
 		return nil
 	}
 	lone := s.run.Flow.LoneAgent()
-	if lone == nil && s.Parent == "" {
+	if lone == nil && s.state.Parent == "" {
 		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the flow %q cannot be a session: it is not one agent alone", s.run.Flow.Name),
 			Remedy: "start it as a run, without session"}
 	}
@@ -133,7 +133,7 @@ func (s *Session) Play(ctx workflow.Context) (*contract.RunResult, error) {
 	s.Below.ctx, s.Below.end = workflow.WithCancel(ctx)
 	s.listen(ctx)
 	s.LaunchAll()
-	if s.Count == 0 {
+	if s.state.Count == 0 {
 		s.begin(ctx, contract.Turn{})
 	}
 	for {
@@ -153,19 +153,19 @@ func (s *Session) Play(ctx workflow.Context) (*contract.RunResult, error) {
 }
 
 func (s *Session) latest() *contract.Turn {
-	if len(s.Turns) == 0 {
+	if len(s.state.Turns) == 0 {
 		return nil
 	}
-	return &s.Turns[len(s.Turns)-1]
+	return &s.state.Turns[len(s.state.Turns)-1]
 }
 
 // begin notes that a turn begins, and tells the session above.
 func (s *Session) begin(ctx workflow.Context, t contract.Turn) {
-	s.Count++
-	t.N, t.Status, t.StartedAt = s.Count, contract.TurnRunning, new(workflow.Now(ctx).UTC())
-	s.run.Shared.Turn, s.Spent = s.Count, s.run.Budget.Usage
+	s.state.Count++
+	t.N, t.Status, t.StartedAt = s.state.Count, contract.TurnRunning, new(workflow.Now(ctx).UTC())
+	s.run.Shared.Turn, s.state.Spent = s.state.Count, s.run.Budget.Usage
 	s.run.Budget.BeginTurn()
-	s.Turns = append(s.Turns, t)
+	s.state.Turns = append(s.state.Turns, t)
 	s.trim()
 	s.Idle = false
 	s.host.Show(ctx, nil, nil)
@@ -177,12 +177,12 @@ func (s *Session) turn(ctx workflow.Context) error {
 	tctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
 	s.end = cancel
-	if s.Stop != nil {
+	if s.state.Stop != nil {
 		cancel()
 	}
 	given := s.prompt
 	s.prompt = nil
-	err := s.host.Turn(tctx, s.Count, given)
+	err := s.host.Turn(tctx, s.state.Count, given)
 	if err == nil && ctx.Err() == nil {
 		err = tctx.Err()
 	}
@@ -194,7 +194,7 @@ func (s *Session) turn(ctx workflow.Context) error {
 	if err == nil {
 		out, err = s.host.Result()
 	}
-	if err != nil && !s.IsSession {
+	if err != nil && !s.state.IsSession {
 		return err
 	}
 	s.ended(ctx, out, err)
@@ -204,18 +204,18 @@ func (s *Session) turn(ctx workflow.Context) error {
 // ended keeps what a turn gave.
 func (s *Session) ended(ctx workflow.Context, out *contract.RunResult, err error) {
 	t := s.latest()
-	t.EndedAt, t.Usage = new(workflow.Now(ctx).UTC()), new(s.run.Budget.Usage.Less(s.Spent))
+	t.EndedAt, t.Usage = new(workflow.Now(ctx).UTC()), new(s.run.Budget.Usage.Less(s.state.Spent))
 	switch {
 	case err == nil:
 		t.Status, t.ResultText, t.ResultData = contract.TurnCompleted, out.ResultText, out.ResultData
-	case s.Stop != nil && contract.Cancelled(err):
+	case s.state.Stop != nil && contract.Cancelled(err):
 		t.Status, t.Failure = contract.TurnStopped, &contract.Failure{Class: contract.ClassCancelled, Text: words.Stopped}
 	default:
 		t.Status, t.Failure = contract.TurnFailed, contract.FailureOf(err).Bounded()
 	}
 	s.run.Policy.Moved = true
 	s.tell(ctx, t)
-	if s.IsSession {
+	if s.state.IsSession {
 		s.host.Show(ctx, t, out)
 	}
 	s.trim()
@@ -225,13 +225,13 @@ func (s *Session) ended(ctx workflow.Context, out *contract.RunResult, err error
 // then the turns.
 func (s *Session) trim() {
 	all := 0
-	for i := len(s.Turns) - 1; i >= 0; i-- {
-		t := &s.Turns[i]
+	for i := len(s.state.Turns) - 1; i >= 0; i-- {
+		t := &s.state.Turns[i]
 		n := resultBytes(t)
 		if t.Failure != nil {
 			n, _ = runtime.Size(t.Failure)
 		}
-		if all += n; all <= maxTurnBytes || i == len(s.Turns)-1 || n == 0 {
+		if all += n; all <= maxTurnBytes || i == len(s.state.Turns)-1 || n == 0 {
 			continue
 		}
 		if all -= n; t.Failure != nil {
@@ -240,7 +240,7 @@ func (s *Session) trim() {
 		}
 		t.ResultText, t.ResultData, t.OmittedBytes = nil, nil, n
 	}
-	s.Turns = s.Turns[max(0, len(s.Turns)-maxTurns):]
+	s.state.Turns = s.state.Turns[max(0, len(s.state.Turns)-maxTurns):]
 }
 
 // next waits for something to do and begins the next turn with it. It gives false where
@@ -252,9 +252,9 @@ func (s *Session) next(ctx workflow.Context) (bool, error) {
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
-		case s.Stop != nil:
+		case s.state.Stop != nil:
 			return false, nil
-		case len(s.Queue) > 0 || len(s.Callbacks) > 0:
+		case len(s.state.Queue) > 0 || len(s.state.Callbacks) > 0:
 			return true, s.again(ctx)
 		case s.news(): // nothing is expected
 			return false, nil
@@ -272,7 +272,7 @@ func (s *Session) next(ctx workflow.Context) (bool, error) {
 
 // news reports whether an idle session has something to do.
 func (s *Session) news() bool {
-	return s.Stop != nil || len(s.Queue) > 0 || len(s.Callbacks) > 0 || !s.IsSession && !s.Below.expects()
+	return s.state.Stop != nil || len(s.state.Queue) > 0 || len(s.state.Callbacks) > 0 || !s.state.IsSession && !s.Below.expects()
 }
 
 // goOn has an idle session go on in a new run; it gives nil where that is put off.
@@ -311,14 +311,14 @@ func (s *Session) weight() int {
 func (s *Session) again(ctx workflow.Context) error {
 	var t contract.Turn
 	var prompt contract.Prompt
-	if len(s.Queue) > 0 {
-		prompt, s.Queue = s.Queue[0], s.Queue[1:]
+	if len(s.state.Queue) > 0 {
+		prompt, s.state.Queue = s.state.Queue[0], s.state.Queue[1:]
 		t.ID, t.Hash = prompt.ID, prompt.Hash
 		s.prompt = &prompt
 	} else {
 		t.Callbacks, prompt.Text = s.Below.called()
 	}
-	if err := s.host.Begin(s.Count+1, &prompt); err != nil {
+	if err := s.host.Begin(s.state.Count+1, &prompt); err != nil {
 		return err
 	}
 	s.begin(ctx, t)
@@ -342,7 +342,7 @@ func (s *Session) close(ctx workflow.Context) (*contract.RunResult, error) {
 		return nil, err
 	}
 	out, err := s.host.Result()
-	if !s.IsSession {
+	if !s.state.IsSession {
 		return out, err
 	}
 	if err != nil {
@@ -372,11 +372,11 @@ func (s *Session) quiet(ctx workflow.Context, err error) error {
 
 // tell tells the session above how a turn stands.
 func (s *Session) tell(ctx workflow.Context, t *contract.Turn) {
-	if s.Parent == "" {
+	if s.state.Parent == "" {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	report := contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: *t, Usage: s.run.Budget.Usage, Expects: s.Below.expects() || len(s.Callbacks) > 0}
+	report := contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: *t, Usage: s.run.Budget.Usage, Expects: s.Below.expects() || len(s.state.Callbacks) > 0}
 	report.Turn.Hash = ""
 	// Results of many sessions meet in the history above, which is given no more of each than this.
 	shorten(&report.Turn)
@@ -384,5 +384,5 @@ func (s *Session) tell(ctx workflow.Context, t *contract.Turn) {
 		report.Turn.ResultText, report.Turn.ResultData, report.Turn.Status = nil, nil, contract.TurnFailed
 		report.Turn.Failure = &contract.Failure{Class: contract.ClassTooLarge, Text: "the result is too large for the session above"}
 	}
-	s.run.Requests.Send(ctx, s.Parent, contract.SignalTurn, report)
+	s.run.Requests.Send(ctx, s.state.Parent, contract.SignalTurn, report)
 }

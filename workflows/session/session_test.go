@@ -60,7 +60,7 @@ func TestChildTurnsAreReportedInAnyOrder(t *testing.T) {
 						}
 					}
 					var called []string
-					for _, b := range s.Callbacks {
+					for _, b := range s.state.Callbacks {
 						called = append(called, b.Turn.ID)
 					}
 					var done []string
@@ -146,14 +146,14 @@ func permutations(n int) func(yield func([]int) bool) {
 func TestFailedTurnsAreBounded(t *testing.T) {
 	s, answer := &Session{}, contract.Answer{Execution: "a#1", Edge: "e", Question: strings.Repeat("q", 300)}
 	for i := range 1200 {
-		s.Turns = append(s.Turns, contract.Turn{N: i + 1, Status: contract.TurnFailed,
+		s.state.Turns = append(s.state.Turns, contract.Turn{N: i + 1, Status: contract.TurnFailed,
 			Failure: &contract.Failure{Class: contract.ClassNoExit, Text: strings.Repeat("t", 2000), Answers: []contract.Answer{answer, answer}}})
 		s.trim()
 	}
-	if n, err := runtime.Size(s.Turns); err != nil || len(s.Turns) != maxTurns || n > 1<<20 {
-		t.Errorf("%d turns of %d bytes are kept: %v", len(s.Turns), n, err)
+	if n, err := runtime.Size(s.state.Turns); err != nil || len(s.state.Turns) != maxTurns || n > 1<<20 {
+		t.Errorf("%d turns of %d bytes are kept: %v", len(s.state.Turns), n, err)
 	}
-	first, last := s.Turns[0].Failure, s.Turns[maxTurns-1].Failure
+	first, last := s.state.Turns[0].Failure, s.state.Turns[maxTurns-1].Failure
 	if first.Class != contract.ClassNoExit || first.Text == "" || first.Answers != nil || len(last.Text) != 2000 || len(last.Answers) != 2 {
 		t.Errorf("the first failure is %.300v, the last %.300v", first, last)
 	}
@@ -161,7 +161,7 @@ func TestFailedTurnsAreBounded(t *testing.T) {
 
 // TestNamesTwice refuses a prompt and a stop that say something twice.
 func TestNamesTwice(t *testing.T) {
-	s := &Session{SessionState: contract.SessionState{IsSession: true}}
+	s := &Session{state: contract.SessionState{IsSession: true}}
 	if _, err := s.admit(json.RawMessage(`{"prompt": "on", "prompt": "off"}`)); err == nil || !strings.Contains(err.Error(), `"prompt" is there twice`) {
 		t.Errorf("a prompt gives %v", err)
 	}
@@ -176,7 +176,7 @@ func TestSnapshotHasTheWholeSession(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		old := &Session{run: runtime.New(ctx), Below: Children{list: []*childSession{{ChildSession: contract.ChildSession{ID: "c", Agent: "b", Created: at}}}},
-			SessionState: contract.SessionState{IsSession: true, Parent: "p", Turns: []contract.Turn{{N: 1}}, Count: 1, Queue: []contract.Prompt{{ID: "i"}},
+			state: contract.SessionState{IsSession: true, Parent: "p", Turns: []contract.Turn{{N: 1}}, Count: 1, Queue: []contract.Prompt{{ID: "i"}},
 				Spent: contract.Usage{Calls: 1}, Stop: &contract.CloseSessionInput{Reason: "r"}, Callbacks: []contract.ChildTurn{{Session: "c"}}}}
 		again := New(runtime.New(ctx), nil, &contract.RunInput{Snapshot: &contract.RunSnapshot{Session: workflowtest.Travels(t, old.Snapshot())}})
 		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "Below": "see below", "Idle": wasRun, "leaving": wasRun, "over": ended, "endedAt": ended,

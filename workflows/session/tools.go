@@ -77,7 +77,7 @@ func (b *Children) answer(ctx workflow.Context, c *runtime.SessionCall, id strin
 		n := len(b.list)
 		b.release(ctx)
 		b.ctx, b.end = workflow.WithCancel(b.s.above)
-		b.list, b.s.Callbacks = nil, nil
+		b.list, b.s.state.Callbacks = nil, nil
 		return jsonReply(map[string]int{"deleted_count": n}), nil
 	case plan.SessionStatus:
 		status := "not_existent"
@@ -254,7 +254,7 @@ func (b *Children) resumeChild(ctx workflow.Context, c *runtime.SessionCall, arg
 	if k.Closed {
 		return nil, refuse("Session '%s' has ended", k.ID)
 	}
-	o := contract.SessionOrder{Session: k.ID, ID: contract.BoundID(fmt.Sprintf("%s/%s:%d", b.run.Root, c.ID, b.s.Count)), Mode: args.Mode}
+	o := contract.SessionOrder{Session: k.ID, ID: contract.BoundID(fmt.Sprintf("%s/%s:%d", b.run.Root, c.ID, b.s.state.Count)), Mode: args.Mode}
 	k.Orders, k.Resumed, k.Status = append(k.Orders, o), new(workflow.Now(ctx).UTC()), contract.TurnRunning
 	in := contract.PromptInput{ID: o.ID, Prompt: prompt, By: contract.BoundID(b.run.Transcript.Workflow)}
 	if err := wait.Get(ctx, b.run.SignalChild(ctx, k.future, contract.UpdatePrompt, in), nil); contract.Cancelled(err) {
@@ -345,7 +345,7 @@ func (b *Children) take(k *childSession, o contract.SessionOrder) (contract.Tool
 		}
 		if callsBack(o) {
 			// The model hears of it here and now.
-			b.s.Callbacks = slices.DeleteFunc(b.s.Callbacks, func(t contract.ChildTurn) bool { return t.Session == k.ID })
+			b.s.state.Callbacks = slices.DeleteFunc(b.s.state.Callbacks, func(t contract.ChildTurn) bool { return t.Session == k.ID })
 		}
 		return contract.ToolReply{}, refuse("%s", k.problem())
 	}
