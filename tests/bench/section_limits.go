@@ -184,7 +184,7 @@ func turn(ctx context.Context, shared *limits.Limits, key llm.LimitedKey, name s
 		switch {
 		case err != nil:
 			return err
-		case p.Local:
+		case p.Unlimited:
 			return errors.New("the limiter did not answer")
 		case p.Wait <= 0:
 			p.End(llm.LimitOutcome{})
