@@ -16,6 +16,7 @@ import (
 	"fmt"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
 	"weft/activities/contract"
@@ -217,20 +218,24 @@ func (a *Activities) toActivityError(ctx context.Context, err error) error {
 		return nil
 	}
 	if ctx.Err() != nil {
-		if cause := context.Cause(ctx); errors.Is(cause, activity.ErrActivityPaused) || errors.Is(cause, activity.ErrActivityReset) {
+		cause := context.Cause(ctx)
+		if errors.Is(cause, activity.ErrActivityPaused) || errors.Is(cause, activity.ErrActivityReset) {
 			return (&contract.Failure{Class: contract.ClassUnavailable, Text: cause.Error()}).Wire()
 		}
+		f := &contract.Failure{Class: contract.ClassUnavailable, Text: "heartbeat failed: " + cause.Error()}
 		select {
 		case <-activity.GetWorkerStopChannel(ctx):
-			f := &contract.Failure{Class: contract.ClassUnavailable, Text: "the worker is stopping"}
-			measureFailure(ctx, f)
-			return f.Wire()
+			f.Text = "the worker is stopping"
 		default:
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				measureFailure(ctx, &contract.Failure{Class: contract.ClassTimeout, Text: "the call has timed out"})
 			}
-			return ctx.Err()
+			if cause == ctx.Err() || temporal.IsCanceledError(cause) {
+				return ctx.Err()
+			}
 		}
+		measureFailure(ctx, f)
+		return f.Wire()
 	}
 	f := a.maskFailure(contract.FailureOf(err))
 	if f.Limit == nil {

@@ -86,15 +86,19 @@ func TestToActivityError(t *testing.T) {
 	tests := map[string]struct {
 		err                 error
 		cancelled, stopping bool
+		cause               error // of the cancellation, if another than that it was asked for
 		// class of an application error, or is, an error as it stands.
-		class string
-		is    error
+		class, text string
+		is          error
 	}{
 		"nothing went wrong":                       {},
 		"a failure keeps its class":                {err: denied, class: contract.ClassDenied},
 		"a wrapped failure too":                    {err: fmt.Errorf("call: %w", denied), class: contract.ClassDenied},
 		"any other error is worth another try":     {err: errors.New("odd"), class: contract.ClassUnavailable},
 		"a cancelled call":                         {err: denied, cancelled: true, is: context.Canceled},
+		"a call that its run cancelled":            {err: denied, cancelled: true, cause: temporal.NewCanceledError(), is: context.Canceled},
+		"a heartbeat that failed":                  {err: denied, cancelled: true, cause: errors.New("no server"), class: contract.ClassUnavailable, text: "heartbeat failed: no server"},
+		"a paused call":                            {err: denied, cancelled: true, cause: activity.ErrActivityPaused, class: contract.ClassUnavailable, text: "activity paused"},
 		"a call that the worker's end cut":         {err: denied, cancelled: true, stopping: true, class: contract.ClassUnavailable},
 		"a failure while the worker stops":         {err: denied, stopping: true, class: contract.ClassDenied},
 		"a result in time, although all is ending": {cancelled: true, stopping: true},
@@ -109,10 +113,10 @@ func TestToActivityError(t *testing.T) {
 			env.SetWorkerStopChannel(stop)
 			var got error
 			env.RegisterActivityWithOptions(func(ctx context.Context) error {
-				ctx, cancel := context.WithCancel(ctx)
-				defer cancel()
+				ctx, cancel := context.WithCancelCause(ctx)
+				defer cancel(nil)
 				if tc.cancelled {
-					cancel()
+					cancel(tc.cause)
 				}
 				got = a.toActivityError(ctx, tc.err)
 				return nil
@@ -125,6 +129,8 @@ func TestToActivityError(t *testing.T) {
 			case tc.class != "":
 				if !errors.As(got, &app) || app.Type() != tc.class || app.NonRetryable() == contract.Retryable(tc.class) {
 					t.Errorf("error is %#v, want class %s", got, tc.class)
+				} else if !strings.Contains(app.Message(), tc.text) {
+					t.Errorf("error is %v, want %q", got, tc.text)
 				}
 			case tc.is != nil:
 				if got != tc.is {

@@ -94,14 +94,10 @@ await seen("a file beside it", part, [[0, 37, 46, 1, "capability"]]);
 open(part, "json", JSON.stringify({ name: "c", description: "d", type: "text" }));
 await seen("that file as it is typed", part, [], 1);
 
-// An agent whose folder is not saved, and the settings.
+// An agent whose folder is not saved.
 const unsaved = address("new/agents/y/agent.json");
 open(unsaved, "json", `{"name": "y", "description": 7}`);
 await seen("an agent that is not saved", unsaved, [[0, 0, 1, 2, "no-prompt"], [0, 29, 30, 1, "wrong-type"]], 1);
-const settings = address("weft.yaml");
-open(settings, "yaml", "task_queu: a\ntimeouts:\n  tool: soon\n");
-await seen("settings", settings, [[0, 0, 9, 1, "setting"], [2, 8, 12, 1, "setting"]], 1);
-check("hover of a setting", (await hover(settings, 2, 3)).slice(1), [2, 2, 6]);
 
 // What is no flow has no diagnostics; a closed document's go away.
 const other = address("package.json");
