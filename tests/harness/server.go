@@ -101,7 +101,7 @@ func WaitFor(t testing.TB, what string, ok func() bool) {
 func Dial(t testing.TB, address string) client.Client {
 	t.Helper()
 	c, err := client.Dial(client.Options{HostPort: address, Logger: NoLog, ConnectionOptions: client.ConnectionOptions{
-		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(store.RepeatQueries)}}})
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(store.RepeatRequests)}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func TestAnswersAreAskedForAgain(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			asked := 0
-			err := RepeatQueries(ctx, "", &workflowservice.QueryWorkflowRequest{}, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+			err := RepeatRequests(ctx, "", &workflowservice.QueryWorkflowRequest{}, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
 				if asked++; tc.gives {
 					cancel()
 				}
@@ -133,7 +133,7 @@ func TestQueriesThatCannotBeReplayedForAreRepeated(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			made := 0
-			err := RepeatQueries(t.Context(), "", &workflowservice.QueryWorkflowRequest{}, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+			err := RepeatRequests(t.Context(), "", &workflowservice.QueryWorkflowRequest{}, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
 				if made++; made > len(tc.errs) {
 					return nil
 				}
@@ -141,6 +141,33 @@ func TestQueriesThatCannotBeReplayedForAreRepeated(t *testing.T) {
 			})
 			if !errors.Is(err, tc.want) || made != tc.made {
 				t.Errorf("%v after %d attempts, want %v after %d", err, made, tc.want, tc.made)
+			}
+		})
+	}
+}
+
+func TestUpdatesOfFailedTasksAreRepeated(t *testing.T) {
+	failed := serviceerror.NewWorkflowNotReady("unexpected workflow task failure")
+	onWire := serviceerror.ToStatus(failed).Err()
+	done := serviceerror.NewNotFound("workflow execution already completed")
+	for _, tc := range []struct {
+		name string
+		req  any
+		errs []error
+		want error
+	}{
+		{"accepted later", &workflowservice.UpdateWorkflowExecutionRequest{}, []error{failed, onWire, nil}, nil},
+		{"the run ends", &workflowservice.UpdateWorkflowExecutionRequest{}, []error{failed, done}, done},
+		{"a signal", &workflowservice.SignalWorkflowExecutionRequest{}, []error{failed}, failed},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			made := 0
+			err := RepeatRequests(t.Context(), "", tc.req, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+				made++
+				return tc.errs[made-1]
+			})
+			if !errors.Is(err, tc.want) || made != len(tc.errs) {
+				t.Errorf("%v after %d attempts, want %v after %d", err, made, tc.want, len(tc.errs))
 			}
 		})
 	}

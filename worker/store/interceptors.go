@@ -32,7 +32,7 @@ const maxTask = 4<<20 - 64<<10
 const answerOmitted = "answer_omitted"
 
 // boundAnswers omits the answers of queries that are too long to go with the commands of a workflow
-// task and with the Updates that it rejects, which the SDK sends back. [RepeatQueries] repeats such a query.
+// task and with the Updates that it rejects, which the SDK sends back. [RepeatRequests] repeats such a query.
 func boundAnswers(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if task, ok := req.(*workflowservice.RespondWorkflowTaskCompletedRequest); ok {
 		omitAnswers(task)
@@ -63,25 +63,32 @@ func omitAnswers(task *workflowservice.RespondWorkflowTaskCompletedRequest) {
 // queryAttempts is how often a query is made that the SDK fails to replay for.
 const queryAttempts = 3
 
-// RepeatQueries is a gRPC interceptor that repeats a query whose answer was omitted, until ctx is done, and one that the SDK
-// could not replay the history for: a query that reaches a worker without the run in its cache, while the run goes on, fails
-// with "[TMPRL1100] invalid state transition" although nothing is wrong (go.temporal.io/sdk, issue 755).
-func RepeatQueries(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+// RepeatRequests is a gRPC interceptor that makes requests again that failed without an effect: until ctx is done, a query whose
+// answer was omitted, and an Update whose workflow task failed before the run had accepted it, as that of a run does which
+// continues as new while a signal comes; and a few times a query that the SDK could not replay the history for: one that reaches
+// a worker without the run in its cache, while the run goes on, fails with "[TMPRL1100] invalid state transition" although
+// nothing is wrong (go.temporal.io/sdk, issue 755).
+func RepeatRequests(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	for attempt, pause := 1, 50*time.Millisecond; ; attempt++ {
 		err := invoke(ctx, method, req, reply, cc, opts...)
-		if _, query := req.(*workflowservice.QueryWorkflowRequest); !query || err == nil {
-			return err
+		if err == nil {
+			return nil
 		}
 		// Whether the error is a gRPC status or already one of the API's depends on the order of interceptors.
-		failed, ok := errors.AsType[*serviceerror.QueryFailed](serviceerror.FromStatus(serviceerror.ToStatus(err)))
-		switch {
-		case !ok:
-			return err
-		case failed.Failure.GetApplicationFailureInfo().GetType() != answerOmitted:
-			if attempt >= queryAttempts || !strings.Contains(failed.Message, "[TMPRL1100]") {
-				return err
+		typed := serviceerror.FromStatus(serviceerror.ToStatus(err))
+		repeated := false
+		switch req.(type) {
+		case *workflowservice.UpdateWorkflowExecutionRequest:
+			_, repeated = errors.AsType[*serviceerror.WorkflowNotReady](typed)
+		case *workflowservice.QueryWorkflowRequest:
+			failed, ok := errors.AsType[*serviceerror.QueryFailed](typed)
+			if ok && attempt < queryAttempts && strings.Contains(failed.Message, "[TMPRL1100]") {
+				continue
 			}
-			continue
+			repeated = ok && failed.Failure.GetApplicationFailureInfo().GetType() == answerOmitted
+		}
+		if !repeated {
+			return err
 		}
 		select {
 		case <-ctx.Done():

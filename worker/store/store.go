@@ -135,8 +135,8 @@ func (s *Store) String() string {
 
 // Apply makes a client, and the workers that use it, offload payloads to the store and fetch them
 // from there. It also adds what a client needs with or without a store: an error that names the
-// missing setting where a payload needs a store, limits for Updates ([boundUpdates]), repeated
-// queries ([RepeatQueries]), and run ids in any alphabet ([plainHeaders]).
+// missing setting where a payload needs a store, limits for Updates ([boundUpdates]), requests
+// made again ([RepeatRequests]), and run ids in any alphabet ([plainHeaders]).
 //
 // A data converter that the options already have runs before the store: what it encrypts is stored
 // encrypted. If it has a method Encrypts that returns true, the texts of failures go through it, too.
@@ -154,5 +154,5 @@ func (s *Store) Apply(o *client.Options) {
 	own := &payloads{DataConverter: inner, mark: s.driver.backend != nil}
 	secret, _ := inner.(interface{ Encrypts() bool })
 	o.DataConverter, o.FailureConverter = own, newFailures(own, secret != nil && secret.Encrypts())
-	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(boundUpdates, boundAnswers, RepeatQueries, plainHeaders))
+	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(boundUpdates, boundAnswers, RepeatRequests, plainHeaders))
 }
