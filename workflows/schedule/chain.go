@@ -17,8 +17,8 @@ func (s *Scheduler) Part(x *Execution) Part {
 	g, p := s.g, Part{Others: s.Others(x)}
 	stops, begin := g.stops(p.Others), NewNodeSet(len(g.flow.Nodes))
 	begin.Add(x.Node)
-	p.Nodes = g.walk(x.Node, begin.Clone(), nil, stops)
-	p.Runs = p.Nodes.Clone()
+	p.Nodes = g.walk(x.Node, slices.Clone(begin), nil, stops)
+	p.Runs = slices.Clone(p.Nodes)
 	for i := range p.Runs {
 		p.Runs[i] &^= stops[i] &^ begin[i]
 	}
@@ -37,7 +37,7 @@ func (s *Scheduler) Loops(x *Execution) bool {
 
 // stops returns the nodes before which a chain ends that runs beside branches which can reach others.
 func (g *Graph) stops(others NodeSet) NodeSet {
-	out := others.Clone()
+	out := slices.Clone(others)
 	for i := range out {
 		out[i] |= g.deferred[i]
 	}
@@ -75,7 +75,7 @@ func (c *Chain) Next(node int, taken []int) (int, bool) {
 		if !ok || t == next {
 			continue
 		}
-		closed := c.g.Reachable(t).Clone()
+		closed := slices.Clone(c.g.Reachable(t))
 		closed.Add(t)
 		for i := range closed {
 			// Deferred nodes wait for whatever can reach them at all, others for what can reach them

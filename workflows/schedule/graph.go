@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"math/bits"
-	"slices"
 
 	"weft/workflows/plan"
 )
@@ -13,8 +12,6 @@ import (
 type Graph struct {
 	flow  *plan.Flow
 	index map[string]int
-	// edges are the indices of edges by their id, nil until they are first needed.
-	edges map[string]int
 	// Starts are the edges from START; out are the edges from each node. They must not be changed.
 	Starts []int
 	out    [][]int
@@ -60,14 +57,10 @@ func (g *Graph) Index(id string) int {
 // Edge returns the index of the edge with an id, the first one if several have it; -1 where the flow
 // has none.
 func (g *Graph) Edge(id string) int {
-	if g.edges == nil {
-		g.edges = make(map[string]int, len(g.flow.Edges))
-		for i := len(g.flow.Edges) - 1; i >= 0; i-- {
-			g.edges[g.flow.Edges[i].ID] = i
+	for i := range g.flow.Edges {
+		if g.flow.Edges[i].ID == id {
+			return i
 		}
-	}
-	if e, ok := g.edges[id]; ok {
-		return e
 	}
 	return -1
 }
@@ -190,9 +183,6 @@ func (s NodeSet) Add(node int) { s[node/64] |= 1 << (node % 64) }
 
 // Has reports whether a node is in the set; nil is an empty one.
 func (s NodeSet) Has(node int) bool { return s != nil && s[node/64]&(1<<(node%64)) != 0 }
-
-// Clone returns a copy of the set.
-func (s NodeSet) Clone() NodeSet { return slices.Clone(s) }
 
 // each calls f for every node of the set, in order.
 func (s NodeSet) each(f func(node int)) {

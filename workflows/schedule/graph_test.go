@@ -153,7 +153,7 @@ func TestNodeSet(t *testing.T) {
 	if !slices.Equal(got, []int{0, 129}) {
 		t.Errorf("the set has %v", got)
 	}
-	b = a.Clone()
+	b = slices.Clone(a)
 	b.Add(64)
 	if !b.Has(0) || !b.Has(129) || !b.Has(64) || a.Has(64) {
 		t.Errorf("%v, %v", a, b)

@@ -15,25 +15,23 @@ func Join(arrivals []contract.ArrivalState) (contract.View, []contract.Conflict)
 		return Clone(&arrivals[0].View), nil
 	}
 	j := joining{arrivals: arrivals}
-	out := contract.View{Versions: j.versions()}
-	var conflicts []contract.Conflict
-	state := field[contract.StateEntry]{
+	state, others := merge(&j, field[contract.StateEntry]{
 		list: func(v *contract.View) []contract.StateEntry { return v.State },
 		key:  func(e *contract.StateEntry) (string, contract.Stamp) { return e.Key, e.By },
 		by:   byKey,
-	}
-	out.State = merge(&j, state, func(kept *contract.StateEntry, dropped []contract.StateEntry) {
-		for _, d := range dropped {
-			conflicts = append(conflicts, contract.Conflict{Key: d.Key, Kept: kept.By, Dropped: d.By, Value: d.Value, SHA: d.SHA})
-		}
 	})
-	outputs := field[contract.NodeOutput]{
+	outputs, _ := merge(&j, field[contract.NodeOutput]{
 		list: func(v *contract.View) []contract.NodeOutput { return v.Outputs },
 		key:  func(o *contract.NodeOutput) (string, contract.Stamp) { return o.Node, o.By },
 		by:   byNode,
+	})
+	var conflicts []contract.Conflict
+	for i, dropped := range others {
+		for _, d := range dropped {
+			conflicts = append(conflicts, contract.Conflict{Key: d.Key, Kept: state[i].By, Dropped: d.By, Value: d.Value, SHA: d.SHA})
+		}
 	}
-	out.Outputs = merge(&j, outputs, func(*contract.NodeOutput, []contract.NodeOutput) {})
-	return out, conflicts
+	return contract.View{State: state, Outputs: outputs, Versions: j.versions()}, conflicts
 }
 
 // joining is a join under way.
@@ -93,31 +91,20 @@ type field[E any] struct {
 	by   func(e E, name string) int
 }
 
-// variants are the entries of one name that the arrivals have, each once, in the order of arrivals.
-type variants[E any] struct {
-	name    string
-	entries []E
-}
-
-// merge chooses one entry of each name, and calls choose with it and the concurrent ones that are
-// dropped, in the order of names.
-func merge[E any](j *joining, f field[E], choose func(kept *E, dropped []E)) []E {
+// merge chooses one entry of each name, in the order of names. dropped are the concurrent ones of each.
+func merge[E any](j *joining, f field[E]) (kept []E, dropped [][]E) {
 	all := collect(j, f)
-	if len(all) == 0 {
-		return nil
+	kept, dropped = slices.Grow(kept, len(all)), slices.Grow(dropped, len(all))
+	for _, variants := range all {
+		e, others := latest(j, f, variants)
+		kept, dropped = append(kept, e), append(dropped, others)
 	}
-	out := make([]E, 0, len(all))
-	for _, v := range all {
-		kept, dropped := latest(j, f, v)
-		choose(&kept, dropped)
-		out = append(out, kept)
-	}
-	return out
+	return kept, dropped
 }
 
-// collect returns the variants of each name, sorted by name.
-func collect[E any](j *joining, f field[E]) []variants[E] {
-	var all []variants[E]
+// collect returns the entries of each name that the arrivals have, each once, in the order of arrivals. They are sorted by name.
+func collect[E any](j *joining, f field[E]) [][]E {
+	var all [][]E
 	at := map[string]int{}
 	type write struct {
 		name int
@@ -131,36 +118,39 @@ func collect[E any](j *joining, f field[E]) []variants[E] {
 			n, ok := at[name]
 			if !ok {
 				at[name] = len(all)
-				all = append(all, variants[E]{name, []E{list[k]}})
+				all = append(all, []E{list[k]})
 				continue
 			}
 			// Most branches have what they began with.
-			if _, first := f.key(&all[n].entries[0]); first == by || seen[write{n, by}] {
+			if _, first := f.key(&all[n][0]); first == by || seen[write{n, by}] {
 				continue
 			}
 			seen[write{n, by}] = true
-			all[n].entries = append(all[n].entries, list[k])
+			all[n] = append(all[n], list[k])
 		}
 	}
-	slices.SortFunc(all, func(a, b variants[E]) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b []E) int {
+		name, _ := f.key(&b[0])
+		return f.by(a[0], name)
+	})
 	return all
 }
 
 // latest chooses among the variants of a name. One is superseded where an arrival knows it and has
 // another. Arrivals that settled the same concurrent ones differently supersede each other's; then
 // all are concurrent again.
-func latest[E any](j *joining, f field[E], v variants[E]) (kept E, dropped []E) {
-	if len(v.entries) == 1 {
-		return v.entries[0], nil
+func latest[E any](j *joining, f field[E], variants []E) (kept E, dropped []E) {
+	if len(variants) == 1 {
+		return variants[0], nil
 	}
-	left := make([]E, 0, len(v.entries))
-	for i := range v.entries {
-		if !superseded(j, f, v.name, &v.entries[i]) {
-			left = append(left, v.entries[i])
+	left := make([]E, 0, len(variants))
+	for i := range variants {
+		if !superseded(j, f, &variants[i]) {
+			left = append(left, variants[i])
 		}
 	}
 	if len(left) == 0 {
-		left = v.entries
+		left = variants
 	}
 	best, most := 0, -1
 	for i := range left {
@@ -174,8 +164,8 @@ func latest[E any](j *joining, f field[E], v variants[E]) (kept E, dropped []E) 
 
 // superseded reports whether an arrival knows of one of several variants of a name and has another.
 // It looks at no more arrivals than have the variant themselves, and one.
-func superseded[E any](j *joining, f field[E], name string, e *E) bool {
-	_, by := f.key(e)
+func superseded[E any](j *joining, f field[E], e *E) bool {
+	name, by := f.key(e)
 	if by.Strand == "" {
 		return true // all know of it, and one has another
 	}

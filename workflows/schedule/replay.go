@@ -54,9 +54,8 @@ func (l *Log) open(s *Scheduler) {
 		k := keyOf(s.g, node, e.Step, e.Lineage)
 		at, _ := slices.BinarySearchFunc(l.at[k], e.Occurrence, func(o, occurrence int) int { return cmp.Compare(l.entries[o].Occurrence, occurrence) })
 		l.at[k] = slices.Insert(l.at[k], at, i)
-		for s.lastOccurrence(node, e.Step) < max(e.Occurrence, 1) {
-			s.CountRan(node, e.Step)
-		}
+		ran := s.ranAt(node, e.Step)
+		*ran = max(*ran, e.Occurrence, 1)
 	}
 }
 

@@ -69,18 +69,13 @@ func (s *Scheduler) add(list []*Execution, node, step int, lineage string, a con
 		}
 	}
 	x := &Execution{Node: node, Step: step, Lineage: lineage, Arrivals: []contract.ArrivalState{a}}
-	s.enter(x)
+	s.count(x, 1)
 	return append(list, x)
 }
 
-// enter counts an execution as alive.
-func (s *Scheduler) enter(x *Execution) { s.live(x, true, 1) }
-
-// exit undoes enter.
-func (s *Scheduler) exit(x *Execution) { s.live(x, false, -1) }
-
-func (s *Scheduler) live(x *Execution, alive bool, by int) {
-	x.alive = alive
+// count counts an execution as alive; by is -1 where it has ended.
+func (s *Scheduler) count(x *Execution, by int) {
+	x.alive = by > 0
 	s.reached[x.Node] += by
 	s.g.Reachable(x.Node).each(func(n int) {
 		if n != x.Node {
@@ -156,7 +151,7 @@ func (s *Scheduler) Started(x *Execution, view contract.View) {
 func (s *Scheduler) End(x *Execution) {
 	if i := slices.Index(s.Running, x); i >= 0 {
 		s.Running = slices.Delete(s.Running, i, i+1)
-		s.exit(x)
+		s.count(x, -1)
 	}
 }
 
@@ -183,28 +178,26 @@ func (s *Scheduler) Suspend(x *Execution, node, step, occurrence int, view contr
 func (s *Scheduler) Requeue(list ...*Execution) {
 	for _, x := range list {
 		if !x.alive {
-			s.enter(x)
+			s.count(x, 1)
 			s.Running = append(s.Running, x)
 		}
 		s.Suspended = append(s.Suspended, x)
 	}
 }
 
-// lastOccurrence returns how often a node ran at a step.
-func (s *Scheduler) lastOccurrence(node, step int) int {
-	if step < len(s.ran[node]) {
-		return s.ran[node][step]
-	}
-	return 0
-}
-
-// CountRan returns the next number for an execution at a place: 1 for the first.
-func (s *Scheduler) CountRan(node, step int) int {
+// ranAt returns the count of a node's executions at a step.
+func (s *Scheduler) ranAt(node, step int) *int {
 	if grow := step + 1 - len(s.ran[node]); grow > 0 {
 		s.ran[node] = append(s.ran[node], make([]int, grow)...)
 	}
-	s.ran[node][step]++
-	return s.ran[node][step]
+	return &s.ran[node][step]
+}
+
+// CountRan returns the next number for an execution of a node at a step: 1 for the first.
+func (s *Scheduler) CountRan(node, step int) int {
+	n := s.ranAt(node, step)
+	*n++
+	return *n
 }
 
 // Execution is one execution of a node, and the first of a chain where a branch runs several. The
@@ -287,18 +280,15 @@ func (s *Scheduler) comesBefore(o, x *Execution) bool {
 // Waits lists for whom each execution waits that has not begun.
 func (s *Scheduler) Waits() []contract.Wait {
 	var out []contract.Wait
-	for _, list := range [...][]*Execution{s.Waiting, s.Joins} {
-		for _, x := range list {
-			w := contract.Wait{Execution: s.ID(x), For: []string{}}
-			for _, others := range [...][]*Execution{s.Running, s.Waiting, s.Joins} {
-				for _, o := range others {
-					if s.blocks(o, x) {
-						w.For = append(w.For, s.ID(o))
-					}
-				}
+	waiting := slices.Concat(s.Waiting, s.Joins)
+	for _, x := range waiting {
+		w := contract.Wait{Execution: s.ID(x), For: []string{}}
+		for _, o := range slices.Concat(s.Running, waiting) {
+			if s.blocks(o, x) {
+				w.For = append(w.For, s.ID(o))
 			}
-			out = append(out, w)
 		}
+		out = append(out, w)
 	}
 	return out
 }

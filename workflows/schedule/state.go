@@ -34,13 +34,8 @@ func (s *Scheduler) IDs(list []*Execution) []string {
 // Known returns what all branches know together.
 func (s *Scheduler) Known() contract.View {
 	all := slices.Clone(s.Ended)
-	for _, list := range [...][]*Execution{s.Running, s.Waiting, s.Joins} {
-		for _, x := range list {
-			all = append(all, x.Arrivals...)
-		}
-	}
-	if len(all) == 0 {
-		return contract.View{}
+	for _, x := range slices.Concat(s.Running, s.Waiting, s.Joins) {
+		all = append(all, x.Arrivals...)
 	}
 	v, _ := Join(all)
 	return v
@@ -94,13 +89,11 @@ func (s *Scheduler) Snapshot(maxRan int) State {
 // Restore brings a new scheduler to a state that [Scheduler.Snapshot] returned.
 func (s *Scheduler) Restore(state State) {
 	for _, n := range state.Ran {
-		for range n.N {
-			s.CountRan(s.g.Index(n.Node), n.Step)
-		}
+		*s.ranAt(s.g.Index(n.Node), n.Step) += n.N
 	}
 	s.Waiting, s.Joins = s.restored(state.Waiting), s.restored(state.Joins)
 	for _, x := range slices.Concat(s.Waiting, s.Joins) {
-		s.enter(x)
+		s.count(x, 1)
 	}
 	s.Requeue(s.restored(state.Suspended)...)
 	if state.Ended != nil {
