@@ -243,10 +243,7 @@ func (s *branches) failed(ctx workflow.Context, b *branchRun, err error) error {
 		return nil
 	}
 	delete(s.byExecution, x)
-	part := runtime.SpentBy(err)
-	if !contract.Cancelled(err) {
-		part = contract.FailureOf(err)
-	}
+	part := runtime.FailedBelow(err)
 	if part != nil {
 		f.trace = append(f.trace, part.Executions...)
 		if part.Usage != nil {

@@ -9,15 +9,12 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/workflows/plan"
 	"weft/workflows/wait"
 )
 
-// What a run may spend is settled when it starts: its own budget, within what the worker allows. Before each call of a model
-// its estimated price is reserved, and after it what it really took is counted. A run below, or a branch, gets a part of what
-// is left as a budget of its own, which is reserved until it comes back: parallel calls cannot pass the bound together.
-
-// Budget is what a run has spent of its budget, and what of it is Reserved.
+// Budget is what a run has spent of its budget, and what of it is Reserved: for calls of models, by an estimate until they have
+// told what they took, and for runs and branches below, which have budgets of their own. So parallel calls cannot pass the
+// bound together.
 type Budget struct {
 	run      *Run
 	Usage    contract.Usage
@@ -37,9 +34,8 @@ func (b *Budget) Bound(m *contract.BudgetLimits) error {
 	limit := own.Within(m.Most)
 	b.run.Shared.Budget, b.run.Shared.Limited = limit, append(b.run.Shared.Limited, own.Cuts(limit)...)
 	if limit != nil && limit.Cost > 0 && !m.Priced {
-		return &contract.Failure{Class: contract.ClassBadRequest,
-			Text:   fmt.Sprintf("the run's budget is a cost of %s, and the worker has no prices to count it by", money(limit.Cost)),
-			Remedy: "set prices in the worker's settings, or bound calls or tokens instead"}
+		return contract.Failf(contract.ClassBadRequest, "set prices in the worker's settings, or bound calls or tokens instead",
+			"the run's budget is a cost of %s, and the worker has no prices to count it by", money(limit.Cost))
 	}
 	return nil
 }
@@ -78,7 +74,7 @@ func (b *Budget) reserve(x *Execution, bytes int) (release func(), err error) {
 	}
 	need, left := b.estimate(bytes), b.left()
 	over := func(format string, args ...any) error {
-		return b.refused(x, "give the run a larger budget, or its nodes less to do",
+		return b.run.Fail(x, contract.ClassBudget, "give the run a larger budget, or its nodes less to do",
 			"the budget allows no other model call: %s; spent are %d calls%s, %d tokens and a cost of %s, and %d calls and %d tokens are reserved",
 			fmt.Sprintf(format, args...), b.Usage.Made(), b.stopped(), b.Usage.Input+b.Usage.Output, money(b.Usage.Cost), b.Reserved.Calls, b.Reserved.Tokens)
 	}
@@ -88,13 +84,12 @@ func (b *Budget) reserve(x *Execution, bytes int) (release func(), err error) {
 	case limit.Tokens != 0 && left.Tokens < max(1, need.Tokens):
 		return nil, over("%d of %d tokens are left, and the call is reckoned at %d", max(0, left.Tokens), max(0, limit.Tokens), need.Tokens)
 	case limit.Cost != 0 && b.Usage.Unpriced > 0:
-		return nil, b.refused(x, "add a price for the model to prices in the worker's settings",
+		return nil, b.run.Fail(x, contract.ClassBudget, "add a price for the model to prices in the worker's settings",
 			"the budget is a cost of %s, and %d calls went to a model without a price", money(max(0, limit.Cost)), b.Usage.Unpriced)
 	case limit.Cost != 0 && left.Cost < max(1, need.Cost):
 		return nil, over("a cost of %s of %s is left, and the call is reckoned at %s", money(max(0, left.Cost)), money(max(0, limit.Cost)), money(need.Cost))
 	}
-	b.Earmark(need, 1)
-	return func() { b.Earmark(need, -1) }, nil
+	return b.Earmark(need, 1), nil
 }
 
 // reserveSecond reserves one more call for an answer that cannot be read, if the budget has one even when
@@ -107,9 +102,7 @@ func (b *Budget) reserveSecond(others int) (release func(), once bool) {
 	if b.left().Calls <= others {
 		return func() {}, true
 	}
-	second := contract.Budget{Calls: 1}
-	b.Earmark(second, 1)
-	return func() { b.Earmark(second, -1) }, false
+	return b.Earmark(contract.Budget{Calls: 1}, 1), false
 }
 
 // stopped says how many of the calls that are spent were cancelled under way.
@@ -154,60 +147,42 @@ func (b *Budget) Charge(carry *contract.RunSnapshot, out *contract.RunResult, er
 
 // SpentIn is what a run below has spent in all, however it ended, or came back; nil where it does not say.
 func SpentIn(out *contract.RunResult, err error) *contract.Usage {
+	f := FailedBelow(err)
 	switch {
-	case err == nil && out.Yielded == nil:
-		return &out.Usage
-	case err == nil && out.Yielded.Plan == nil:
-		return nil // it had not begun
-	case err == nil:
+	case f != nil:
+		return f.Usage
+	case err != nil || out.Yielded != nil && out.Yielded.Plan == nil: // or it had not begun
+		return nil
+	case out.Yielded != nil:
 		return &out.Yielded.Usage
 	}
-	if f := failedBelow(err); f != nil {
-		return f.Usage
-	}
-	return nil
+	return &out.Usage
 }
 
-// failedBelow is the failure of a run below that failed or was cancelled; nil where there is none.
-func failedBelow(err error) *contract.Failure {
-	if err != nil && !contract.Cancelled(err) {
+// FailedBelow is the failure of a run or a branch below this one, with what it had done; nil where there is none, or a
+// cancelled one does not say.
+func FailedBelow(err error) *contract.Failure {
+	if !contract.Cancelled(err) {
 		return contract.FailureOf(err)
 	}
-	return SpentBy(err)
-}
-
-// SpentBy is what a run or a branch below this one had done when it was cancelled; nil where it
-// does not say.
-func SpentBy(err error) *contract.Failure {
 	var stopped *temporal.CanceledError
-	if !errors.As(err, &stopped) || !stopped.HasDetails() {
-		return nil
-	}
 	var f contract.Failure
-	if stopped.Details(&f) != nil {
+	if !errors.As(err, &stopped) || !stopped.HasDetails() || stopped.Details(&f) != nil {
 		return nil
 	}
 	return &f
 }
 
-// refused is the failure of a call that the budget does not allow; x is nil at the run's entry.
-func (b *Budget) refused(x *Execution, remedy, format string, args ...any) error {
-	if x == nil {
-		return &contract.Failure{Class: contract.ClassBudget, Node: plan.Start, Text: fmt.Sprintf(format, args...), Remedy: remedy}
-	}
-	return b.run.Fail(x, contract.ClassBudget, remedy, format, args...)
-}
-
-// Earmark reserves an amount, or gives it back.
-func (b *Budget) Earmark(part contract.Budget, sign int) {
+// Earmark reserves an amount until release; with a negative sign it gives it back.
+func (b *Budget) Earmark(part contract.Budget, sign int) (release func()) {
 	b.Reserved = b.Reserved.Each(part, func(a, b int64) int64 { return a + int64(sign)*b })
+	return func() { b.Earmark(part, -sign) }
 }
 
 // Share is the allowance of a child, one of n that start together, and what gives it back
 // when the child has ended. It is nil where nothing bounds.
 func (b *Budget) Share(n int) (part *contract.Budget, release func()) {
-	limit := b.run.Shared.Budget
-	if !limit.Bounds() {
+	if !b.run.Shared.Budget.Bounds() {
 		return nil, func() {}
 	}
 	return b.allocate(b.Portion(n))
@@ -239,21 +214,14 @@ func (b *Budget) Allocated(carry *contract.RunSnapshot, n int) (*contract.Budget
 	if carry == nil || !carry.Shared.Budget.Bounds() {
 		return b.Share(n)
 	}
-	part, release := b.allocateAgain(carry.Shared.Budget.Less(carry.Usage))
+	// Others may have spent of what it has left since it came back.
+	part, release := b.allocate(*carry.Shared.Budget.Less(carry.Usage).Within(b.Portion(1)))
 	return part.Plus(carry.Usage), release
-}
-
-// allocateAgain reserves what is left of an allowance, as far as there is so much: others may have spent of
-// it since whoever had it came back.
-func (b *Budget) allocateAgain(rest *contract.Budget) (*contract.Budget, func()) {
-	return b.allocate(*rest.Within(b.Portion(1)))
 }
 
 // allocate reserves a part.
 func (b *Budget) allocate(part contract.Budget) (*contract.Budget, func()) {
-	own := part.Each(contract.Budget{}, func(a, b int64) int64 { return max(a, b) })
-	b.Earmark(own, 1)
-	return &part, func() { b.Earmark(own, -1) }
+	return &part, b.Earmark(part.Each(contract.Budget{}, func(a, b int64) int64 { return max(a, b) }), 1)
 }
 
 // MayStart reports whether a model may start another run.
@@ -306,7 +274,7 @@ func (b *Budget) CountRun(ctx workflow.Context) error {
 // Declare counts a run that the flow itself declares. Its error is a [contract.Failure] of class budget_exceeded.
 func (b *Budget) Declare(x *Execution) error {
 	if limit := b.run.Shared.Budget; limit != nil && limit.Declared != 0 && b.left().Declared < 1 {
-		return b.refused(x, "let the flow declare fewer branches, elements or flows, or raise budget.declared_runs in the worker's settings",
+		return b.run.Fail(x, contract.ClassBudget, "let the flow declare fewer branches, elements or flows, or raise budget.declared_runs in the worker's settings",
 			"the budget allows the flow no other run: %d of %d are started or reserved", b.Usage.Declared+b.Reserved.Declared, max(0, limit.Declared))
 	}
 	b.Usage.Declared++

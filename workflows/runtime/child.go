@@ -166,7 +166,8 @@ func (r *Run) fetchFlow(ctx workflow.Context, c *Child, from *contract.RunSnapsh
 // FinishFlow records how a child flow ended.
 func (r *Run) FinishFlow(from *contract.RunSnapshot, out *contract.RunResult, s *journal.Step, err error) error {
 	r.Budget.Charge(from, out, err)
-	if f := failedBelow(err); f != nil {
+	f := FailedBelow(err)
+	if f != nil {
 		out.Conversation = &contract.Conversation{Messages: f.Said}
 	}
 	maps.Copy(r.Shared.Sessions(), out.ServerSessions)
@@ -174,7 +175,11 @@ func (r *Run) FinishFlow(from *contract.RunSnapshot, out *contract.RunResult, s 
 		s.Run = out.Yielded
 		return ErrYield
 	}
-	return below(err)
+	if err == nil || contract.Cancelled(err) {
+		return err
+	}
+	f.Usage, f.Said = nil, nil // they are taken over
+	return f
 }
 
 // Fetch fetches the result that the closed run of a child with an id holds, once there is room for it. A cancellation
@@ -218,16 +223,6 @@ func (r *Run) Hold(ctx workflow.Context, out interface{ KeepOutside() }) (*contr
 		return nil, nil
 	}
 	return &contract.HeldResult{ContentRef: r.Transcript.Keep(raw), Bytes: len(raw)}, nil
-}
-
-// below is the error of a run below this one.
-func below(err error) error {
-	if err == nil || contract.Cancelled(err) {
-		return err
-	}
-	f := contract.FailureOf(err)
-	f.Usage, f.Said = nil, nil // they are taken over
-	return f
 }
 
 // runFlow runs a flow's run until it ends, and asks it to come back where this run should stop.

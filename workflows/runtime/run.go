@@ -116,12 +116,15 @@ func (r *Run) planAnswer() (*plan.Flow, error) {
 	return r.Flow, nil
 }
 
-// Fail returns a failure at the execution's node.
+// Fail returns a failure at the execution's node; x is nil at the run's entry.
 func (r *Run) Fail(x *Execution, class, remedy, format string, args ...any) *contract.Failure {
-	return &contract.Failure{
-		Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy,
-		Node: x.Node.ID, Step: x.Step, At: r.Source.At(plan.NodePath(x.Node.ID)),
+	f := contract.Failf(class, remedy, format, args...)
+	if x == nil {
+		f.Node = plan.Start
+		return f
 	}
+	_ = r.Failed(x, f)
+	return f
 }
 
 // Failed places an error from an activity or a child at the execution's node, unless it
