@@ -76,7 +76,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 // shouldStop reports whether the run continues as new at this boundary. A flow in the run of its map goes on where the map
 // would carry too much: its result is less than what it has made on the way.
 func (f *flowRun) shouldStop(ctx workflow.Context) (bool, error) {
-	if f.nested && f.run.Above.Weight() > f.run.Policy.Room()/4*3 {
+	if f.nested && f.run.Above.Weight() > f.run.Sizes.Limit()/4*3 {
 		return false, ctx.Err()
 	}
 	return f.run.Policy.ShouldContinueAsNew(ctx, 0)

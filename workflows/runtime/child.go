@@ -117,6 +117,21 @@ func (r *Run) Started(ctx workflow.Context, c *Child) error {
 	}
 }
 
+// Signal sends a signal to another run, whichever of that workflow id is open. It is the only way to one.
+// The future says what became of it.
+func (r *Run) Signal(ctx workflow.Context, workflowID, name string, arg any) workflow.Future {
+	return workflow.SignalExternalWorkflow(ctx, workflowID, "", name, arg)
+}
+
+// SignalChild signals a child once it has started.
+func (r *Run) SignalChild(ctx workflow.Context, c *ChildRun, name string, arg any) workflow.Future {
+	started := c.Future.GetChildWorkflowExecution()
+	if err := wait.Get(ctx, started, nil); err != nil {
+		return started
+	}
+	return r.Signal(ctx, c.id, name, arg)
+}
+
 // AskToYield asks a child that has not been asked to come back at its next boundary with what it would
 // itself go on with.
 func (r *Run) AskToYield(ctx workflow.Context, c *ChildRun) {
@@ -130,37 +145,31 @@ func (r *Run) AskToYield(ctx workflow.Context, c *ChildRun) {
 // AwaitFlow runs a flow below this one, one of n that run together, and waits for it; what names its input. Where this
 // run should stop, the other is asked to come back with what it goes on with; that is kept in the step s.
 func (r *Run) AwaitFlow(ctx workflow.Context, c *Child, in contract.RunInput, what string, n int, out *contract.RunResult, s *journal.Step, j *journal.Journal) error {
-	if s.Held != nil {
-		return r.fetchFlow(ctx, c, in.Snapshot, out, s)
-	}
-	in.MaxResultBytes = r.Sizes.Share(ctx, n)
-	release, err := r.Sizes.ReserveResult(ctx, "the result of "+what, in.MaxResultBytes)
-	if err != nil {
-		return err
-	}
-	c.In = in
-	if err := r.Admit(ctx, c, what); err != nil {
+	if s.Held == nil {
+		in.MaxResultBytes = r.Sizes.Share(ctx, n)
+		release, err := r.Sizes.ReserveResult(ctx, "the result of "+what, in.MaxResultBytes)
+		if err != nil {
+			return err
+		}
+		c.In = in
+		if err = r.Admit(ctx, c, what); err != nil {
+			release()
+			return err
+		}
+		err = r.runFlow(ctx, c, out, j)
 		release()
-		return err
-	}
-	err = r.runFlow(ctx, c, out, j)
-	release()
-	if err == nil && out.Held != nil {
+		if err != nil || out.Held == nil {
+			return r.FinishFlow(in.Snapshot, out, s, err)
+		}
 		s.Held = out.Held
-		return r.fetchFlow(ctx, c, in.Snapshot, out, s)
 	}
-	return r.FinishFlow(in.Snapshot, out, s, err)
-}
-
-// fetchFlow fetches the result that a flow's run holds.
-func (r *Run) fetchFlow(ctx workflow.Context, c *Child, from *contract.RunSnapshot, out *contract.RunResult, s *journal.Step) error {
 	*out = contract.RunResult{}
 	err := r.Fetch(ctx, s.Held, c.ID, out)
 	if errors.Is(err, ErrYield) {
 		return err
 	}
 	s.Held = nil
-	return r.FinishFlow(from, out, s, err)
+	return r.FinishFlow(in.Snapshot, out, s, err)
 }
 
 // FinishFlow records how a child flow ended.
@@ -230,15 +239,9 @@ func (r *Run) runFlow(ctx workflow.Context, c *Child, out *contract.RunResult, j
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	for tries := 1; ; tries++ {
 		k := r.Start(ctx, c)
-		for !k.Future.IsReady() {
-			if err := wait.Until(quiet, func() bool {
-				return k.Future.IsReady() || !k.Asked && ctx.Err() == nil && r.Policy.ShouldYield(ctx, j.Weight())
-			}); err != nil {
-				return err
-			}
-			if !k.Future.IsReady() {
-				r.AskToYield(ctx, k)
-			}
+		_ = wait.Until(quiet, func() bool { return k.Future.IsReady() || ctx.Err() == nil && r.Policy.ShouldYield(ctx, j.Weight()) })
+		if !k.Future.IsReady() {
+			r.AskToYield(ctx, k)
 		}
 		err := wait.Get(quiet, k.Future, out)
 		r.Requests.Disown(ctx, k.id, err)

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"errors"
-	"fmt"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -43,13 +42,6 @@ type ContinuePolicy struct {
 	Halted error
 }
 
-// Room is how much can be carried into a new run.
-func (p *ContinuePolicy) Room() int { return p.run.Sizes.Limit() }
-
-func newContinuePolicy(ctx workflow.Context) *ContinuePolicy {
-	return &ContinuePolicy{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)}
-}
-
 // ShouldContinueAsNew reports whether the run should stop at this boundary. carried is the size of what would
 // have to be carried, as far as the caller knows it: while that is too large the run goes on,
 // and fails only at the end of what a history holds.
@@ -78,13 +70,13 @@ func (p *ContinuePolicy) decide(ctx workflow.Context, carried int) (bool, error)
 	if !p.Moved && !p.Asked && !p.manySignals() || !full && length < p.put && size < p.putBytes {
 		return false, nil
 	}
-	if p.wanted(info) && carried <= p.Room()/4*3 {
+	room := p.run.Sizes.Limit()
+	switch {
+	case p.wanted(info) && carried <= room/4*3:
 		return true, nil
-	}
-	if full {
-		return false, &contract.Failure{Class: contract.ClassStateTooLarge,
-			Text:   fmt.Sprintf("history holds %d events and what must be carried into a new run is at least %d bytes, at most %d fit", length, carried, p.Room()),
-			Remedy: "lower max_iterations, let the node store long results with set_state_filtered, or split it"}
+	case full:
+		return false, contract.Failf(contract.ClassStateTooLarge, "lower max_iterations, let the node store long results with set_state_filtered, or split it",
+			"history holds %d events and what must be carried into a new run is at least %d bytes, at most %d fit", length, carried, room)
 	}
 	return false, nil
 }

@@ -20,13 +20,9 @@ import (
 	"weft/workflows/wait"
 )
 
-// An execution that needs an answer from outside opens a request and waits. The run at the
-// root of the tree owns all requests, see inbox.go; every other run announces its own to the
-// owner by signal, and gets the answer by signal. A wait may last for weeks, so it yields
-// where its run wants to continue as new: the execution is carried, and asks again under the
-// same id.
-
-// Requests are what the executions of one run wait for.
+// Requests are what the executions of one run wait for from outside. The run at the root of the tree owns all requests, see
+// package inbox; every other run announces its own to the owner by signal, and gets the answer by signal. A wait may last for
+// weeks, so it yields where its run wants to continue as new: the execution is carried, and asks again under the same id.
 type Requests struct {
 	run *Run
 	// Asker forwards requests to the owner; owner is set only in the owner itself.
@@ -83,14 +79,6 @@ func (q *Requests) AddTask(name string) (done func()) {
 // Own makes the run the owner of its tree's requests.
 func (q *Requests) Own(a Asker) { q.Asker, q.Owner = a, true }
 
-func newRequests(ctx workflow.Context) *Requests {
-	return &Requests{
-		waiting: map[string]*pendingRequest{},
-		replies: workflow.GetSignalChannel(ctx, contract.SignalReply),
-		steer:   workflow.GetSignalChannel(ctx, contract.SignalSteer),
-	}
-}
-
 // Listen calls f, and serves all listeners while it and what it starts wait. A selector must not wait for signals: it takes a
 // value when it comes, and gives it out when its coroutine goes on, so that a run that ends in between would never see it.
 func (q *Requests) Listen(ctx workflow.Context, f func(workflow.Context)) {
@@ -107,8 +95,8 @@ func (q *Requests) rejectMisaddressed(ctx workflow.Context) {
 		channel := workflow.GetSignalChannelWithOptions(ctx, kind, workflow.SignalChannelOptions{Description: "not here: the run at the root takes it"})
 		q.Listeners.Add(func() {
 			for channel.ReceiveAsync(nil) {
-				q.Refuse(kind, &contract.Failure{Class: contract.ClassBadRequest, Text: "this run keeps no requests and no messages",
-					Remedy: "send it to the run " + q.run.Shared.Owner + ", which does for all below it"})
+				q.Refuse(kind, contract.Failf(contract.ClassBadRequest, "send it to the run "+q.run.Shared.Owner+", which does for all below it",
+					"this run keeps no requests and no messages"))
 			}
 		}, channel)
 	}
@@ -168,12 +156,10 @@ func (q *Requests) ReadSignal(ctx workflow.Context, raw converter.RawValue, to a
 func (q *Requests) AdmitUpdate(ctx workflow.Context, raw converter.RawValue) error {
 	if q.run.Policy.Halted != nil {
 		f := contract.FailureOf(q.run.Policy.Halted)
-		return &contract.Failure{Class: f.Class, Text: "the run ends, and takes nothing more: " + f.Text, Remedy: "start the run again, and " + f.Remedy}
+		return contract.Failf(f.Class, "start the run again, and "+f.Remedy, "the run ends, and takes nothing more: %s", f.Text)
 	}
 	if n := proto.Size(raw.Payload()); !q.run.Sizes.room(ctx, n) {
-		return &contract.Failure{Class: contract.ClassUnavailable,
-			Text:   fmt.Sprintf("the run has too much to do at this moment for an Update of %d bytes", n),
-			Remedy: "send it again"}
+		return contract.Failf(contract.ClassUnavailable, "send it again", "the run has too much to do at this moment for an Update of %d bytes", n)
 	}
 	return nil
 }
@@ -243,15 +229,13 @@ func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request
 	if err == nil {
 		err = wait.Shown(ctx, req.Execution+" · waits for "+req.Kind, func() bool { return t.reply != nil || j != nil && q.run.Policy.ShouldYield(ctx, j.Weight()) })
 	}
-	switch {
-	case err != nil:
-		// Nobody waits any more: the owner must not show the request for ever.
-		q.Asker.Close(ctx, req.ID)
-		return nil, err
-	case t.reply == nil:
+	if err == nil && t.reply == nil {
 		return nil, ErrYield
 	}
-	q.Asker.Close(ctx, req.ID)
+	q.Asker.Close(ctx, req.ID) // also where nobody waits any more: the owner must not show the request for ever
+	if err != nil {
+		return nil, err
+	}
 	q.run.Policy.Moved = true
 	return t.reply, nil
 }

@@ -43,7 +43,10 @@ type Run struct {
 
 // New is a run that does not listen yet.
 func New(ctx workflow.Context) *Run {
-	r := &Run{Transcript: newTranscript(ctx), Sizes: &Sizes{}, Log: &ExecutionLog{}, Watch: watch.Of(ctx), Policy: newContinuePolicy(ctx), Requests: newRequests(ctx)}
+	r := &Run{Transcript: newTranscript(ctx), Sizes: &Sizes{}, Log: &ExecutionLog{}, Watch: watch.Of(ctx),
+		Policy: &ContinuePolicy{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)},
+		Requests: &Requests{waiting: map[string]*pendingRequest{},
+			replies: workflow.GetSignalChannel(ctx, contract.SignalReply), steer: workflow.GetSignalChannel(ctx, contract.SignalSteer)}}
 	r.Requests.Asker = remote{r.Requests}
 	r.Requests.run, r.Policy.run, r.Sizes.run, r.Conversation.run, r.Budget.run = r, r, r, r, r
 	return r

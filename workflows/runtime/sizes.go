@@ -134,9 +134,8 @@ func (s *Sizes) ReserveResult(ctx workflow.Context, what string, bytes int) (rel
 
 // noRoom is the failure where a history has no room for what is, or may be, so many bytes.
 func noRoom(what string, bytes, free int) *contract.Failure {
-	return &contract.Failure{Class: contract.ClassStateTooLarge,
-		Text:   fmt.Sprintf("%s %d bytes, and the run's history has room for %d", what, bytes, max(0, free)),
-		Remedy: "make nodes answer shorter, run fewer of them side by side, or give the workers a store (store.dir) before the run starts"}
+	return contract.Failf(contract.ClassStateTooLarge, "make nodes answer shorter, run fewer of them side by side, or give the workers a store (store.dir) before the run starts",
+		"%s %d bytes, and the run's history has room for %d", what, bytes, max(0, free))
 }
 
 // sized reserves room for the result of a call, encodes and measures its arguments, and waits for a workflow task that
@@ -222,8 +221,8 @@ func (s *Sizes) Admit(ctx workflow.Context, what string, arg any) error {
 }
 
 func (s *Sizes) admit(ctx workflow.Context, what string, n int) error {
-	if n > s.Limit() {
-		return s.tooLarge(what, n)
+	if err := s.within(what, n); err != nil {
+		return err
 	}
 	if free := s.free(ctx); taken(n) > free+Slack {
 		return noRoom(what+" is", n, free)
@@ -331,10 +330,21 @@ func (s *Sizes) Fits(what string, v any) error {
 	if err != nil {
 		return err
 	}
-	if n > s.Limit() {
-		return s.tooLarge(what, n)
+	return s.within(what, n)
+}
+
+// within refuses what is larger than one payload may be.
+func (s *Sizes) within(what string, n int) error {
+	if n <= s.Limit() {
+		return nil
 	}
-	return nil
+	place, remedy := "can be sent through Temporal", "give the workers a store (store.dir) before the run starts"
+	if s.most > 0 {
+		place, remedy = "go into the run's store", "raise store.max_payload before the run starts"
+	}
+	return contract.Failf(contract.ClassTooLarge,
+		"make the node write less to the state or answer shorter, have a tool keep the data and pass a reference to it, or "+remedy,
+		"%s is %d bytes, at most %d %s", what, n, s.Limit(), place)
 }
 
 // Size is how many bytes a value takes in a payload.
@@ -344,19 +354,4 @@ func Size(v any) (int, error) {
 		return 0, fmt.Errorf("encode: %w", err)
 	}
 	return len(b), nil
-}
-
-func (s *Sizes) tooLarge(what string, n int) *contract.Failure {
-	f := &contract.Failure{
-		Class: contract.ClassTooLarge,
-		Text:  fmt.Sprintf("%s is %d bytes, at most %d can be sent through Temporal", what, n, contract.MaxPayload),
-		Remedy: "make the node write less to the state or answer shorter, " +
-			"have a tool keep the data and pass a reference to it, or give the workers a store (store.dir) before the run starts",
-	}
-	if s.most > 0 {
-		f.Text = fmt.Sprintf("%s is %d bytes, at most %d go into the run's store", what, n, s.most)
-		f.Remedy = "make the node write less to the state or answer shorter, " +
-			"have a tool keep the data and pass a reference to it, or raise store.max_payload before the run starts"
-	}
-	return f
 }

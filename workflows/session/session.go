@@ -295,7 +295,7 @@ func (s *Session) goOn(ctx workflow.Context) error {
 // heavy says that the session above waits for this one to come back with what it goes on with,
 // and that this is too much: nothing that the idle session could wait for would ever end that.
 func (s *Session) heavy() bool {
-	return !s.run.Requests.Owner && s.run.Policy.Asked && s.weight() > s.run.Policy.Room()/4*3
+	return !s.run.Requests.Owner && s.run.Policy.Asked && s.weight() > s.run.Sizes.Limit()/4*3
 }
 
 // weight is what an idle session would carry at least.
