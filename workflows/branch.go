@@ -50,7 +50,7 @@ func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contrac
 	}
 	var out *contract.BranchResult
 	c.run.Requests.Listen(ctx, func(ctx workflow.Context) { out, err = playBranch(ctx, c, in) })
-	c.run.Requests.Listeners.TakeRest()
+	c.run.Requests.Listeners.Take() // what came while the run did not wait
 	return out, err
 }
 

@@ -96,7 +96,7 @@ func (f *flowRun) complete(ctx workflow.Context, in *contract.RunInput) (*contra
 			out = &contract.RunResult{Held: held}
 		}
 	}
-	f.run.Requests.Listeners.TakeRest()
+	f.run.Requests.Listeners.Take() // what came while the run did not wait
 	return out, charged(f, in, err)
 }
 

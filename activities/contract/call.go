@@ -183,15 +183,6 @@ type ModelResult struct {
 	Held *HeldResult `json:"held,omitempty"`
 }
 
-// TakeHeld returns where the result is held, nil where it is not, and empties it then.
-func (r *ModelResult) TakeHeld() *HeldResult {
-	held := r.Held
-	if held != nil {
-		*r = ModelResult{}
-	}
-	return held
-}
-
 // Fallback is a model that could not answer, and why: the next one of its list was asked.
 type Fallback struct {
 	// Model is provider/model; Class is one of the classes of a [Failure]. To is the model that

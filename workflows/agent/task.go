@@ -110,7 +110,7 @@ func (k *task) answers(ctx workflow.Context) (*contract.ToolAnswers, error) {
 	if len(fresh.Questions) == 0 {
 		return out, wait.Pause(ctx, minPoll, k.call.tool.As+" has its answers")
 	}
-	answers, err := k.call.server.Answer(ctx, fresh, 0)
+	answers, err := k.call.server.AnswerAll(ctx, fresh, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -340,7 +340,7 @@ func (c *toolCall) callServer(ctx workflow.Context) (contract.ToolReply, error) 
 	id := c.id("tool")
 	reply, err := c.callTool(ctx, in, id)
 	for n := 1; err == nil && reply.Input != nil && n <= questions.MaxRounds; n++ {
-		if in.Input, err = c.server.Answer(ctx, reply.Input, n); err == nil {
+		if in.Input, err = c.server.AnswerAll(ctx, reply.Input, n); err == nil {
 			reply, err = c.callTool(ctx, in, fmt.Sprintf("%s~%d", id, n+1))
 		}
 	}
@@ -394,7 +394,7 @@ func (c *toolCall) invoke(ctx workflow.Context, s *journal.Step, in *contract.To
 	}
 	if hold := time.Duration(b.HoldSeconds) * time.Second; hold > 0 {
 		// The activity itself bounds its attempts: the time in which its server waits for a person does not count.
-		in.TimeoutMillis, call.Held = call.Options.StartToCloseTimeout.Milliseconds(), questions.Held{Call: c.server}
+		in.TimeoutMillis, call.Held = call.Options.StartToCloseTimeout.Milliseconds(), c.server
 		call.Options.StartToCloseTimeout += hold
 		call.Options.ScheduleToCloseTimeout += hold
 	}

@@ -6,7 +6,6 @@ package held
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"go.temporal.io/sdk/workflow"
@@ -77,9 +76,9 @@ func (c *Calls) Admit(raw json.RawMessage) error {
 	case err != nil:
 		return err
 	case c.find(in.Call) == nil:
-		return &contract.Failure{Class: contract.ClassUnknownRequest, Text: fmt.Sprintf("no call %q is in progress whose server may ask", in.Call)}
+		return contract.Failf(contract.ClassUnknownRequest, "", "no call %q is in progress whose server may ask", in.Call)
 	case c.open >= maxOpen && !in.Withdrawn:
-		return &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("%d questions of servers are open", c.open), Remedy: "send it again later"}
+		return contract.Failf(contract.ClassUnavailable, "send it again later", "%d questions of servers are open", c.open)
 	}
 	return nil
 }
@@ -87,7 +86,7 @@ func (c *Calls) Admit(raw json.RawMessage) error {
 func read(raw json.RawMessage) (*contract.ServerAsks, error) {
 	in := &contract.ServerAsks{}
 	if err := argument.Strictly(raw, in); err != nil {
-		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: "what a server asks: " + err.Error()}
+		return nil, contract.Failf(contract.ClassBadRequest, "", "what a server asks: %v", err)
 	}
 	return in, nil
 }
@@ -121,7 +120,7 @@ func (c *Calls) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	switch {
 	case waited != nil:
 		return nil, waited
-	case err != nil && contract.Cancelled(err):
+	case contract.Cancelled(err):
 		return &contract.ServerAnswer{Problem: "nobody waits for the answer any more"}, nil
 	}
 	return out, err
@@ -138,7 +137,7 @@ func (k *call) supersede(in *contract.ServerAsks) {
 
 // Signalled refuses the message as a signal, which has no answer.
 func (c *Calls) Signalled(workflow.Context, json.RawMessage) error {
-	return &contract.Failure{Class: contract.ClassBadRequest, Text: "it is an Update"}
+	return contract.Failf(contract.ClassBadRequest, "", "it is an Update")
 }
 
 // Refused does nothing: the message is not one of people's.

@@ -60,7 +60,10 @@ func (d *Inbox) assign(ctx workflow.Context) {
 }
 
 // messageSize is how many bytes a message takes in a payload.
-func messageSize(m *contract.Inbound) int { return runtime.InPayload(m.Text) + len(m.Node) }
+func messageSize(m *contract.Inbound) int {
+	n, _ := runtime.Size(m.Text)
+	return n + len(m.Node)
+}
 
 // Give takes the messages with which a branch begins: those that it reads.
 func (d *Inbox) Give(branch string, reads func(*contract.Inbound) bool) []contract.Inbound {

@@ -54,8 +54,7 @@ func Of(above *Journal, x *contract.SuspendedExecution) *Journal {
 func (j *Journal) Open(id, hash string) (*Step, error) {
 	if s := j.byID[id]; s != nil {
 		if s.Hash != hash {
-			return nil, &contract.Failure{Class: contract.ClassInternal, Text: fmt.Sprintf("step %q differs from the one that was recorded", id),
-				Remedy: "report the flow: this is a defect of the interpreter"}
+			return nil, contract.Failf(contract.ClassInternal, "report the flow: this is a defect of the interpreter", "step %q differs from the one that was recorded", id)
 		}
 		return s, nil
 	}
@@ -84,9 +83,15 @@ func (j *Journal) Drop(id string) {
 	j.Grow(-s.weight)
 }
 
+// End records how the step ended. What it would have gone on with is dropped.
+func (s *Step) End(status string, f *contract.Failure) {
+	s.JournalStep = contract.JournalStep{ID: s.ID, Hash: s.Hash, Status: status, Failure: f, Attempts: s.Attempts}
+}
+
 // Done notes that a step is done, with a result of about so many bytes.
 func (j *Journal) Done(s *Step, out any, weight int) {
-	s.Status, s.Failure, s.Execution, s.Run, s.Held, s.Task, s.out, s.weight = contract.StepDone, nil, nil, nil, nil, nil, out, weight
+	s.End(contract.StepDone, nil)
+	s.out, s.weight = out, weight
 	j.Grow(weight)
 }
 

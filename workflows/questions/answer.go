@@ -35,10 +35,10 @@ type Call struct {
 	asked int
 }
 
-// Answer gets what the server of a tool needs before it answers: answers of people, days later if need be, or of the model, or
+// AnswerAll gets what the server of a tool needs before it answers: answers of people, days later if need be, or of the model, or
 // just time. A round begins with 1; 0 stands for a task, which may ask a question again until it has read the answer. Where
 // there is no answer to be had, the call is refused by [runtime.Refused].
-func (c *Call) Answer(ctx workflow.Context, in *contract.InputRequired, round int) (*contract.ToolAnswers, error) {
+func (c *Call) AnswerAll(ctx workflow.Context, in *contract.InputRequired, round int) (*contract.ToolAnswers, error) {
 	out := &contract.ToolAnswers{State: in.State, Answers: map[string]json.RawMessage{}}
 	if len(in.Questions) == 0 {
 		return out, wait.Pause(ctx, time.Duration(round)*time.Second, c.Tool.As+" is to be called again")
@@ -70,6 +70,34 @@ func (c *Call) Answer(ctx workflow.Context, in *contract.InputRequired, round in
 		}
 	}
 	return nil, nil // it knows by itself
+}
+
+// Answer answers what the server of the call asks while it holds the call: by the same requests, but for as long as the call
+// lasts. It is [held.Asked].
+func (c *Call) Answer(ctx workflow.Context, in *contract.ServerAsks) (*contract.ServerAnswer, error) {
+	if c.asked++; c.asked > MaxRounds {
+		return &contract.ServerAnswer{Problem: fmt.Sprintf("a call may ask %d times", MaxRounds)}, nil
+	}
+	if in.Ask.Sampling != nil {
+		result, err := c.sample(ctx, fmt.Sprintf("%sheld%d", c.Thread, c.asked), in.Ask.Sampling, true)
+		if err != nil && !contract.Cancelled(err) {
+			// The server is not told more: it is not the operator's.
+			return &contract.ServerAnswer{Problem: "the model did not answer: " + contract.FailureOf(err).Class}, nil
+		}
+		return &contract.ServerAnswer{Result: result}, err
+	}
+	req, err := c.question(&in.Ask, fmt.Sprintf("held.%d", c.asked))
+	if err != nil {
+		return nil, err
+	}
+	// Another attempt asks anew, in this run or in the one that continues it.
+	req.Hash = contract.SHA(fmt.Appendf(nil, "%s\n%s\n%s\n%d", req.Hash, c.Run.Transcript.Run, in.Call, in.Attempt))
+	req.Timeout = in.Timeout
+	reply, err := c.Run.Requests.AskHeld(ctx, c.Execution, req)
+	if err != nil {
+		return nil, err
+	}
+	return &contract.ServerAnswer{Result: elicited(&in.Ask, reply.ToolResult), Expired: reply.Expired}, nil
 }
 
 // answerOne gets the answer of one question, whose place among those of the call is named.

@@ -96,7 +96,8 @@ func (r *Run) Answer(ctx workflow.Context, status func() contract.Status, state 
 					value, _ = json.Marshal(fmt.Sprintf("(%d bytes, not shown here)", n))
 					n = len(value)
 				}
-				total += n + InPayload(e.Key)
+				key, _ := Size(e.Key)
+				total += n + key
 				out[e.Key] = value
 			}
 			return out, nil

@@ -138,49 +138,16 @@ func noRoom(what string, bytes, free int) *contract.Failure {
 		"%s %d bytes, and the run's history has room for %d", what, bytes, max(0, free))
 }
 
-// sized reserves room for the result of a call, encodes and measures its arguments, and waits for a workflow task that
-// has room for them.
+// sized makes a call that has room, and fetches a result that came without its content.
 func (r *Run) sized(next invoker) invoker {
 	return func(ctx workflow.Context, c *Call) error {
-		bytes := c.Result.Bytes
-		if c.Result.Together > 0 {
-			bytes = r.Sizes.Share(ctx, c.Result.Together*max(1, r.Sizes.InPlace))
-		}
-		release := func() {}
-		if bytes > 0 {
-			var err error
-			if release, err = r.Sizes.ReserveResult(ctx, "the result of "+c.What, bytes); err != nil {
-				return err
-			}
-		}
-		defer func() { release() }()
-		if c.Result.Share != nil {
-			*c.Result.Share = bytes
-		}
-		c.encoded = nil
-		total := 0
-		for _, arg := range c.Args {
-			if k, ok := arg.(interface{ SetIdempotencyKey(string) }); ok {
-				k.SetIdempotencyKey(r.IdempotencyKey(c.ID))
-			}
-			raw, n, err := encode(arg, c.Remote == nil)
-			if err != nil {
-				return err
-			}
-			c.encoded, total = append(c.encoded, raw), total+n
-		}
-		if err := r.Sizes.admit(ctx, c.What, total); err != nil {
+		err := r.admitted(ctx, c, next)
+		out, ok := c.Out.(*contract.ModelResult)
+		if err != nil || !ok || out.Held == nil {
 			return err
 		}
-		if err := next(ctx, c); err != nil {
-			return err
-		}
-		held := heldBy(c.Out)
-		if held == nil {
-			return nil
-		}
-		release()
-		release = func() {}
+		held := out.Held
+		*out = contract.ModelResult{}
 		if c.Waiting != nil {
 			c.Waiting.Held = held
 		}
@@ -188,12 +155,37 @@ func (r *Run) sized(next invoker) invoker {
 	}
 }
 
-// heldBy is where a result is held that came without its content.
-func heldBy(out any) *contract.HeldResult {
-	if h, ok := out.(interface{ TakeHeld() *contract.HeldResult }); ok {
-		return h.TakeHeld()
+// admitted reserves room for the result of a call, encodes and measures its arguments, waits for a workflow task that has
+// room for them, and makes the call.
+func (r *Run) admitted(ctx workflow.Context, c *Call, next invoker) error {
+	bytes := c.Result.Bytes
+	if c.Result.Together > 0 {
+		bytes = r.Sizes.Share(ctx, c.Result.Together*max(1, r.Sizes.InPlace))
+		*c.Result.Share = bytes
 	}
-	return nil
+	if bytes > 0 {
+		release, err := r.Sizes.ReserveResult(ctx, "the result of "+c.What, bytes)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	c.encoded = nil
+	total := 0
+	for _, arg := range c.Args {
+		if k, ok := arg.(interface{ SetIdempotencyKey(string) }); ok {
+			k.SetIdempotencyKey(r.IdempotencyKey(c.ID))
+		}
+		raw, n, err := encode(arg, c.Remote == nil)
+		if err != nil {
+			return err
+		}
+		c.encoded, total = append(c.encoded, raw), total+n
+	}
+	if err := r.Sizes.admit(ctx, c.What, total); err != nil {
+		return err
+	}
+	return next(ctx, c)
 }
 
 // encode encodes an argument once. internal is set for one that only workers read, which goes into the store above its

@@ -47,7 +47,7 @@ func (r *Run) RunStep(ctx workflow.Context, j *journal.Journal, id, hash string,
 			s.Status = contract.StepSuspended
 		}
 	case !contract.Cancelled(err):
-		s.Status, s.Failure, s.Execution, s.Run, s.Held, s.Task = contract.StepFailed, contract.FailureOf(err), nil, nil, nil, nil
+		s.End(contract.StepFailed, contract.FailureOf(err))
 		return s.Failure
 	}
 	return err
@@ -69,10 +69,7 @@ func weightOf(out any) int {
 	if w, ok := out.(interface{ Weight() int }); ok {
 		return w.Weight()
 	}
-	n, err := Size(out)
-	if err != nil {
-		return 0
-	}
+	n, _ := Size(out)
 	return n
 }
 

@@ -22,15 +22,6 @@ const (
 	MaxDepth = 100
 )
 
-// InPayload is how many bytes a text takes in a payload, where some characters are escaped.
-func InPayload(text string) int {
-	n, err := Size(text)
-	if err != nil {
-		return len(text)
-	}
-	return n
-}
-
 // MaxInline is the size up to which something that history has already is sent again, so
 // that it can be seen where it is used and no worker has to ask for it.
 const MaxInline = 1 << 10

@@ -52,9 +52,7 @@ func Run(ctx workflow.Context, l *Listeners, f func(workflow.Context)) {
 	main := h.start(ctx, "main", f)
 	for !main.ended {
 		switch {
-		case h.turns():
-		case h.listeners.hold():
-			h.listeners.take()
+		case h.turns(), h.listeners.Take():
 		default:
 			_ = workflow.Await(h.quiet, func() bool { return h.ready() || h.listeners.hold() })
 		}

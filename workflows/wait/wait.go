@@ -3,7 +3,13 @@
 // the step.
 package wait
 
-import "go.temporal.io/sdk/workflow"
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/textutil"
+)
 
 // Listeners receive messages from channels.
 type Listeners []listener
@@ -30,17 +36,15 @@ func (l *Listeners) hold() bool {
 	return false
 }
 
-func (l *Listeners) take() {
+// Take receives what the channels hold. It reports whether there was something.
+func (l *Listeners) Take() bool {
+	if !l.hold() {
+		return false
+	}
 	for _, e := range *l {
 		e.take()
 	}
-}
-
-// TakeRest receives what came while the run, which ends now, did not wait.
-func (l *Listeners) TakeRest() {
-	if l.hold() {
-		l.take()
-	}
+	return true
 }
 
 // Until waits until a condition holds. The error says that ctx was cancelled before.
@@ -59,4 +63,41 @@ func Get(ctx workflow.Context, f workflow.Future, to any) error {
 		}
 	}
 	return f.Get(ctx, to)
+}
+
+// maxSummary keeps a summary under Temporal's 400 bytes.
+const maxSummary = 200
+
+// timer is ready after a time; what says in Temporal's Web UI what for. It is the only way to a timer.
+func timer(ctx workflow.Context, d time.Duration, what string) workflow.Future {
+	return workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: textutil.Cut(what, maxSummary)})
+}
+
+// Pause waits for a time.
+func Pause(ctx workflow.Context, d time.Duration, what string) error {
+	return Get(ctx, timer(ctx, d, what), nil)
+}
+
+// Shown waits until a condition holds. A wait that does not end at once is a timer in history, and so in the timeline of
+// Temporal's Web UI, which shows it under what.
+func Shown(ctx workflow.Context, what string, cond func() bool) error {
+	if cond() {
+		return nil
+	}
+	if held, err := For(ctx, shownFor, what, cond); held || err != nil {
+		return err
+	}
+	return Until(ctx, cond)
+}
+
+// shownFor is how long a wait is shown, not how long it may last.
+const shownFor = 365 * 24 * time.Hour
+
+// For waits until a condition holds, for a time at most. It reports whether the condition holds.
+func For(ctx workflow.Context, d time.Duration, what string, cond func() bool) (bool, error) {
+	tctx, cancel := workflow.WithCancel(ctx)
+	defer cancel()
+	over := timer(tctx, d, what)
+	err := Until(ctx, func() bool { return cond() || over.IsReady() })
+	return cond(), err
 }
