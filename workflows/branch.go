@@ -28,49 +28,47 @@ import (
 //
 // It fails with the failure of the node that failed. Its input is a [contract.BranchInput],
 // taken as it came, so that what is wrong with it can be said.
-func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contract.BranchResult, error) {
-	argument.AssertReadable(ctx, raw)
-	body, err := argument.JSON(raw, "the branch's input", "or start a run of type "+contract.WorkflowFlow)
+func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (out *contract.BranchResult, err error) {
+	in, err := readBranch(ctx, raw)
+	var c *chain
+	if err == nil {
+		c, err = branchChain(ctx, in)
+	}
 	if err != nil {
 		return nil, runtime.Wire(err)
 	}
-	in, err := contract.ReadBranchInput(body)
-	if err != nil {
-		return nil, runtime.Wire(err)
-	}
-	if err := validBranch(in); err != nil {
-		return nil, runtime.Wire(err)
-	}
-	if err := prepare.Unauthorized(in.Shared.Grant); err != nil {
-		return nil, runtime.Wire(err)
-	}
-	c, err := branchChain(ctx, in)
-	if err != nil {
-		return nil, runtime.Wire(err)
-	}
-	var out *contract.BranchResult
 	c.run.Requests.Listen(ctx, func(ctx workflow.Context) { out, err = playBranch(ctx, c, in) })
 	c.run.Requests.Listeners.Take() // what came while the run did not wait
 	return out, err
 }
 
-// validBranch refuses an input that no run of type Flow makes.
-func validBranch(in *contract.BranchInput) error {
-	fail := &contract.Failure{Class: contract.ClassBadRequest, Remedy: "start a run of type " + contract.WorkflowFlow}
+// readBranch decodes what a branch is started with, and refuses what no run of type Flow makes.
+func readBranch(ctx workflow.Context, raw converter.RawValue) (*contract.BranchInput, error) {
+	argument.AssertReadable(ctx, raw)
+	body, err := argument.JSON(raw, "the branch's input", "or start a run of type "+contract.WorkflowFlow)
+	if err != nil {
+		return nil, err
+	}
+	in, err := contract.ReadBranchInput(body)
+	if err != nil {
+		return nil, err
+	}
+	problem := ""
 	switch {
 	case in.V != contract.Version:
-		fail.Text = fmt.Sprintf("the input's v is %d, this build understands %d", in.V, contract.Version)
+		problem = fmt.Sprintf("the input's v is %d, this build understands %d", in.V, contract.Version)
 	case in.Plan == nil || in.Plan.Node(in.Node) == nil:
-		fail.Text = fmt.Sprintf("the input's plan has no node %q", in.Node)
+		problem = fmt.Sprintf("the input's plan has no node %q", in.Node)
 	case len(in.Order) != len(in.Plan.Nodes) || len(in.Edges) != len(in.Plan.Edges):
-		fail.Text = "the input's order or edges do not belong to its plan"
-	default:
-		if later := prepare.LaterPlan(in.Plan); later != nil {
-			return later
-		}
-		return nil
+		problem = "the input's order or edges do not belong to its plan"
 	}
-	return fail
+	if problem != "" {
+		return nil, contract.Failf(contract.ClassBadRequest, "start a run of type "+contract.WorkflowFlow, "%s", problem)
+	}
+	if later := prepare.LaterPlan(in.Plan); later != nil {
+		return nil, later
+	}
+	return in, prepare.Unauthorized(in.Shared.Grant)
 }
 
 // branchChain is the chain of a run of type Branch.
@@ -94,32 +92,29 @@ func branchChain(ctx workflow.Context, in *contract.BranchInput) (*chain, error)
 			others.Add(i)
 		}
 	}
-	c := newChain(r, r.Graph.Index(in.Node), in.Step, in.Occurrence, others)
-	c.view, c.lineage, c.suspended, c.order, c.ran, c.exits, c.largest = &in.View, in.Lineage, in.Suspended, in.Order, in.Ran, in.Exits, r.Sizes.Limit()/2
+	c := newChain(r, contract.ExecutionState{Node: in.Node, Step: in.Step, Occurrence: in.Occurrence, Lineage: in.Lineage, Suspended: in.Suspended}, &in.View, others)
+	c.order, c.ran, c.exits, c.largest = in.Order, in.Ran, in.Exits, r.Sizes.Limit()/2
 	return c, r.Answer(ctx, c.status, func() contract.View { return *c.view })
 }
 
 // playBranch runs the chain of a run of type Branch until it comes back with what fits.
 func playBranch(ctx workflow.Context, c *chain, in *contract.BranchInput) (*contract.BranchResult, error) {
 	for {
-		s, err := c.play(ctx)
-		if err != nil {
-			c.run.Requests.AwaitSignals(ctx)
-			return nil, c.ended(err)
-		}
+		out, err := c.play(ctx)
 		c.run.Requests.AwaitSignals(ctx)
-		out, err := branchResult(ctx, c, in, s)
-		if err != nil && s.suspended() {
-			var again bool
-			if again, err = c.run.Policy.PutOff(ctx, err); again {
-				c.suspended = s.yielded.Suspended
-				continue
+		again := false
+		if err == nil {
+			suspended := isSuspended(out)
+			if out, err = branchResult(ctx, c, in, out); err != nil && suspended {
+				again, err = c.run.Policy.PutOff(ctx, err)
 			}
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, c.ended(err)
+		case !again:
+			return out, nil
 		}
-		return out, nil
 	}
 }
 
@@ -175,15 +170,9 @@ func lean(trace []contract.Execution, dropped int) ([]contract.Execution, int) {
 	return out, dropped
 }
 
-// branchResult is what the chain comes back with. Edges are named by their index in the whole
-// flow.
-func branchResult(ctx workflow.Context, c *chain, in *contract.BranchInput, s *stop) (*contract.BranchResult, error) {
+// branchResult is what the chain of a run of type Branch comes back with. Edges are named by their index in the whole flow.
+func branchResult(ctx workflow.Context, c *chain, in *contract.BranchInput, out *contract.BranchResult) (*contract.BranchResult, error) {
 	c.run.Requests.Hear(ctx)
-	spent := 0
-	if in.Conversation != nil {
-		spent = in.Conversation.Spent
-	}
-	out := c.result(s, spent)
 	for i, e := range out.Edges {
 		out.Edges[i] = in.Edges[e]
 	}
@@ -196,25 +185,31 @@ func branchResult(ctx workflow.Context, c *chain, in *contract.BranchInput, s *s
 		kept.Seen[contract.SHA(raw)] = true // the run above gave them
 	}
 	kept.Conversation(out.Conversation)
-	if s.yielded != nil {
-		kept.Suspended(s.yielded.Suspended)
+	if out.Yielded != nil {
+		kept.Suspended(out.Yielded.Suspended)
 	}
 	out.Messages = kept.Found
 	sent := *out
-	if !s.suspended() && c.run.Sizes.Holds() {
+	if !isSuspended(out) && c.run.Sizes.Holds() {
 		sent.Conversation, sent.Messages = nil, nil
 	}
-	if err := c.run.Sizes.Fits("what node "+s.at.Node.ID+" brings back", &sent); err != nil {
-		return nil, c.run.Failed(s.at, err)
+	err := c.run.Sizes.Fits("what node "+c.at.Node.ID+" brings back", &sent)
+	var held *contract.HeldResult
+	if err == nil {
+		held, err = c.run.Hold(ctx, out)
 	}
-	held, err := c.run.Hold(ctx, out)
-	if err != nil {
-		return nil, c.run.Failed(s.at, err)
-	}
-	if held != nil {
+	switch {
+	case err != nil:
+		return nil, c.run.Failed(c.at, err)
+	case held != nil:
 		return &contract.BranchResult{Held: held}, nil
 	}
 	return out, nil
+}
+
+// isSuspended reports whether a chain stopped in the middle of an execution.
+func isSuspended(out *contract.BranchResult) bool {
+	return out.Yielded != nil && out.Yielded.Suspended != nil
 }
 
 // branchInput is what a child needs to run the chain that begins with x: of the plan only
@@ -223,12 +218,11 @@ func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, v
 	p := s.Part(x)
 	in := contract.BranchInput{
 		V: contract.Version, Root: r.Root, Node: r.Flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence,
-		Lineage: x.Lineage, View: *view, Shared: r.Shared, Suspended: x.Suspended, Exits: exits(r.Flow),
+		Lineage: x.Lineage, View: *view, Shared: r.Shared, Suspended: x.Suspended, Exits: exits(r.Flow), Edges: p.Edges, Ran: s.Ran(p.Nodes, x.Step),
 	}
 	part := *r.Flow
-	part.Nodes, part.Edges, part.Agents, part.Description = nil, nil, nil, ""
-	// A node that calls its own flow wants the whole of it, from Agents, not this part.
-	part.ID = ""
+	// Without id: a node that calls its own flow wants the whole of it, from Agents, not this part.
+	part.ID, part.Nodes, part.Edges, part.Agents, part.Description = "", nil, nil, nil, ""
 	kept := map[string]bool{}
 	for i := range r.Flow.Nodes {
 		if !p.Nodes.Has(i) {
@@ -245,7 +239,6 @@ func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, v
 			in.Others = append(in.Others, n.ID)
 		}
 	}
-	in.Edges = p.Edges
 	for _, e := range p.Edges {
 		part.Edges = append(part.Edges, r.Flow.Edges[e])
 	}
@@ -253,9 +246,9 @@ func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, v
 	in.Plan, in.Source = &part, r.Source.Keep(func(path string) bool {
 		return kept[path] || len(part.Agents) > 0 && strings.HasPrefix(path, "agents/")
 	})
-	in.Ran = s.Ran(p.Nodes, x.Step)
 	if r.Flow.Values != nil {
-		in.Values, in.Conversation = values.LongValues(r, view), r.Conversation.Snapshot(needsConversation(part.Nodes))
+		converses := func(n plan.Node) bool { return n.Agent != nil && n.Agent.Conversation != "" }
+		in.Values, in.Conversation = values.LongValues(r, view), r.Conversation.Snapshot(slices.ContainsFunc(part.Nodes, converses))
 		if in.Conversation != nil {
 			in.Conversation.Spent = r.Conversation.SpentFor(&r.Flow.Nodes[x.Node])
 		}
@@ -263,20 +256,20 @@ func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, v
 	return in
 }
 
-// needsConversation reports whether nodes of a branch go on with the flow's conversation.
-func needsConversation(nodes []plan.Node) bool {
-	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Agent != nil && n.Agent.Conversation != "" })
-}
-
 // chain is a chain of nodes under way beside others: in a run of type Branch, or as a coroutine of the flow's run.
 type chain struct {
 	run    *runtime.Run
 	runner *node.Runner
-	// node, step, occurrence and suspended are the next execution.
-	node, step, occurrence int
-	suspended              *contract.SuspendedExecution
-	lineage, strand        string
-	view                   *contract.View
+	// next is the execution that is under way, or comes next; at is the former as the runner has it. now is its id, empty once
+	// the chain has stopped.
+	next contract.ExecutionState
+	at   *runtime.Execution
+	now  string
+	// strand is the id of the first execution.
+	strand string
+	view   *contract.View
+	// spent is what the conversation had spent before the chain.
+	spent int
 	// ahead says how far the chain goes on; ran counts executions at steps behind its first.
 	ahead *schedule.Chain
 	ran   []contract.Count
@@ -288,94 +281,84 @@ type chain struct {
 	// outcomeBytes is how many bytes done holds of answers, and of what exit nodes said. largest, if positive, is how much
 	// the chain brings back before it stops.
 	outcomeBytes, largest int
-	now                   string
-	// moved, if set, is called where the chain goes on to another node.
+	// moved is called where the chain goes on to another node.
 	moved func()
 }
 
-// stop is where a chain stopped: behind an execution that took edges or, for the run to continue as new, in the middle of
-// one that yielded, or before the next.
-type stop struct {
-	at      *runtime.Execution
-	edges   []int
-	yielded *contract.ExecutionState
+// newChain is the chain that begins with an execution, with the view of that.
+func newChain(r *runtime.Run, first contract.ExecutionState, view *contract.View, others schedule.NodeSet) *chain {
+	id := contract.ExecutionID(first.Node, first.Step, first.Occurrence)
+	return &chain{run: r, runner: node.New(r, agent.Kind{}, agent.ToolKind{}, nested{}), next: first, now: id, strand: id, view: view,
+		spent: r.Conversation.Spent, ahead: schedule.NewChain(r.Graph, others), moved: func() {}}
 }
 
-// suspended reports whether the chain stopped in the middle of an execution.
-func (s *stop) suspended() bool { return s.yielded != nil && s.yielded.Suspended != nil }
-
-// newChain is the chain that begins with an execution of a node.
-func newChain(r *runtime.Run, first int, step, occurrence int, others schedule.NodeSet) *chain {
-	return &chain{run: r, runner: node.New(r, agent.Kind{}, agent.ToolKind{}, nested{}), node: first, step: step, occurrence: occurrence,
-		strand: contract.ExecutionID(r.Flow.Nodes[first].ID, step, occurrence), ahead: schedule.NewChain(r.Graph, others)}
-}
-
-// play runs nodes one behind the other until the chain stops.
-func (c *chain) play(ctx workflow.Context) (*stop, error) {
+// play runs nodes one behind the other until the chain stops: behind an execution that took edges or, for the run to continue
+// as new, in the middle of one that yielded, or before the next.
+func (c *chain) play(ctx workflow.Context) (*contract.BranchResult, error) {
 	for {
-		x := c.begin()
-		n := x.Node
-		done, err := c.runner.Execute(ctx, x, c.run.Graph.Out(c.node))
+		n := c.run.Graph.Index(c.next.Node)
+		c.begin(n)
+		done, err := c.runner.Execute(ctx, c.at, c.run.Graph.Out(n))
 		if err != nil {
 			return nil, err
 		}
-		if done.Suspended != nil {
-			return c.yields(x, done.Suspended), nil
+		if c.next.Suspended = done.Suspended; done.Suspended != nil {
+			return c.yields(), nil
 		}
-		done.Occurrence = c.occurrence
-		if c.exits && !n.Exit {
+		exit := c.at.Node.Exit
+		done.Occurrence = c.next.Occurrence
+		if c.exits && !exit {
 			done.Text, done.Data = nil, nil
 		}
 		c.now, c.done = "", append(c.done, done.Execution)
-		if c.outcomeBytes += judged(&done.Execution); n.Exit && done.Text != nil {
+		if c.outcomeBytes += judged(&done.Execution); exit && done.Text != nil {
 			c.outcomeBytes += len(*done.Text) + len(done.Data)
 		}
-		next, ok := c.ahead.Next(c.node, done.Edges)
+		next, ok := c.ahead.Next(n, done.Edges)
 		due, err := c.run.Policy.ShouldContinueAsNew(ctx, 0)
 		if err != nil {
-			return nil, c.run.Failed(x, err)
+			return nil, c.run.Failed(c.at, err)
 		}
 		if !ok {
-			return &stop{at: x, edges: done.Edges}, nil
+			return c.result(done.Edges), nil
 		}
-		if c.step++; c.step > c.run.Flow.Limits.MaxSteps {
-			return nil, stepLimit(c.run, c.run.Flow, next, c.done)
+		if c.next.Step++; c.next.Step > c.run.Flow.Limits.MaxSteps {
+			return nil, stepLimit(c.run, next, c.done)
 		}
-		if !n.Exit {
+		if !exit {
 			c.done[len(c.done)-1].Text = nil
 		}
-		c.node, c.occurrence = next, c.occurrenceOf(next)
+		c.next.Node = c.run.Flow.Nodes[next].ID
+		c.next.Occurrence = c.occurrence()
 		if due || c.full() {
-			return c.yields(x, nil), nil
+			return c.yields(), nil
 		}
-		c.now = contract.ExecutionID(c.run.Flow.Nodes[next].ID, c.step, c.occurrence)
-		if c.moved != nil {
-			c.moved()
-		}
+		c.now = contract.ExecutionID(c.next.Node, c.next.Step, c.next.Occurrence)
+		c.moved()
 	}
 }
 
-// yields is where the chain stopped at an execution, and goes on with the current one.
-func (c *chain) yields(at *runtime.Execution, suspended *contract.SuspendedExecution) *stop {
-	return &stop{at: at, yielded: &contract.ExecutionState{Node: c.run.Flow.Nodes[c.node].ID, Step: c.step, Occurrence: c.occurrence, Lineage: c.lineage, Suspended: suspended}}
+// yields is what the chain gives where it goes on with the next execution in another run.
+func (c *chain) yields() *contract.BranchResult {
+	next := c.next
+	out := c.result(nil)
+	out.Yielded = &next
+	return out
 }
 
-// begin is the next execution, of which the chain tells from now on.
-func (c *chain) begin() *runtime.Execution {
-	n := &c.run.Flow.Nodes[c.node]
-	x := &runtime.Execution{Node: n, ID: contract.ExecutionID(n.ID, c.step, c.occurrence), Step: c.step, Occurrence: c.occurrence,
-		Lineage: c.lineage, Order: c.node, Strand: c.strand, View: c.view, Suspended: c.suspended}
+// begin makes the next execution, of a node, the one under way.
+func (c *chain) begin(node int) {
+	c.at = &runtime.Execution{Node: &c.run.Flow.Nodes[node], ID: c.now, Step: c.next.Step, Occurrence: c.next.Occurrence,
+		Lineage: c.next.Lineage, Order: node, Strand: c.strand, View: c.view, Suspended: c.next.Suspended}
 	if c.order != nil {
-		x.Order = c.order[c.node]
+		c.at.Order = c.order[node]
 	}
-	c.suspended, c.now = nil, x.ID
-	return x
 }
 
-// occurrenceOf counts the next execution among those with the same node and step.
-func (c *chain) occurrenceOf(node int) int {
+// occurrence counts the next execution among those with the same node and step.
+func (c *chain) occurrence() int {
 	for _, n := range c.ran {
-		if n.Node == c.run.Flow.Nodes[node].ID && n.Step == c.step {
+		if n.Node == c.next.Node && n.Step == c.next.Step {
 			return n.N + 1
 		}
 	}
@@ -410,12 +393,12 @@ func (c *chain) ended(err error) error {
 	return f.Wire()
 }
 
-// result is what the chain gives the flow's run where it stopped. Spent is what the conversation had spent before it.
-func (c *chain) result(s *stop, spent int) *contract.BranchResult {
+// result is what the chain gives the flow's run where it stopped, behind an execution that took edges.
+func (c *chain) result(edges []int) *contract.BranchResult {
 	conversation := c.run.Conversation.Snapshot(false)
 	if conversation != nil {
-		conversation.Spent -= spent
+		conversation.Spent -= c.spent
 	}
-	return &contract.BranchResult{ServerSessions: c.run.Shared.ServerSessions, NodeSessions: c.run.Shared.NodeSessions, Executions: c.done, View: schedule.Since(c.view, c.strand), Usage: c.run.Budget.Usage, Yielded: s.yielded,
-		Edges: slices.Clone(s.edges), Conversation: conversation}
+	return &contract.BranchResult{ServerSessions: c.run.Shared.ServerSessions, NodeSessions: c.run.Shared.NodeSessions, Executions: c.done,
+		View: schedule.Since(c.view, c.strand), Usage: c.run.Budget.Usage, Edges: edges, Conversation: conversation}
 }

@@ -179,14 +179,14 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		at := &runtime.Execution{Node: &b.run.Flow.Nodes[0], Step: 2}
+		b.at = &runtime.Execution{Node: &b.run.Flow.Nodes[0], Step: 2}
 		b.done = []contract.Execution{{Node: "a", Step: 2}}
 		workflowtest.Write(b.view, b.strand, 2, "small", "x")
 		workflowtest.Write(b.view, "of another", 2, "large", strings.Repeat("x", contract.MaxPayload))
 		if b.full() {
 			t.Error("it counts what others wrote")
 		}
-		out, err := branchResult(ctx, b, &in, &stop{at: at, edges: []int{0}})
+		out, err := branchResult(ctx, b, &in, b.result([]int{0}))
 		if err != nil || len(out.View.State) != 1 || len(out.Edges) != 1 || out.Edges[0] != in.Edges[0] {
 			t.Errorf("%+v, %v", out, err)
 		}
@@ -195,7 +195,7 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 			t.Error("half of what fits does not make it come back")
 		}
 		workflowtest.Write(b.view, b.strand, 2, "more", strings.Repeat("x", contract.MaxPayload/2))
-		_, err = branchResult(ctx, b, &in, &stop{at: at})
+		_, err = branchResult(ctx, b, &in, b.result(nil))
 		var fail *contract.Failure
 		if !errors.As(err, &fail) || fail.Class != contract.ClassTooLarge || fail.Node != "a" || fail.Step != 2 || fail.Remedy == "" {
 			t.Errorf("failure is %+v", fail)

@@ -32,7 +32,7 @@ func (s *branches) first(ctx, quiet workflow.Context, mayAsk bool) (*branchRun, 
 	first := -1
 	f.shown.stale = true
 	err := wait.Until(quiet, func() bool {
-		first = slices.IndexFunc(s.live, func(b *branchRun) bool { return b.isReady() })
+		first = slices.IndexFunc(s.live, func(b *branchRun) bool { return b.end.IsReady() })
 		if first >= 0 || full && s.starting() <= maxStarting/2 ||
 			(unasked || mayAsk && f.run.Policy.Halted != nil) && ctx.Err() == nil && f.run.Policy.ShouldYield(ctx, 0) {
 			return true
@@ -61,32 +61,26 @@ type branchRun struct {
 	release func()
 	// held is the result of a child that has ended, for which the history had no room.
 	held *contract.HeldResult
-	// isReady reports whether the chain has stopped, or the held result is in out or cannot be fetched.
-	isReady func() bool
-	out     contract.BranchResult
-	err     error
+	// end is ready, with a [contract.BranchResult], once the chain has stopped or the held result is fetched.
+	end workflow.Future
 }
 
-// fetchHeld begins to fetch the result that a child holds. It reports whether it does.
-func (s *branches) fetchHeld(ctx workflow.Context, b *branchRun) bool {
-	if b.held != nil || b.chain != nil {
-		return false
-	}
-	if b.err = wait.Get(ctx, b.child.Future, &b.out); b.err != nil || b.out.Held == nil {
-		return false
-	}
-	b.release()
-	s.fetch(ctx, b, b.out.Held)
-	return true
+// settle runs f beside others: what it gives is the end of the branch.
+func (b *branchRun) settle(ctx workflow.Context, name string, f func(workflow.Context) (*contract.BranchResult, error)) {
+	end, settable := workflow.NewFuture(ctx)
+	b.end = end
+	wait.Go(ctx, name, func(ctx workflow.Context) {
+		out, err := f(ctx)
+		settable.Set(out, err)
+	})
 }
 
 // fetch fetches the result of a chain that has ended.
 func (s *branches) fetch(ctx workflow.Context, b *branchRun, held *contract.HeldResult) {
-	fetched := false
-	b.held, b.out, b.release, b.isReady = held, contract.BranchResult{}, func() {}, func() bool { return fetched }
-	wait.Go(ctx, "fetch", func(ctx workflow.Context) {
-		b.err = s.flow.run.Fetch(ctx, held, s.flow.run.Root+"/"+s.flow.sched.ID(b.x), &b.out)
-		fetched = true
+	b.held, b.release = held, func() {}
+	b.settle(ctx, "fetch", func(ctx workflow.Context) (*contract.BranchResult, error) {
+		var out contract.BranchResult
+		return &out, s.flow.run.Fetch(ctx, held, s.flow.run.Root+"/"+s.flow.sched.ID(b.x), &out)
 	})
 }
 
@@ -179,13 +173,20 @@ func (s *branches) startChild(ctx workflow.Context, b *branchRun, at *runtime.Ex
 		leave()
 	}
 	b.child = f.run.Start(ctx, c)
-	b.isReady = b.child.Future.IsReady
+	b.end = b.child.Future
 	return nil
 }
 
-// finish takes over what a chain came back with.
+// finish takes over what a chain came back with, or begins to fetch it.
 func (s *branches) finish(ctx workflow.Context, b *branchRun) error {
-	f, x, out, err := s.flow, b.x, &b.out, b.err
+	f, x := s.flow, b.x
+	var out contract.BranchResult
+	err := wait.Get(ctx, b.end, &out)
+	if err == nil && out.Held != nil {
+		b.release()
+		s.fetch(ctx, b, out.Held)
+		return nil
+	}
 	s.live = slices.DeleteFunc(s.live, func(o *branchRun) bool { return o == b })
 	f.sched.End(x)
 	if b.held != nil && errors.Is(err, runtime.ErrYield) {
@@ -251,11 +252,11 @@ func (s *branches) failed(ctx workflow.Context, b *branchRun, err error) error {
 		}
 		part.Usage, part.Executions = nil, nil
 	}
-	if contract.Cancelled(err) && ctx.Err() == nil {
-		return f.run.Fail(f.execution(x, nil), contract.ClassCancelled, "cancel the run itself to end all of it", "the branch was cancelled by somebody")
+	switch at := f.execution(x, nil); {
+	case !contract.Cancelled(err):
+		return f.run.Failed(at, part)
+	case ctx.Err() == nil:
+		return f.run.Fail(at, contract.ClassCancelled, "cancel the run itself to end all of it", "the branch was cancelled by somebody")
 	}
-	if contract.Cancelled(err) {
-		return err
-	}
-	return f.run.Failed(f.execution(x, nil), part)
+	return err
 }

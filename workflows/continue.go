@@ -131,7 +131,7 @@ func (f *flowRun) carryOver() *contract.RunSnapshot {
 		case i < first:
 			e.Answers = nil // what an exit node said is part of the result
 		}
-		if !exit && hasExits(f) {
+		if !exit && exits(f.run.Flow) {
 			e.Text = nil
 		}
 		c.Trace = append(c.Trace, e)

@@ -95,7 +95,7 @@ func details(f *flowRun) string {
 		for _, x := range l.list[:min(len(l.list), maxRows-rows)] {
 			id, node := f.sched.ID(x), x.Node
 			if c := chainOf(f, x); c != nil && c.now != "" {
-				id, node = c.now, c.node
+				id, node = c.now, f.run.Graph.Index(c.next.Node)
 			}
 			row(id, node, cmp.Or(asks[id], l.state))
 		}

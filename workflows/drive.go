@@ -67,7 +67,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		}
 		b, err := f.branches.first(ctx, quiet, failed == nil)
 		note(err)
-		if b != nil && !f.branches.fetchHeld(quiet, b) {
+		if b != nil {
 			note(f.branches.finish(ctx, b))
 		}
 	}
@@ -85,7 +85,7 @@ func (f *flowRun) shouldStop(ctx workflow.Context) (bool, error) {
 // askToYield asks the chains that run as children to come back.
 func askToYield(ctx workflow.Context, f *flowRun) {
 	for _, b := range f.branches.live {
-		if b.child != nil && !b.isReady() {
+		if b.child != nil && !b.end.IsReady() {
 			f.run.AskToYield(ctx, b.child)
 		}
 	}
@@ -192,7 +192,7 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 func (f *flowRun) beyond(err error) error {
 	var limit *schedule.StepLimitError
 	if errors.As(err, &limit) {
-		return stepLimit(f.run, f.run.Flow, limit.Node, f.trace)
+		return stepLimit(f.run, limit.Node, f.trace)
 	}
 	return err
 }
@@ -203,7 +203,7 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 	slices.SortStableFunc(trace, func(a, b contract.Execution) int {
 		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(f.run.Graph.Index(a.Node), f.run.Graph.Index(b.Node)))
 	})
-	exits := hasExits(f)
+	exits := exits(f.run.Flow)
 	out := &contract.RunResult{
 		Status: "completed", ExitOutputs: []contract.ExitOutput{}, Usage: f.run.Budget.Usage, FlowHash: f.run.Hash, Model: f.run.Shared.Model,
 	}
@@ -270,9 +270,6 @@ func (f *flowRun) bound(out *contract.RunResult, last *contract.Execution) error
 	return nil
 }
 
-// hasExits reports whether the flow has exit nodes.
-func hasExits(f *flowRun) bool { return exits(f.run.Flow) }
-
 // exits reports whether a flow has exit nodes. It is asked for each branch, and copies no node.
 func exits(f *plan.Flow) bool {
 	for i := range f.Nodes {
@@ -335,13 +332,10 @@ func allAnswers(f *flowRun) []contract.Answer {
 }
 
 // stepLimit is the failure of a run whose next node would be beyond its last step.
-func stepLimit(r *runtime.Run, flow *plan.Flow, node int, trace []contract.Execution) *contract.Failure {
-	id := flow.Nodes[node].ID
-	f := &contract.Failure{
-		Class: contract.ClassStepLimit, Node: id, Step: flow.Limits.MaxSteps + 1, At: r.Source.At(plan.NodePath(id)),
-		Text:   fmt.Sprintf("the run would go beyond its limit of %d steps", flow.Limits.MaxSteps),
-		Remedy: "give the loop a condition that ends it, or raise the limit (-max-steps)",
-	}
+func stepLimit(r *runtime.Run, node int, trace []contract.Execution) *contract.Failure {
+	limit := r.Flow.Limits.MaxSteps
+	f := r.Fail(&runtime.Execution{Node: &r.Flow.Nodes[node], Step: limit + 1}, contract.ClassStepLimit,
+		"give the loop a condition that ends it, or raise the limit (-max-steps)", "the run would go beyond its limit of %d steps", limit)
 	for i := max(0, len(trace)-5); i < len(trace); i++ {
 		f.Answers = append(f.Answers, trace[i].Answers...)
 	}

@@ -14,7 +14,6 @@ import (
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
-	"weft/workflows/wait"
 )
 
 // A chain that makes few calls, and a known number at most, runs as a coroutine of the flow's run: what it does stands in
@@ -29,10 +28,7 @@ const (
 
 // runsInPlace reports whether the chain that begins with x runs in place, and how many calls it may make then.
 func runsInPlace(f *flowRun, x *schedule.Execution) (calls int, ok bool) {
-	if f.run.Flow.Policy.Branches == plan.BranchesAsChildren {
-		return 0, false
-	}
-	if f.sched.Loops(x) {
+	if f.run.Flow.Policy.Branches == plan.BranchesAsChildren || f.sched.Loops(x) {
 		return 0, false
 	}
 	p := f.sched.Part(x)
@@ -52,22 +48,30 @@ func runsInPlace(f *flowRun, x *schedule.Execution) (calls int, ok bool) {
 			calls++
 		}
 	}
-	return calls, calls <= maxChainCalls && f.run.Sizes.CallsInPlace+calls <= maxCallsInPlace
+	return calls, mayRunInPlace(f.run, 1, calls)
+}
+
+// mayRunInPlace reports whether n chains or flows that make so many calls each may run in r beside what does already.
+func mayRunInPlace(r *runtime.Run, n, calls int) bool {
+	return calls <= maxChainCalls && r.Sizes.CallsInPlace+n*calls <= maxCallsInPlace
+}
+
+// countInPlace counts n chains or flows that run in r and may make so many calls each, until release.
+func countInPlace(r *runtime.Run, n, calls int) (release func()) {
+	count := func(n int) {
+		r.Sizes.InPlace += n
+		r.Sizes.CallsInPlace += n * calls
+	}
+	count(n)
+	return func() { count(-n) }
 }
 
 // asksPeople reports whether a person, a client of the run, or a task of a server is waited for where a node calls its tools.
 func asksPeople(f *flowRun, n *plan.Node) bool {
-	var tools []plan.Tool
-	switch {
-	case n.Tool != nil:
-		tools = []plan.Tool{*n.Tool}
-	case n.Agent != nil:
-		tools = n.Agent.Tools
-	}
-	return slices.ContainsFunc(tools, func(t plan.Tool) bool {
-		return t.Confirm || slices.ContainsFunc(f.run.Shared.Connections, func(c contract.ResolvedConnection) bool {
-			return c.ID == t.BoundTo() && (c.Connection.Kind == plan.ConnectionClient ||
-				slices.Contains(c.AsTasks, t.Name) || slices.ContainsFunc(c.Confirm, func(r contract.ConfirmRule) bool { return r.Name == t.Name }))
+	return slices.ContainsFunc(n.BoundTools(), func(t plan.BoundTool) bool {
+		return t.Tool.Confirm || slices.ContainsFunc(f.run.Shared.Connections, func(c contract.ResolvedConnection) bool {
+			return c.ID == t.Tool.BoundTo() && (c.Connection.Kind == plan.ConnectionClient ||
+				slices.Contains(c.AsTasks, t.Tool.Name) || slices.ContainsFunc(c.Confirm, func(r contract.ConfirmRule) bool { return r.Name == t.Tool.Name }))
 		})
 	})
 }
@@ -76,31 +80,27 @@ func asksPeople(f *flowRun, n *plan.Node) bool {
 func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) {
 	x := b.x
 	r := f.run.InPlace(f.run.Flow.Nodes[x.Node].ID)
-	var release func()
-	r.Shared.Budget, release = f.run.Budget.Share(n)
+	part, giveBack := f.run.Budget.Share(n)
+	r.Shared.Budget = part
 	r.Conversation.Restore(f.run.Conversation.Snapshot(false))
 	r.Conversation.Forks, r.Conversation.Spent = nil, f.run.Conversation.SpentFor(&f.run.Flow.Nodes[x.Node])
-	spent := r.Conversation.Spent
 	p := f.sched.Part(x)
-	c := newChain(r, x.Node, x.Step, x.Occurrence, p.Others)
-	c.view, c.lineage, c.suspended, c.ran, c.exits = &x.Arrivals[0].View, x.Lineage, x.Suspended, f.sched.Ran(p.Nodes, x.Step), hasExits(f)
+	first := contract.ExecutionState{Node: f.run.Flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage, Suspended: x.Suspended}
+	c := newChain(r, first, &x.Arrivals[0].View, p.Others)
+	c.ran, c.exits = f.sched.Ran(p.Nodes, x.Step), exits(f.run.Flow)
 	c.moved = func() { f.shown.stale = true }
-	ended := false
-	b.chain, b.isReady = c, func() bool { return ended }
-	f.run.Sizes.InPlace++
-	f.run.Sizes.CallsInPlace += calls
-	b.release = func() {
-		release()
-		f.run.Sizes.InPlace--
-		f.run.Sizes.CallsInPlace -= calls
+	leave := countInPlace(f.run, 1, calls)
+	b.chain, b.release = c, func() {
+		giveBack()
+		leave()
 	}
-	wait.Go(ctx, "branch "+c.strand, func(own workflow.Context) {
-		if s, err := c.play(own); err != nil {
-			b.err = c.ended(err)
-		} else {
-			b.out, b.err = *c.result(s, spent), nil
+	b.settle(ctx, "branch "+c.strand, func(ctx workflow.Context) (*contract.BranchResult, error) {
+		out, err := c.play(ctx)
+		f.shown.stale = true
+		if err != nil {
+			return nil, c.ended(err)
 		}
-		ended, f.shown.stale = true, true
+		return out, nil
 	})
 }
 
@@ -148,15 +148,10 @@ const maxWithoutCalls = 10_000
 // Reserve implements [node.Flows].
 func (nested) Reserve(r *runtime.Run, flow *plan.Flow, many, n int) (release func(), ok bool) {
 	calls, ok := callsOf(flow)
-	if !ok || calls == 0 && many > maxWithoutCalls || r.Flow.Policy.Branches == plan.BranchesAsChildren || calls > maxChainCalls || r.Sizes.CallsInPlace+n*calls > maxCallsInPlace {
+	if !ok || calls == 0 && many > maxWithoutCalls || r.Flow.Policy.Branches == plan.BranchesAsChildren || !mayRunInPlace(r, n, calls) {
 		return nil, false
 	}
-	r.Sizes.InPlace += n
-	r.Sizes.CallsInPlace += n * calls
-	return func() {
-		r.Sizes.InPlace -= n
-		r.Sizes.CallsInPlace -= n * calls
-	}, true
+	return countInPlace(r, n, calls), true
 }
 
 // Run implements [node.Flows].
@@ -177,32 +172,23 @@ func callsOf(flow *plan.Flow) (calls int, bounded bool) {
 		return 0, false
 	}
 	g := schedule.NewGraph(flow)
-	times := make([]int, len(flow.Nodes)) // how often each node runs at most
 	for i := range flow.Nodes {
 		if g.Reachable(i).Has(i) {
 			return 0, false
 		}
 	}
-	var count func(i int) int
-	count = func(i int) int {
-		if times[i] == 0 {
-			for e := range flow.Edges {
-				if to, ok := g.Target(e); !ok || to != i {
-					continue
-				}
-				if from := g.Index(flow.Edges[e].From); from >= 0 {
-					times[i] += count(from)
-				} else {
-					times[i]++
-				}
-			}
-			if times[i] = min(times[i], maxChainCalls+1); flow.Nodes[i].Deferred {
-				times[i] = min(times[i], 1)
+	executions, times := 0, make([]int, len(flow.Nodes)) // how often each node runs at most
+	var follow func(edges []int)
+	follow = func(edges []int) {
+		for _, e := range edges {
+			if to, ok := g.Target(e); ok && executions <= maxChainCalls && (times[to] == 0 || !flow.Nodes[to].Deferred) {
+				times[to]++
+				executions++
+				follow(g.Out(to))
 			}
 		}
-		return times[i]
 	}
-	executions := 0
+	follow(g.Starts)
 	for i := range flow.Nodes {
 		n := &flow.Nodes[i]
 		own, bounded := n.Calls()
@@ -214,8 +200,7 @@ func callsOf(flow *plan.Flow) (calls int, bounded bool) {
 				own++
 			}
 		}
-		calls += count(i)*own + len(n.BoundTools())
-		executions += count(i)
+		calls += times[i]*own + len(n.BoundTools())
 	}
 	return calls, executions <= maxChainCalls
 }

@@ -48,9 +48,9 @@ func TestEveryGuard(t *testing.T) {
 		}, contract.ClassTooLarge},
 		"what a branch brings back": {func(ctx workflow.Context, most, n int) error {
 			f := lone(ctx, most, 0)
-			c := &chain{run: f.run, strand: "s", view: &contract.View{}}
+			c := &chain{run: f.run, strand: "s", view: &contract.View{}, at: &runtime.Execution{Node: &f.run.Flow.Nodes[0], Step: 1}}
 			schedule.SetEntry(c.view, contract.StateEntry{Key: "k", Value: json.RawMessage(`"` + strings.Repeat("x", n) + `"`), By: contract.Stamp{Strand: "s"}})
-			_, err := branchResult(ctx, c, &contract.BranchInput{}, &stop{at: &runtime.Execution{Node: &f.run.Flow.Nodes[0], Step: 1}})
+			_, err := branchResult(ctx, c, &contract.BranchInput{}, c.result(nil))
 			return err
 		}, contract.ClassTooLarge},
 		"what a run carries into a new one": {func(ctx workflow.Context, most, n int) error {
