@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// host is the SDK's coroutine in which those of a run take turns, in the order of their starts. While all wait, it receives
-// messages.
+// host is the SDK's coroutine that runs the workflow: the first of the run's coroutines, with which the others take turns in the
+// order of their starts. While all wait, it receives messages.
 type host struct {
 	listeners  *Listeners
 	coroutines []*coroutine
@@ -24,6 +24,7 @@ type coroutine struct {
 	host *host
 	// ready reports whether it can continue; nil before it has started.
 	ready func() bool
+	// yield is nil for the first coroutine of a run, which is the SDK's own.
 	yield func(struct{}) bool
 	next  func() (struct{}, bool)
 	stop  func()
@@ -49,12 +50,17 @@ func Run(ctx workflow.Context, l *Listeners, f func(workflow.Context)) {
 	h := &host{listeners: l}
 	h.quiet, _ = workflow.NewDisconnectedContext(ctx)
 	defer func() { stopAll(h.coroutines) }()
-	main := h.start(ctx, "main", f)
-	for !main.ended {
+	f(workflow.WithValue(ctx, coroutineKey{}, &coroutine{host: h}))
+	h.turns()
+}
+
+// await has the others take turns, and receives messages, until the first coroutine is ready.
+func (h *host) await(ready func() bool) {
+	for h.turns(); !ready(); {
 		switch {
 		case h.turns(), h.listeners.Take():
 		default:
-			_ = workflow.Await(h.quiet, func() bool { return h.ready() || h.listeners.hold() })
+			_ = workflow.Await(h.quiet, func() bool { return ready() || h.ready() || h.listeners.hold() })
 		}
 	}
 }
@@ -101,7 +107,9 @@ func (c *coroutine) until(ctx workflow.Context, cond func() bool) error {
 			return err
 		}
 		c.ready = func() bool { return cond() || ctx.Err() != nil }
-		if !c.yield(struct{}{}) {
+		if c.yield == nil {
+			c.host.await(c.ready)
+		} else if !c.yield(struct{}{}) {
 			panic(unwound{})
 		}
 	}
