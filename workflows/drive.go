@@ -232,7 +232,7 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 		return nil, last.Unfit
 	}
 	if f.inbox != nil {
-		out.UnreadMessages = f.inbox.UnreadMessages
+		out.UnreadMessages = f.run.Requests.UnreadMessages
 	}
 	out.Conversation = saidHere(f)
 	if f.run.Shared.Depth > 0 {

@@ -33,7 +33,7 @@ func TestStatusAnswerFits(t *testing.T) {
 		"all together": func(f *flowRun) {
 			for i := range 300 {
 				f.inbox.Requests = append(f.inbox.Requests, contract.Request{ID: fmt.Sprint("q", i), Text: long})
-				f.inbox.UnreadMessages = append(f.inbox.UnreadMessages, contract.Inbound{Text: strings.Repeat("<", runtime.MaxName)})
+				f.run.Requests.UnreadMessages = append(f.run.Requests.UnreadMessages, contract.Inbound{Text: strings.Repeat("<", runtime.MaxName)})
 				f.conflicts = append(f.conflicts, contract.Conflict{Key: "k", Value: json.RawMessage(`"` + long[:1000] + `"`)})
 			}
 			f.trace = judgedTrace(1000, 500)

@@ -346,7 +346,7 @@ func (a *agentRun) steered(ctx workflow.Context) error {
 	}
 	var messages []contract.Inbound
 	err := a.run.RunStep(ctx, a.execution.Journal, a.execution.ID+"/messages/"+strconv.Itoa(a.state.Turn), "", &messages, func(*journal.Step) error {
-		messages = a.run.Requests.Asker.Messages(a.execution.Node.ID)
+		messages = a.run.Requests.Messages(a.execution.Node.ID)
 		return nil
 	})
 	if err != nil {

@@ -77,9 +77,9 @@ func (d *Inbox) fits(kind string, a *sent) error {
 // roomFor refuses a message that is too long, that the unread ones leave no room for, or for a node that there is not.
 func (d *Inbox) roomFor(m *contract.MessageAnswer) error {
 	own := messageSize(&contract.Inbound{Text: m.Text, Node: m.Node})
-	n, all := len(d.UnreadMessages)+len(d.given), own
-	for i := range d.UnreadMessages {
-		all += messageSize(&d.UnreadMessages[i])
+	n, all := len(d.run.Requests.UnreadMessages)+len(d.given), own
+	for i := range d.run.Requests.UnreadMessages {
+		all += messageSize(&d.run.Requests.UnreadMessages[i])
 	}
 	// What branches have counts too, read or not: they bring back what they have not read.
 	for i := range d.given {
@@ -192,7 +192,7 @@ func (d *Inbox) take(ctx workflow.Context, a *sent, update string) (*contract.Re
 	}
 	d.seq++
 	seq := d.seq
-	d.UnreadMessages = append(d.UnreadMessages, contract.Inbound{Seq: seq, Text: m.Text, Node: m.Node, Author: m.Author})
+	d.run.Requests.UnreadMessages = append(d.run.Requests.UnreadMessages, contract.Inbound{Seq: seq, Text: m.Text, Node: m.Node, Author: m.Author})
 	d.assign(ctx)
 	d.host.Changed(ctx)
 	ready := func() bool {
@@ -207,7 +207,7 @@ func (d *Inbox) take(ctx workflow.Context, a *sent, update string) (*contract.Re
 		return nil, err
 	}
 	if err := d.placed(m); err != nil {
-		d.UnreadMessages = slices.DeleteFunc(d.UnreadMessages, func(i contract.Inbound) bool { return i.Seq == seq })
+		d.run.Requests.UnreadMessages = slices.DeleteFunc(d.run.Requests.UnreadMessages, func(i contract.Inbound) bool { return i.Seq == seq })
 		d.answered = slices.DeleteFunc(d.answered, func(a contract.Answered) bool { return a.ID == out.ID })
 		d.seen = slices.DeleteFunc(d.seen, func(s string) bool { return s == update })
 		return nil, err

@@ -33,13 +33,12 @@ const (
 // was answered, and the messages that nobody asked for. It takes answers by Update and by
 // signal, and relays them.
 type Inbox struct {
-	run            *runtime.Run
-	Requests       []contract.Request
-	answered       []contract.Answered
-	remembered     []contract.Remembered
-	UnreadMessages []contract.Inbound
-	seen           []string
-	seq            int
+	run        *runtime.Run
+	Requests   []contract.Request
+	answered   []contract.Answered
+	remembered []contract.Remembered
+	seen       []string
+	seq        int
 	// limits end the timers of open requests.
 	limits map[string]workflow.CancelFunc
 	// relays are answers still to be relayed, looking those by signal that are being looked at.
@@ -308,9 +307,9 @@ func (d *Inbox) early(ctx workflow.Context, req *contract.Request) {
 			}
 		}
 	case contract.RequestMessage:
-		for i, m := range d.UnreadMessages {
+		for i, m := range d.run.Requests.UnreadMessages {
 			if m.Node == "" || m.Node == req.Node {
-				d.UnreadMessages = slices.Delete(d.UnreadMessages, i, i+1)
+				d.run.Requests.UnreadMessages = slices.Delete(d.run.Requests.UnreadMessages, i, i+1)
 				d.settle(ctx, d.index(req.ID), contract.Reply{Message: &contract.MessageAnswer{ID: req.ID, Text: m.Text, Author: m.Author}}, "", m.Author)
 				return
 			}
@@ -417,7 +416,7 @@ func (d *Inbox) Status(s *contract.Status) {
 		a.Reply = nil
 		s.Answered = append(s.Answered, a)
 	}
-	for _, m := range d.UnreadMessages {
+	for _, m := range d.run.Requests.UnreadMessages {
 		m.Text = textutil.Cut(m.Text, runtime.MaxName)
 		s.Inbox = append(s.Inbox, m)
 	}
@@ -425,7 +424,7 @@ func (d *Inbox) Status(s *contract.Status) {
 
 // Snapshot is what the owner's next run goes on with.
 func (d *Inbox) Snapshot() *contract.InboxState {
-	return &contract.InboxState{Open: d.Requests, Answered: d.answered, Remembered: d.remembered, Inbox: d.UnreadMessages,
+	return &contract.InboxState{Open: d.Requests, Answered: d.answered, Remembered: d.remembered, Inbox: d.run.Requests.UnreadMessages,
 		Seen: d.seen, Seq: d.seq, Rejected: d.run.Requests.Rejected, RejectionReasons: d.run.Requests.RejectionReasons}
 }
 
@@ -436,7 +435,7 @@ func (d *Inbox) Restore(ctx workflow.Context, c *contract.InboxState) {
 	}
 	// A signal may have come before.
 	d.Requests, d.answered, d.remembered = append(c.Open, d.Requests...), append(c.Answered, d.answered...), c.Remembered
-	d.UnreadMessages, d.seen, d.seq = append(c.Inbox, d.UnreadMessages...), append(c.Seen, d.seen...), c.Seq+d.seq
+	d.run.Requests.UnreadMessages, d.seen, d.seq = append(c.Inbox, d.run.Requests.UnreadMessages...), append(c.Seen, d.seen...), c.Seq+d.seq
 	d.run.Requests.Rejected, d.run.Requests.RejectionReasons = c.Rejected+d.run.Requests.Rejected, append(c.RejectionReasons, d.run.Requests.RejectionReasons...)
 	for i := range c.Open {
 		d.run.Watch.Open(ctx, &c.Open[i])

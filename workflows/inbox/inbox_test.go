@@ -76,7 +76,7 @@ func TestAnswersAsTheyTravel(t *testing.T) {
 			t.Errorf("%s gives %.200v, want class %q", name, err, tc.class)
 		}
 	}
-	d.UnreadMessages = []contract.Inbound{{Text: strings.Repeat("<", 100_000)}}
+	d.run.Requests.UnreadMessages = []contract.Inbound{{Text: strings.Repeat("<", 100_000)}}
 	if err := d.admit(contract.RequestMessage, json.RawMessage(`{"text":"`+strings.Repeat("<", 100_000)+`"}`)); class(err) != contract.ClassTooLarge {
 		t.Errorf("a second message of brackets gives %v", err)
 	}
@@ -117,13 +117,13 @@ func TestSnapshotHasTheWholeInbox(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		old, again := New(runtime.New(ctx), idleHost{}), New(runtime.New(ctx), idleHost{})
 		old.Requests, old.answered = []contract.Request{{ID: "r", OpenedAt: at}}, []contract.Answered{{ID: "q", At: at, Run: "r", Reopened: 1, Expired: true}}
-		old.remembered, old.UnreadMessages, old.seen, old.seq = []contract.Remembered{{Name: "n"}}, []contract.Inbound{{Seq: 1, Text: "hi"}}, []string{"s"}, 3
+		old.remembered, old.run.Requests.UnreadMessages, old.seen, old.seq = []contract.Remembered{{Name: "n"}}, []contract.Inbound{{Seq: 1, Text: "hi"}}, []string{"s"}, 3
 		old.run.Requests.Rejected, old.run.Requests.RejectionReasons = 2, []string{"no"}
 		again.Restore(ctx, workflowtest.Travels(t, old.Snapshot()))
 		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "limits": "the requests say when they are due", "relays": noneNow,
 			"looking": noneNow, "requests": wasRun, "closes": wasRun, "given": noneNow, "full": wasRun})
-		if again.run.Requests.Rejected != 2 || len(again.run.Requests.RejectionReasons) != 1 {
-			t.Error("the refused signals are not carried")
+		if len(again.run.Requests.UnreadMessages) != 1 || again.run.Requests.Rejected != 2 || len(again.run.Requests.RejectionReasons) != 1 {
+			t.Error("the unread messages or the refused signals are not carried")
 		}
 	})
 }

@@ -22,18 +22,13 @@ type dispatched struct {
 	sent workflow.Future
 }
 
-// Messages takes those that the next model call of a node in this run is to have.
-func (d *Inbox) Messages(node string) []contract.Inbound {
-	return runtime.TakeMessages(&d.UnreadMessages, node)
-}
-
 // assign gives unread messages to branches that are running. While a branch runs alone, in this run, its agent
 // takes them itself.
 func (d *Inbox) assign(ctx workflow.Context) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	var left []contract.Inbound
 	full := false
-	for _, m := range d.UnreadMessages {
+	for _, m := range d.run.Requests.UnreadMessages {
 		branch, child := d.host.Route(&m)
 		if child != nil && !full {
 			full = !d.run.Sizes.Clear() || !d.run.Sizes.Take(quiet, messageSize(&m))
@@ -46,7 +41,7 @@ func (d *Inbox) assign(ctx workflow.Context) {
 		d.run.Sizes.Sends(sent)
 		d.given = append(d.given, dispatched{message: m, branch: branch, sent: sent})
 	}
-	d.UnreadMessages = left
+	d.run.Requests.UnreadMessages = left
 	if !full || d.full {
 		return
 	}
@@ -67,7 +62,7 @@ func messageSize(m *contract.Inbound) int {
 
 // Give takes the messages with which a branch begins: those that it reads.
 func (d *Inbox) Give(branch string, reads func(*contract.Inbound) bool) []contract.Inbound {
-	out := runtime.Take(&d.UnreadMessages, reads)
+	out := runtime.Take(&d.run.Requests.UnreadMessages, reads)
 	for _, m := range out {
 		d.given = append(d.given, dispatched{message: m, branch: branch})
 	}
@@ -83,11 +78,11 @@ func (d *Inbox) TakeBack(ctx workflow.Context, branch string, unread []contract.
 	for _, g := range own {
 		lost := never || g.sent != nil && wait.Get(quiet, g.sent, nil) != nil
 		if lost || slices.ContainsFunc(unread, func(m contract.Inbound) bool { return m.Seq == g.message.Seq }) {
-			d.UnreadMessages, back = append(d.UnreadMessages, g.message), true
+			d.run.Requests.UnreadMessages, back = append(d.run.Requests.UnreadMessages, g.message), true
 		}
 	}
 	if back {
-		slices.SortFunc(d.UnreadMessages, func(a, b contract.Inbound) int { return cmp.Compare(a.Seq, b.Seq) })
+		slices.SortFunc(d.run.Requests.UnreadMessages, func(a, b contract.Inbound) int { return cmp.Compare(a.Seq, b.Seq) })
 		d.assign(ctx)
 	}
 }

@@ -43,7 +43,7 @@ func TestAssignWaitsForRoom(t *testing.T) {
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		d := New(runtime.New(ctx), branchHost{child: runtime.StartedChild(startedChild{}, "branch")})
 		for i := range 4 {
-			d.UnreadMessages = append(d.UnreadMessages, contract.Inbound{Seq: i + 1, Text: strings.Repeat("w", 900<<10)})
+			d.run.Requests.UnreadMessages = append(d.run.Requests.UnreadMessages, contract.Inbound{Seq: i + 1, Text: strings.Repeat("w", 900<<10)})
 		}
 		d.assign(ctx)
 		d.assign(ctx) // another message has come
@@ -51,7 +51,7 @@ func TestAssignWaitsForRoom(t *testing.T) {
 			t.Errorf("%d messages are sent with the first workflow task, want 2", n)
 		}
 		began := workflow.Now(ctx)
-		if err := workflow.Await(ctx, func() bool { return len(d.UnreadMessages) == 0 }); err != nil {
+		if err := workflow.Await(ctx, func() bool { return len(d.run.Requests.UnreadMessages) == 0 }); err != nil {
 			return err
 		}
 		var seqs []int

@@ -17,6 +17,9 @@ import (
 	"weft/workflows/wait"
 )
 
+// maxSummary keeps a summary under Temporal's 400 bytes.
+const maxSummary = 200
+
 // Call describes one activity call. [Run.Invoke] makes it.
 type Call struct {
 	// Activity is the activity's type; args are what it is given.

@@ -2,6 +2,8 @@ package runtime
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -75,4 +77,25 @@ type SessionCall struct {
 type SessionReply struct {
 	Reply contract.ToolReply     `json:"reply"`
 	Order *contract.SessionOrder `json:"order,omitempty"`
+}
+
+// ToolError is a reply that tells the model of an error.
+func ToolError(format string, args ...any) contract.ToolReply {
+	return contract.ToolReply{Text: fmt.Sprintf(format, args...), Failed: true}
+}
+
+// Refused is the error of a call of a tool that is answered with a reply and not made.
+type Refused struct{ Reply contract.ToolReply }
+
+func (r *Refused) Error() string { return r.Reply.Text }
+
+// Refuse is the error of a call for the model to see.
+func Refuse(format string, args ...any) error { return &Refused{ToolError(format, args...)} }
+
+// Replied is what a call gives: the reply of one that was refused is no error.
+func Replied(reply contract.ToolReply, err error) (contract.ToolReply, error) {
+	if r, ok := errors.AsType[*Refused](err); ok {
+		return r.Reply, nil
+	}
+	return reply, err
 }

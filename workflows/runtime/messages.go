@@ -3,13 +3,25 @@ package runtime
 import (
 	"encoding/json"
 	"fmt"
-	"weft/activities/contract"
-	"weft/workflows/argument"
-	"weft/workflows/held"
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/proto"
+
+	"weft/activities/contract"
+	"weft/workflows/argument"
+	"weft/workflows/held"
+)
+
+// Bounds of what outsiders can make a run keep.
+const (
+	MaxUnread     = 1000
+	MaxUnreadSize = 1 << 20
+	maxRejects    = 10
+	MaxMessage    = 256 << 10
+	// MaxName bounds by and idempotency keys, MaxReason why somebody did something.
+	MaxName   = 500
+	MaxReason = 1 << 10
 )
 
 // Message is a kind of message that people and services send to a run, by Update or by signal of its name.

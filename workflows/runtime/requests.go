@@ -29,7 +29,7 @@ type Requests struct {
 	Asker   Asker
 	Owner   bool
 	waiting map[string]*pendingRequest
-	// UnreadMessages are messages for this run's agents, given by the owner.
+	// UnreadMessages are messages for this run's agents; in the owner those that no branch has been given.
 	UnreadMessages []contract.Inbound
 	replies, steer workflow.ReceiveChannel
 	// receivers are the kinds of messages that the run takes.
@@ -63,8 +63,6 @@ type Asker interface {
 	Close(ctx workflow.Context, id string)
 	// Disown reports that a descendant was terminated: nothing else closes its requests.
 	Disown(ctx workflow.Context, child string)
-	// Messages returns the messages for the next model call of a node.
-	Messages(node string) []contract.Inbound
 }
 
 // AddTask lists a task of a tool, or a call, until it is done.
@@ -263,9 +261,10 @@ func (q *Requests) Complete(x *Execution, req contract.Request) contract.Request
 	return req
 }
 
-// maxAsked bounds the text of a request, maxField each of what it names.
+// Bounds of what a request shows: its text, the arguments of its call, and each of what it names.
 const (
 	MaxAsked = 8 << 10
+	MaxShown = 16 << 10
 	MaxField = 2 << 10
 )
 
@@ -301,10 +300,6 @@ func (q remote) Disown(ctx workflow.Context, child string) {
 	q.Send(ctx, q.run.Shared.Owner, contract.SignalCloseRequest, contract.RequestID{Run: &contract.Run{Workflow: child}})
 }
 
-func (q remote) Messages(node string) []contract.Inbound {
-	return TakeMessages(&q.UnreadMessages, node)
-}
-
 // Send signals another run, whether this one is cancelled or not. The run waits for what it has sent before it
 // ends: the server drops a signal whose sender ends in the same moment.
 func (q *Requests) Send(ctx workflow.Context, to, signal string, arg any) {
@@ -330,9 +325,9 @@ func (q *Requests) AwaitSignals(ctx workflow.Context) {
 	}
 }
 
-// TakeMessages takes those of some messages that are for a node or for any.
-func TakeMessages(unread *[]contract.Inbound, node string) []contract.Inbound {
-	return Take(unread, func(m *contract.Inbound) bool { return m.Node == "" || m.Node == node })
+// Messages takes those that the next model call of a node is to have.
+func (q *Requests) Messages(node string) []contract.Inbound {
+	return Take(&q.UnreadMessages, func(m *contract.Inbound) bool { return m.Node == "" || m.Node == node })
 }
 
 // Take takes those of a list that are wanted, and leaves the others.

@@ -11,6 +11,14 @@ import (
 	"weft/workflows/plan"
 )
 
+const (
+	// MaxInline is the size up to which something that history has already is sent again, so that it can be seen where it is
+	// used and no worker has to ask for it.
+	MaxInline = 1 << 10
+	// MaxDepth is how deep a stored value nests: what is deeper cannot be decoded again inside of what carries it.
+	MaxDepth = 100
+)
+
 // Transcript is what a run keeps of its conversations: each message once, by its hash. Activities
 // that need more than their input ask the run for it by query.
 type Transcript struct {
