@@ -28,9 +28,9 @@ type Kind struct{ Sessions Sessions }
 // tool. Each model call and each tool call is one activity. Tools run in parallel; their
 // results go back in the order asked.
 func (k Kind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
-	a := agentRun{run: r, execution: x, sessions: k.Sessions, cfg: x.Node.Agent, state: contract.AgentState{Left: x.Node.Agent.MaxCalls}}
+	a := &agentRun{run: r, execution: x, sessions: k.Sessions, cfg: x.Node.Agent, state: contract.AgentState{Left: x.Node.Agent.MaxCalls}}
 	if len(a.cfg.Members) > 0 {
-		a.team = &team{of: a.cfg, node: a.execution.Node.ID, id: a.execution.ID}
+		a.team = &team{top: a}
 	}
 	if err := a.begin(); err != nil {
 		return runtime.Outcome{}, err
@@ -93,8 +93,8 @@ type agentRun struct {
 	profile   contract.ProfileRef
 	// state is what the agent carries when it yields, without its messages and side conversations.
 	state contract.AgentState
-	// under are the calls under way.
-	under []*toolCall
+	// together is how many calls the message has whose calls are under way.
+	together int
 	// marked is the agent at its last boundary.
 	marked agentMark
 	// result is the value by which the node ends; problems are those of the arguments that
@@ -123,15 +123,9 @@ func (a *agentRun) begin() error {
 			return err
 		}
 		a.ports = in
-		if a.team != nil {
-			a.team.in = in
-		}
 		a.cfg = withValues(a.cfg, in)
 	}
 	a.openThread()
-	if a.team != nil {
-		a.team.main = a.thread
-	}
 	if a.execution.Suspended != nil && a.execution.Suspended.Agent != nil {
 		a.restore(a.execution.Suspended.Agent)
 		return a.describe()

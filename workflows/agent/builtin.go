@@ -70,16 +70,16 @@ func getState(v *contract.View, args *builtinArgs) contract.ToolReply {
 	var names []string
 	var one string
 	switch {
-	case json.Unmarshal(args.Keys, &names) == nil && args.Keys != nil:
-	case json.Unmarshal(args.Keys, &one) == nil && args.Keys != nil:
+	case json.Unmarshal(args.Keys, &names) == nil:
+	case json.Unmarshal(args.Keys, &one) == nil:
 		names = []string{one}
 	case args.Key != nil:
 		names = []string{*args.Key}
 	default:
-		return contract.ToolReply{Text: `get_state wants {"keys": ["name", …]}`, Failed: true}
+		return runtime.ToolError(`get_state wants {"keys": ["name", …]}`)
 	}
 	if len(names) > maxKeys {
-		return contract.ToolReply{Text: fmt.Sprintf("%d keys at once, at most %d are read; ask for fewer", len(names), maxKeys), Failed: true}
+		return runtime.ToolError("%d keys at once, at most %d are read; ask for fewer", len(names), maxKeys)
 	}
 	// Short values stand in the reply, long ones are referred to.
 	var parts []contract.Part
@@ -88,10 +88,7 @@ func getState(v *contract.View, args *builtinArgs) contract.ToolReply {
 		if i > 0 {
 			text += ","
 		}
-		key, err := json.Marshal(name)
-		if err != nil {
-			return contract.ToolReply{Text: err.Error(), Failed: true}
-		}
+		key, _ := json.Marshal(name) // a string always has JSON
 		text += string(textutil.Unescape(key)) + ":"
 		e, ok := schedule.Entry(v, name)
 		switch {
@@ -114,13 +111,13 @@ func getState(v *contract.View, args *builtinArgs) contract.ToolReply {
 // setState writes a key, within the state's bound.
 func setState(r *runtime.Run, x *runtime.Execution, args *builtinArgs) contract.ToolReply {
 	if args.Key == nil || *args.Key == "" || len(args.Value) == 0 {
-		return contract.ToolReply{Text: `wants {"key": "name", "value": any JSON}`, Failed: true}
+		return runtime.ToolError(`wants {"key": "name", "value": any JSON}`)
 	}
 	if contract.Reserved(*args.Key) {
-		return contract.ToolReply{Text: "keys that begin with $ are the flow's own; use another name", Failed: true}
+		return runtime.ToolError("keys that begin with $ are the flow's own; use another name")
 	}
 	if d := plan.Depth(args.Value); d > runtime.MaxDepth {
-		return contract.ToolReply{Text: fmt.Sprintf("the value nests %d deep, at most %d are stored", d, runtime.MaxDepth), Failed: true}
+		return runtime.ToolError("the value nests %d deep, at most %d are stored", d, runtime.MaxDepth)
 	}
 	switch grown, err := values.WriteState(r, x, *args.Key, args.Value); {
 	case err != nil:
@@ -154,11 +151,7 @@ func listKeys(v *contract.View) contract.ToolReply {
 			names = append(names, e.Key)
 		}
 	}
-	raw, err := json.Marshal(names)
-	if err != nil {
-		return runtime.ToolError("%v", err)
-	}
-	return contract.ToolReply{Text: string(textutil.Unescape(raw))}
+	return runtime.JSONReply(names)
 }
 
 // session calls one of [plan.SessionTools]: the command is one step, and waiting for what it asked for another.

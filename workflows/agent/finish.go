@@ -93,10 +93,9 @@ func (a *agentRun) remind() error {
 
 // end answers a call of the tool by which the node ends, and takes its value. It is found out
 // anew where the run goes on in the middle of a message.
-func (c *toolCall) end() {
+func (c *toolCall) end() contract.ToolReply {
 	if c.agent.result != nil {
-		c.reply = contract.ToolReply{Text: "the node has its result already", Free: true}
-		return
+		return contract.ToolReply{Text: "the node has its result already", Free: true}
 	}
 	args, err := arguments(c.call.Arguments)
 	var v value.Value
@@ -104,10 +103,10 @@ func (c *toolCall) end() {
 		v, err = c.finishValue(args)
 	}
 	if err != nil {
-		c.reply = contract.ToolReply{Text: strings.ReplaceAll(c.agent.cfg.Finish.InvalidReply, "{error}", err.Error()), Failed: true}
-		return
+		return contract.ToolReply{Text: strings.ReplaceAll(c.agent.cfg.Finish.InvalidReply, "{error}", err.Error()), Failed: true}
 	}
-	c.agent.result, c.reply = &v, contract.ToolReply{Text: string(args)}
+	c.agent.result = &v
+	return contract.ToolReply{Text: string(args)}
 }
 
 // finishValue reads the value in a finish tool's arguments.

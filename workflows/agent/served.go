@@ -49,7 +49,7 @@ func noteServed(a *agentRun) {
 // reader names the agent: its node, and which of the node's agents it is.
 func reader(a *agentRun) (node, agent string) {
 	if a.team != nil {
-		return a.team.node, a.execution.Node.ID + " "
+		return a.team.top.execution.Node.ID, a.execution.Node.ID + " "
 	}
 	return a.execution.Node.ID, ""
 }

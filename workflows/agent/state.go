@@ -9,20 +9,12 @@ import (
 	"weft/workflows/schedule"
 )
 
-// agentMark is an agent at its last boundary. Threads only grow, so that their lengths say what they were.
+// agentMark is an agent at its last boundary. Its thread only grows, so that the length says what it was.
 type agentMark struct {
-	// state has neither messages nor conversations.
+	// state has no messages: they are the first of the thread.
 	state contract.AgentState
 	view  contract.View
 	len   int
-	lines []lineMark
-}
-
-// lineMark is a side conversation as it was, but its messages: those of its thread up to a length.
-type lineMark struct {
-	side   contract.SideConversation
-	thread *runtime.Thread
-	len    int
 }
 
 // mark makes this moment a boundary.
@@ -40,7 +32,7 @@ func (a *agentRun) takeMark() {
 		a.marked.view = schedule.Clone(a.execution.View) // the node has one
 	}
 	if a.team != nil {
-		a.marked.lines = a.team.grown(a.before)
+		m.Conversations = a.team.grown(a.before)
 	}
 }
 
@@ -55,19 +47,7 @@ func (a *agentRun) snapshot() *contract.AgentState {
 	if a.above == nil {
 		*a.execution.View = a.marked.view
 	}
-	for i := range a.marked.lines {
-		out.Conversations = append(out.Conversations, a.marked.lines[i].conversation())
-	}
 	return &out
-}
-
-// conversation is the side conversation as it was.
-func (l *lineMark) conversation() contract.SideConversation {
-	out := l.side
-	if l.thread != nil {
-		out.Messages = runtime.CarriedMessages(l.thread.Entries[:l.len])
-	}
-	return out
 }
 
 // restore makes the agent what it was at its last boundary.

@@ -38,7 +38,8 @@ func TestSnapshotHasTheWholeAgent(t *testing.T) {
 		cfg := &plan.Agent{Members: []plan.Member{{ID: "m"}}}
 		agent := func() *agentRun {
 			r := runtime.New(ctx)
-			a := &agentRun{run: r, execution: &runtime.Execution{Node: &plan.Node{ID: "a"}, ID: "a#1", Journal: journal.New(nil, nil), View: &contract.View{}}, cfg: cfg, team: &team{of: cfg, node: "a", id: "a#1"}}
+			a := &agentRun{run: r, execution: &runtime.Execution{Node: &plan.Node{ID: "a", Agent: cfg}, ID: "a#1", Journal: journal.New(nil, nil), View: &contract.View{}}, cfg: cfg}
+			a.team = &team{top: a}
 			return a
 		}
 		old, again := agent(), agent()
@@ -49,18 +50,17 @@ func TestSnapshotHasTheWholeAgent(t *testing.T) {
 		}
 		old.team.lines = []*line{{name: "m", n: 2, activeAgent: "m", thread: talked(t, old.run.Transcript, "a#1:m~1")}}
 
-		old.team.main, again.team.main = old.thread, again.thread
 		old.takeMark()
 		again.restore(new(workflowtest.Travels(t, *old.snapshot())))
 		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "execution": fromPlan, "sessions": wasRun, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
-			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "before": wasRun, "under": "the journal has their steps", "marked": "see snapshot",
+			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "before": wasRun, "together": "the journal has their steps", "marked": "see snapshot",
 			"result": "the message that gives it is looked at again", "problems": "the message is looked at again", "unfit": "the node ends with it", "next": "a boundary comes after it"})
 		for name, pair := range map[string][2]*runtime.Thread{"its own": {old.thread, again.thread}, "a member's": {old.team.lines[0].thread, again.team.lines[0].thread}} {
 			t.Run(name, func(t *testing.T) {
 				workflowtest.SameFields(t, pair[0], pair[1], workflowtest.Without{"published": "the next run names all messages once more"})
 			})
 		}
-		workflowtest.SameFields(t, old.team, again.team, workflowtest.Without{"of": fromPlan, "node": fromPlan, "id": fromPlan, "in": fromPlan, "main": wasRun, "lines": "see below"})
+		workflowtest.SameFields(t, old.team, again.team, workflowtest.Without{"top": "see above", "lines": "see below"})
 		workflowtest.SameFields(t, old.team.lines[0], again.team.lines[0], workflowtest.Without{"thread": "see above", "by": "who is asked is carried by who asks", "yielded": wasRun})
 	})
 }

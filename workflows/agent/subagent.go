@@ -94,7 +94,7 @@ func confine(a *agentRun, in *contract.RunInput) {
 
 // runChild runs a sub-agent in a step, or goes on with what it came back with.
 func (c *toolCall) runChild(ctx workflow.Context, in contract.RunInput, s *journal.Step, out *contract.RunResult) error {
-	r, n := c.agent.run, len(c.agent.under)
+	r, n := c.agent.run, c.agent.together
 	ended, err := r.Budget.Begin(ctx, s.Run == nil)
 	if err != nil {
 		return err

@@ -23,18 +23,14 @@ import (
 // they are in. All of it happens within the node's execution: an agent that is asked is an
 // [agentRun] below the one that asks, and its answer is that one's tool result.
 
-// team is what the agents of one execution share.
+// team is what the agents of one execution share: the node's own agent, and the conversations in which members are asked.
 type team struct {
-	// of is the node's own agent, with the members; id is the execution's.
-	of   *plan.Agent
-	node string
-	id   string
-	// in are the values that the node takes, for all prompts.
-	in value.Value
-	// main is the node's own conversation.
-	main  *runtime.Thread
+	top   *agentRun
 	lines []*line
 }
+
+// node is the agent of the node, with the members, as the plan has it.
+func (t *team) node() *plan.Node { return t.top.execution.Node }
 
 // line is a conversation in which a member is asked.
 type line struct {
@@ -56,7 +52,7 @@ func (a *agentRun) bulk() int {
 	if a.team == nil {
 		return a.thread.Bytes
 	}
-	n := a.team.main.Bytes
+	n := a.team.top.thread.Bytes
 	for _, l := range a.team.lines {
 		if l.thread != nil {
 			n += l.thread.Bytes
@@ -151,9 +147,7 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 		reply, err = sub.reply(&out)
 	}
 	l.by = nil
-	for _, m := range c.agent.team.grown(before) {
-		reply.Conversations = append(reply.Conversations, m.conversation())
-	}
+	reply.Conversations = c.agent.team.grown(before)
 	return reply, err
 }
 
@@ -164,39 +158,36 @@ func (c *toolCall) askFlow(ctx workflow.Context, to *plan.Contact, question stri
 	if err != nil {
 		return contract.ToolReply{}, err
 	}
-	return c.child(ctx, question, values.Wanted(flow.Plan, c.agent.team.in).JSON(), flow)
+	return c.child(ctx, question, values.Wanted(flow.Plan, c.agent.team.top.ports).JSON(), flow)
 }
 
 // whenFree waits until a conversation is free. Calls of one message take turns; whoever else is asked
 // meanwhile cannot be waited for, because they may be waiting for this agent.
 func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) error {
 	a := c.agent
-	for l.by != nil || l.yielded {
-		if !l.yielded && l.by != a {
-			return runtime.Refuse("%s is still at work on an earlier question of yours; go on without asking again", name)
-		}
-		free := func() bool { return l.by == nil || l.yielded }
-		if err := wait.Until(ctx, func() bool { return free() || a.run.Policy.ShouldYield(ctx, a.execution.Journal.Weight()) }); err != nil {
-			return err
-		}
-		if l.by != nil || l.yielded {
-			return runtime.ErrYield
-		}
+	if l.by != nil && l.by != a && !l.yielded {
+		return runtime.Refuse("%s is still at work on an earlier question of yours; go on without asking again", name)
 	}
-	return nil
+	err := wait.Until(ctx, func() bool {
+		return l.by == nil || l.yielded || a.run.Policy.ShouldYield(ctx, a.execution.Journal.Weight())
+	})
+	if err == nil && (l.by != nil || l.yielded) {
+		return runtime.ErrYield
+	}
+	return err
 }
 
 // asked is the execution of a member that is asked, or that goes on with what it stopped with.
 func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract.SuspendedExecution) (*agentRun, error) {
 	l.n++
 	a, t := c.agent, c.agent.team
-	m := t.of.MemberNamed(to.Member)
-	id := fmt.Sprintf("%s:%s~%d", t.id, contract.EscapeID(l.name), l.n)
+	m := t.node().Agent.MemberNamed(to.Member)
+	id := fmt.Sprintf("%s:%s~%d", t.top.execution.ID, contract.EscapeID(l.name), l.n)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
 	x := &runtime.Execution{Node: node, ID: id, Step: a.execution.Step, Order: a.execution.Order, Strand: a.execution.Strand, View: a.execution.View,
 		Suspended: rest, Journal: journal.Of(a.execution.Journal, rest)}
 	sub := &agentRun{run: a.run, execution: x, sessions: a.sessions, cfg: &m.Agent, state: contract.AgentState{Left: m.Agent.MaxCalls},
-		team: t, above: a, ports: t.in, before: t.questions()}
+		team: t, above: a, ports: t.top.ports, before: t.questions()}
 	sub.speakAs(l.activeAgent)
 	if l.thread == nil {
 		l.thread = a.run.Transcript.Open(id)
@@ -216,12 +207,13 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 
 // speakAs makes an agent of the team the one that goes on with the conversation.
 func (a *agentRun) speakAs(id string) {
-	a.state.Active = id
-	if m := a.team.of.MemberNamed(id); m != nil {
-		a.cfg = withValues(&m.Agent, a.team.in)
-		return
+	cfg := a.team.node().Agent
+	if m := cfg.MemberNamed(id); m != nil {
+		cfg = &m.Agent
+	} else {
+		id = ""
 	}
-	a.state.Active, a.cfg = "", withValues(a.team.of, a.team.in)
+	a.state.Active, a.cfg = id, withValues(cfg, a.team.top.ports)
 }
 
 // hand is what a call does by which the agent hands its conversation over: once all calls of the
@@ -235,7 +227,7 @@ func (c *toolCall) hand() contract.ToolReply {
 	case a.next != "":
 		return runtime.ToolError("the conversation is handed over already")
 	}
-	a.next = cmp.Or(to.Member, a.team.node)
+	a.next = cmp.Or(to.Member, a.team.node().ID)
 	return contract.ToolReply{Text: "the conversation is handed to " + to.Name}
 }
 
@@ -276,19 +268,19 @@ func (t *team) questions() map[string]int {
 	return out
 }
 
-// grown marks the conversations in which more was asked than before, but those in use, or in whose middle
+// grown are the conversations in which more was asked than before, but those in use, or in whose middle
 // somebody stopped: who is in one carries it.
-func (t *team) grown(before map[string]int) []lineMark {
-	var out []lineMark
+func (t *team) grown(before map[string]int) []contract.SideConversation {
+	var out []contract.SideConversation
 	for _, l := range t.lines {
 		if l.by != nil || l.yielded || l.n <= before[l.name] {
 			continue
 		}
-		m := lineMark{side: contract.SideConversation{Name: l.name, Questions: l.n, Active: l.activeAgent}, thread: l.thread}
+		s := contract.SideConversation{Name: l.name, Questions: l.n, Active: l.activeAgent}
 		if l.thread != nil {
-			m.side.Thread, m.len, m.side.Called, m.side.Sent = l.thread.Name, len(l.thread.Entries), l.thread.Called.Len, l.thread.CarriedSent()
+			s.Thread, s.Called, s.Sent, s.Messages = l.thread.Name, l.thread.Called.Len, l.thread.CarriedSent(), runtime.CarriedMessages(l.thread.Entries)
 		}
-		out = append(out, m)
+		out = append(out, s)
 	}
 	return out
 }

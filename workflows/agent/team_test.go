@@ -25,13 +25,13 @@ func TestSideConversationsOfMembers(t *testing.T) {
 		own.by, stopped.yielded = &agentRun{}, true
 		var names []string
 		for _, m := range tm.grown(before) {
-			names = append(names, m.side.Name)
+			names = append(names, m.Name)
 		}
 		if !slices.Equal(names, []string{"grown"}) {
 			t.Fatalf("%v go with it, want grown alone", names)
 		}
 		again := &team{lines: []*line{{name: "old", n: 1}}}
-		again.catchUp(runtime.New(ctx), []contract.SideConversation{tm.grown(before)[0].conversation(), {Name: "old", Questions: 1, Active: "other"}})
+		again.catchUp(runtime.New(ctx), []contract.SideConversation{tm.grown(before)[0], {Name: "old", Questions: 1, Active: "other"}})
 		if l := again.line("grown"); l.n != 2 || l.thread == nil || len(l.thread.Entries) != 2 {
 			t.Errorf("the conversation that has grown is %+v", l)
 		}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -28,7 +29,7 @@ func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string)
 	for i := range calls {
 		calls[i] = &toolCall{agent: a, call: &msg.Calls[i], index: i, sha: sha}
 	}
-	a.under = calls
+	a.together = len(calls)
 	for _, c := range calls {
 		c.start(outside)
 		if a.cfg.Sequential && c.wait != nil && c.wait() != nil {
@@ -37,16 +38,18 @@ func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string)
 	}
 	var failed error
 	for _, c := range calls {
-		// What comes behind a call that yielded takes its effect when that has its answer.
-		if failed = c.finish(); failed != nil {
-			break
+		if c.wait != nil {
+			failed = c.wait()
+		}
+		if failed != nil {
+			break // what comes behind a call that yielded takes its effect when that has its answer
+		}
+		if c.effect != nil {
+			c.reply = c.effect()
 		}
 	}
-	if err := outside.Wait(); err != nil {
-		failed = err
-	}
-	if failed != nil {
-		return failed
+	if err := cmp.Or(outside.Wait(), failed); err != nil {
+		return err
 	}
 	if err := a.noteAll(calls); err != nil {
 		return err
@@ -64,7 +67,7 @@ func (a *agentRun) noteAll(calls []*toolCall) error {
 		if c.reply.Failed && !c.reply.Free {
 			a.state.Errors++
 			last = c.reply.Text
-			if m, err := contract.DecodeMessage(c.reply.Message); err == nil && c.reply.Message != nil {
+			if m, err := contract.DecodeMessage(c.reply.Message); err == nil {
 				last = m.Text
 			}
 		} else if !c.reply.Failed {
@@ -124,7 +127,7 @@ func (c *toolCall) choose() (handler, error) {
 	var err error
 	switch {
 	case a.cfg.Finish != nil && c.call.Name == a.cfg.Finish.Name:
-		c.end()
+		c.effect = c.end
 		return nil, nil
 	case c.index >= maxCalls:
 		return nil, runtime.Refuse("at most %d calls at once are made; ask again for the others", maxCalls)
@@ -170,41 +173,25 @@ func (c *toolCall) handler() (handler, error) {
 
 // bound calls a tool of a connection, once a person has agreed where one must.
 func (c *toolCall) bound(ctx workflow.Context) (contract.ToolReply, error) {
-	err := c.confirm(ctx)
-	if err == nil {
-		c.args = value.Complete(c.tool.ArgumentsSchema, c.args)
-		err = c.validate(ctx)
-	}
-	if err != nil {
+	if err := c.confirm(ctx); err != nil {
 		return contract.ToolReply{}, err
 	}
-	var run handler
+	c.args = value.Complete(c.tool.ArgumentsSchema, c.args)
+	run, note := c.callExternal, ""
 	switch {
 	case c.conn.Connection.Kind == plan.ConnectionAgent:
-		run = c.subAgent
+		run, note = c.subAgent, c.note
 	case c.conn.Connection.Kind == plan.ConnectionClient:
-		run = c.client
-	case c.conn.ExternalActivity != nil:
-		return c.callExternal(ctx)
-	default:
+		run, note = c.client, c.note
+	case c.conn.ExternalActivity == nil:
 		return c.callServer(ctx)
 	}
+	if err := c.validate(ctx); err != nil {
+		return contract.ToolReply{}, err
+	}
 	reply, err := runtime.Replied(run(ctx))
-	reply.Text = c.note + reply.Text
+	reply.Text = note + reply.Text
 	return reply, err
-}
-
-// finish waits for a call, or lets one of the interpreter's own take effect.
-func (c *toolCall) finish() error {
-	if c.wait != nil {
-		if err := c.wait(); err != nil {
-			return err
-		}
-	}
-	if c.effect != nil {
-		c.reply = c.effect()
-	}
-	return nil
 }
 
 // id is that of the call's activity of a kind.
@@ -212,10 +199,9 @@ func (c *toolCall) id(kind string) string {
 	return fmt.Sprintf("%s/%s/%d.%d", c.agent.execution.ID, kind, c.agent.state.Turn, c.index+1)
 }
 
-// validate refuses arguments of a call that CallTool does not make, if the flow does not declare them.
+// validate refuses arguments that the flow does not declare, for a call that CallTool does not make.
 func (c *toolCall) validate(ctx workflow.Context) error {
-	outside := c.conn.ExternalActivity != nil || c.conn.Connection.Kind == plan.ConnectionClient || c.conn.Connection.Kind == plan.ConnectionAgent
-	if len(c.tool.ArgumentsSchema) == 0 || !outside {
+	if len(c.tool.ArgumentsSchema) == 0 {
 		return nil
 	}
 	in := contract.ValidateAnswerInput{Name: c.tool.Name, Arguments: c.args, Schema: c.tool.ArgumentsSchema}
@@ -350,32 +336,26 @@ func (c *toolCall) callServer(ctx workflow.Context) (contract.ToolReply, error) 
 	return reply, err
 }
 
-// questions has what the server of a call asks answered.
-func (c *toolCall) questions() *questions.Call {
-	a := c.agent
-	req := contract.Request{ID: c.id("input")}
-	c.describe(&req)
-	// Conversations with the model are named like those with members.
-	return &questions.Call{Run: a.run, Execution: a.execution, Tool: c.tool, Request: req,
-		Thread:  fmt.Sprintf("%s:%s~%d.%d.", a.execution.ID, contract.EscapeID(c.tool.As), a.state.Turn, c.index+1),
-		Profile: contract.Profile{Model: modelRef(a), Node: a.who(), Script: a.run.Shared.Script, Home: a.run.Home(), Params: a.cfg.Params}}
-}
-
 // callTool makes one call of a tool as a step.
 func (c *toolCall) callTool(ctx workflow.Context, in contract.ToolInput, id string) (contract.ToolReply, error) {
+	a := c.agent
 	in.Repeat = c.conn.Repeats(c.tool.Name)
 	if c.server == nil {
-		c.server = c.questions()
+		req := contract.Request{ID: c.id("input")}
+		c.describe(&req)
+		// Conversations with the model are named like those with members.
+		c.server = &questions.Call{Run: a.run, Execution: a.execution, Tool: c.tool, Request: req,
+			Thread:  fmt.Sprintf("%s:%s~%d.%d.", a.execution.ID, contract.EscapeID(c.tool.As), a.state.Turn, c.index+1),
+			Profile: contract.Profile{Model: modelRef(a), Node: a.who(), Script: a.run.Shared.Script, Home: a.run.Home(), Params: a.cfg.Params}}
 	}
 	reply, err := c.step(ctx, id, runtime.HashOf(c.tool.Name, string(c.args), in.Note), func(s *journal.Step) (contract.ToolReply, error) {
 		reply, err := c.invoke(ctx, s, &in)
 		if reply.Task != nil {
-			now := workflow.Now(ctx)
-			reply.Started = &now
+			reply.Started = new(workflow.Now(ctx))
 		}
 		return reply, err
 	})
-	serve(c.agent, c.conn, reply.Session)
+	serve(a, c.conn, reply.Session)
 	return reply, err
 }
 
@@ -388,7 +368,7 @@ func (c *toolCall) invoke(ctx workflow.Context, s *journal.Step, in *contract.To
 	call := c.activity(contract.ActivityCallTool, s, in, &out)
 	call.Options = runtime.Retrying(a.run.Options(a.run.Flow.Policy.ToolSeconds), b.Connection.Retry)
 	call.Once, call.AskUnknown, call.Queue = !in.Repeat, b.AskUnknown, session.Queue
-	call.Result = runtime.ResultSize{Together: len(a.under), Share: &in.MaxResultBytes}
+	call.Result = runtime.ResultSize{Together: a.together, Share: &in.MaxResultBytes}
 	if b.IsPure(in.Name) {
 		call.Local = runtime.LocalBytes
 	}

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
@@ -82,6 +83,15 @@ type SessionReply struct {
 // ToolError is a reply that tells the model of an error.
 func ToolError(format string, args ...any) contract.ToolReply {
 	return contract.ToolReply{Text: fmt.Sprintf(format, args...), Failed: true}
+}
+
+// JSONReply is a reply that is JSON.
+func JSONReply(v any) contract.ToolReply {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return ToolError("%v", err)
+	}
+	return contract.ToolReply{Text: string(textutil.Unescape(raw))}
 }
 
 // Refused is the error of a call of a tool that is answered with a reply and not made.

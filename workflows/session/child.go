@@ -74,14 +74,10 @@ func (b *Children) launch(c *childSession) {
 	wait.Go(b.ctx, "child session", func(ctx workflow.Context) {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		var out contract.RunResult
-		err := wait.Get(quiet, c.future.Future, &out)
-		for tries := 1; ; tries++ {
-			var again bool
-			if again, err = runtime.RetryTakenID(ctx, err, tries, c.ID); !again {
-				break
-			}
+		again, err := runtime.RetryTakenID(ctx, wait.Get(quiet, c.future.Future, &out), 1, c.ID)
+		for tries := 2; again; tries++ {
 			c.future = r.Start(ctx, k)
-			err = wait.Get(quiet, c.future.Future, &out)
+			again, err = runtime.RetryTakenID(ctx, wait.Get(quiet, c.future.Future, &out), tries, c.ID)
 		}
 		release()
 		if err == nil && out.Held != nil {
@@ -105,21 +101,17 @@ func (b *Children) closed(c *childSession, out *contract.RunResult, err error) {
 	}
 	c.Closed = true
 	b.run.Requests.Disown(b.s.above, contract.BoundID(c.ID), err)
-	var terminated *temporal.TerminatedError
-	switch {
-	case err == nil, contract.Cancelled(err):
+	c.Status = contract.TurnFailed
+	if err == nil || contract.Cancelled(err) {
 		c.Status, c.Problem = contract.TurnStopped, words.Stopped
-	case errors.As(err, &terminated):
-		c.Status, c.Problem = contract.TurnFailed, "Session was terminated"
-	default:
-		c.Status, c.Problem = contract.TurnFailed, problemOf(contract.FailureOf(err))
+	} else if _, terminated := errors.AsType[*temporal.TerminatedError](err); terminated {
+		c.Problem = "Session was terminated"
+	} else {
+		c.Problem = problemOf(contract.FailureOf(err))
 	}
-	for _, o := range c.Orders {
-		if callsBack(o) {
-			b.callBack(c, contract.Turn{ID: o.ID, Status: contract.TurnFailed, Failure: &contract.Failure{Class: contract.ClassCancelled, Text: c.Problem}})
-		}
+	for _, o := range runtime.Take(&c.Orders, func(o *contract.SessionOrder) bool { return callsBack(*o) }) {
+		b.callBack(c, contract.Turn{ID: o.ID, Status: contract.TurnFailed, Failure: &contract.Failure{Class: contract.ClassCancelled, Text: c.Problem}})
 	}
-	c.Orders = slices.DeleteFunc(c.Orders, callsBack)
 }
 
 func callsBack(o contract.SessionOrder) bool { return o.Mode == contract.ModeCallback }
@@ -200,9 +192,7 @@ func (c *childSession) standing() string {
 // fulfilEnded gives the latest turn to callbacks that waited until the session expects none of its own:
 // one that does has turns to come.
 func (b *Children) fulfilEnded(c *childSession) {
-	waits := func(o contract.SessionOrder) bool { return o.Ended }
-	if c.Last.Done() && !c.Expects && slices.ContainsFunc(c.Orders, waits) {
-		c.Orders = slices.DeleteFunc(c.Orders, waits)
+	if c.Last.Done() && !c.Expects && len(runtime.Take(&c.Orders, func(o *contract.SessionOrder) bool { return o.Ended })) > 0 {
 		b.callBack(c, *c.Last)
 	}
 }

@@ -56,15 +56,14 @@ func (p prompts) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	if in.ID == "" {
 		in.ID = workflow.GetCurrentUpdateInfo(ctx).ID
 	}
-	switch old := s.find(in.ID); {
-	case old == nil:
+	if old := s.find(in.ID); old == nil {
 		s.state.Queue = append(s.state.Queue, *in)
-	case old.Done():
+	} else if old.Done() {
 		s.run.Policy.Moved = true // a history can get long by repetitions alone
 	}
 	if err := wait.Until(ctx, func() bool {
 		t := s.find(in.ID)
-		return t == nil || t.Done() || s.leaving || s.over
+		return t == nil || t.Done() || s.leaving || s.endedAt != nil
 	}); err != nil {
 		return nil, err
 	}
@@ -210,7 +209,7 @@ func (s *Session) takes(p *contract.Prompt) error {
 		return contract.Failf(contract.ClassAlreadyAnswered, "give every prompt an id of its own", "another prompt has the id %q", textutil.Cut(p.ID, 200))
 	case old != nil:
 		return nil
-	case s.state.Stop != nil || s.over:
+	case s.state.Stop != nil || s.endedAt != nil:
 		return contract.Failf(contract.ClassBadRequest, "start another session", "the session is stopped")
 	case len(s.state.Queue) >= maxQueued || len(s.state.Queue) > 0 && queued > runtime.MaxUnreadSize:
 		return contract.Failf(contract.ClassTooLarge, "wait until some have had their turn", "%d prompts are queued already", len(s.state.Queue))
@@ -247,7 +246,7 @@ func (s *Session) shown() []contract.Turn {
 // queuedTurn is the turn of a prompt that is queued, or that was when the session ended.
 func (s *Session) queuedTurn(i int) *contract.Turn {
 	t := &contract.Turn{ID: s.state.Queue[i].ID, Hash: s.state.Queue[i].Hash, Status: contract.TurnQueued}
-	if s.over {
+	if s.endedAt != nil {
 		t.Status, t.EndedAt = contract.TurnStopped, s.endedAt
 		t.Failure = &contract.Failure{Class: contract.ClassCancelled, Text: words.Stopped}
 	}

@@ -16,11 +16,6 @@ import (
 	"weft/workflows/wait"
 )
 
-// A session is a run that stays open when its agent has answered: the next prompt is another
-// turn in the same conversation. A turn is the whole flow once more, from START. While it is
-// idle the run waits for an Update or a signal, without a timer. A run whose agent has started
-// sessions of others takes turns, too, until it has heard of all of them.
-
 // Bounds of what a session keeps.
 const (
 	maxQueued    = 100
@@ -57,10 +52,9 @@ type Session struct {
 	host  Turns
 	// Below are the sessions that this one has started.
 	Below Children
-	// Idle says that no turn is under way; leaving, that this run of the session ends; over,
-	// that the session does.
-	Idle, leaving, over bool
-	// endedAt is when it was closed; prompts that are queued then have no turn.
+	// Idle says that no turn is under way; leaving, that this run of the session ends.
+	Idle, leaving bool
+	// endedAt is when the session ended, or nil; prompts that are queued then have no turn.
 	endedAt *time.Time
 	// end cancels the turn under way. above is the context of the run itself.
 	end   workflow.CancelFunc
@@ -277,15 +271,11 @@ func (s *Session) news() bool {
 
 // goOn has an idle session go on in a new run; it gives nil where that is put off.
 func (s *Session) goOn(ctx workflow.Context) error {
-	heavy := s.heavy()
-	if !heavy {
-		if _, err := s.host.HandOver(ctx, nil); err != nil {
+	if !s.heavy() {
+		_, err := s.host.HandOver(ctx, nil)
+		if err != nil || s.run.Requests.Owner || !s.run.Policy.Asked {
 			return err
 		}
-		heavy = !s.run.Requests.Owner && s.run.Policy.Asked // it turned out to be too much
-	}
-	if !heavy {
-		return nil
 	}
 	return &contract.Failure{Class: contract.ClassStateTooLarge,
 		Text:   fmt.Sprintf("the session above goes on in a new run, and this one's conversation of %d bytes is too large to go with it", s.weight()),
@@ -357,7 +347,7 @@ func (s *Session) close(ctx workflow.Context) (*contract.RunResult, error) {
 
 // finish notes that the session is over, and lets those below go.
 func (s *Session) finish(ctx workflow.Context) {
-	s.over, s.endedAt = true, new(workflow.Now(ctx).UTC())
+	s.endedAt = new(workflow.Now(ctx).UTC())
 	s.Below.release(ctx)
 }
 

@@ -12,7 +12,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/activities/textutil"
 	"weft/workflows/argument"
 	"weft/workflows/journal"
 	"weft/workflows/plan"
@@ -29,23 +28,14 @@ const (
 // sessionArgs are the arguments of all session tools.
 type sessionArgs struct {
 	Params  json.RawMessage `json:"parameters"`
-	Agent   *string         `json:"agent_name"`
+	Agent   string          `json:"agent_name"`
 	Session string          `json:"session_id"`
 	Mode    string          `json:"mode"`
 }
 
-// jsonReply is a session tool's answer: JSON. Errors are answers, too, as the framework gives them.
-func jsonReply(v any) contract.ToolReply {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return runtime.ToolError("%v", err)
-	}
-	return contract.ToolReply{Text: string(textutil.Unescape(raw))}
-}
-
-// refuse is the error of a call of a session tool, which is answered with it.
+// refuse is the error of a call of a session tool, which is answered with it as JSON, as the framework does.
 func refuse(format string, args ...any) error {
-	return &runtime.Refused{Reply: jsonReply(map[string]string{"error": fmt.Sprintf(format, args...)})}
+	return &runtime.Refused{Reply: runtime.JSONReply(map[string]string{"error": fmt.Sprintf(format, args...)})}
 }
 
 // Do does one of [plan.SessionTools].
@@ -78,13 +68,13 @@ func (b *Children) answer(ctx workflow.Context, c *runtime.SessionCall, id strin
 		b.release(ctx)
 		b.ctx, b.end = workflow.WithCancel(b.s.above)
 		b.list, b.s.state.Callbacks = nil, nil
-		return jsonReply(map[string]int{"deleted_count": n}), nil
+		return runtime.JSONReply(map[string]int{"deleted_count": n}), nil
 	case plan.SessionStatus:
 		status := "not_existent"
 		if k != nil {
 			status = k.shown()
 		}
-		return jsonReply(map[string]string{"session_id": id, "status": status}), nil
+		return runtime.JSONReply(map[string]string{"session_id": id, "status": status}), nil
 	}
 	switch {
 	case k == nil:
@@ -133,16 +123,15 @@ func (c *childSession) problem() string {
 
 // resultOf is a turn's result as the tools give it.
 func resultOf(id string, t *contract.Turn) contract.ToolReply {
-	var out struct {
+	text := t.ResultText
+	if text != nil {
+		text = new(cutResult(*text))
+	}
+	return runtime.JSONReply(struct {
 		Session string          `json:"session_id"`
 		Text    *string         `json:"result_text"`
 		Data    json.RawMessage `json:"result_data"`
-	}
-	out.Session, out.Data = id, t.ResultData
-	if t.ResultText != nil {
-		out.Text = new(cutResult(*t.ResultText))
-	}
-	return jsonReply(out)
+	}{id, text, t.ResultData})
 }
 
 // agents lists the agents that may be started.
@@ -160,16 +149,13 @@ func (b *Children) agents(starts []plan.Startable) contract.ToolReply {
 		if f == nil || start.Hidden {
 			continue
 		}
-		r := row{Name: start.Agent, Description: f.Description, Type: start.Type, Tags: start.Tags, Params: json.RawMessage("null")}
-		if r.Tags == nil {
-			r.Tags = []string{}
-		}
+		r := row{Name: start.Agent, Description: f.Description, Type: start.Type, Tags: append([]string{}, start.Tags...)}
 		if f.Inputs != nil && len(f.Inputs.Schema) > 0 {
 			r.Params = f.Inputs.Schema
 		}
 		out = append(out, r)
 	}
-	return jsonReply(out)
+	return runtime.JSONReply(out)
 }
 
 // listed lists the sessions that this one has started.
@@ -189,23 +175,19 @@ func (b *Children) listed() contract.ToolReply {
 		}
 		out = append(out, r)
 	}
-	return jsonReply(out)
+	return runtime.JSONReply(out)
 }
 
 // start starts a session of an agent.
 func (b *Children) start(ctx workflow.Context, c *runtime.SessionCall, args *sessionArgs) (*contract.SessionOrder, error) {
-	agent, open := "", 0
-	if args.Agent != nil {
-		agent = *args.Agent
-	}
+	agent, open := args.Agent, 0
 	for _, k := range b.list {
 		if !k.Closed {
 			open++
 		}
 	}
-	may := agent == "" || slices.ContainsFunc(c.Starts, func(st plan.Startable) bool { return st.Agent == agent })
 	switch limit := b.run.Flow.Limits.MaxDepth; {
-	case !may:
+	case agent != "" && !slices.ContainsFunc(c.Starts, func(st plan.Startable) bool { return st.Agent == agent }):
 		return nil, refuse("Agent '%s' not found", agent)
 	case b.run.Shared.Depth >= limit:
 		return nil, refuse("Sessions nest at most %d deep; do the work without another session", limit)
@@ -217,17 +199,16 @@ func (b *Children) start(ctx workflow.Context, c *runtime.SessionCall, args *ses
 	params := args.Params
 	if len(params) == 0 || string(params) == "null" {
 		params = json.RawMessage("{}")
-	}
-	if params[0] != '{' {
+	} else if params[0] != '{' {
 		return nil, refuse("parameters is no object")
 	}
 	if err := b.run.Budget.CountRun(ctx); err != nil {
 		return nil, err
 	}
-	k := &childSession{}
-	k.ID, k.Agent, k.Status, k.Created, k.Params = contract.BoundID(c.Child), agent, "pending", workflow.Now(ctx).UTC(), params
-	o := contract.SessionOrder{Session: k.ID, Mode: args.Mode}
-	k.Orders, b.list = []contract.SessionOrder{o}, append(b.list, k)
+	o := contract.SessionOrder{Session: contract.BoundID(c.Child), Mode: args.Mode}
+	k := &childSession{ChildSession: contract.ChildSession{
+		ID: o.Session, Agent: agent, Status: "pending", Created: workflow.Now(ctx).UTC(), Params: params, Orders: []contract.SessionOrder{o}}}
+	b.list = append(b.list, k)
 	b.launch(k)
 	return &o, nil
 }
@@ -314,7 +295,7 @@ func (b *Children) Await(ctx workflow.Context, o contract.SessionOrder, j *journ
 	}
 	b.run.Policy.Moved = true
 	if o.Mode != contract.ModeSync && k.taken(o.ID) < 0 && (k.Last != nil || !k.Closed) {
-		return jsonReply(map[string]string{"session_id": k.ID, "status": "pending"}), nil
+		return runtime.JSONReply(map[string]string{"session_id": k.ID, "status": "pending"}), nil
 	}
 	return b.take(k, o)
 }
