@@ -258,13 +258,11 @@ func (a *agentRun) describe() error {
 
 // resolvedConnection finds the connection of a tool, or nil.
 func resolvedConnection(r *runtime.Run, t *plan.Tool) *contract.ResolvedConnection {
-	id := t.BoundTo()
-	for i := range r.Shared.Connections {
-		if r.Shared.Connections[i].ID == id {
-			return &r.Shared.Connections[i]
-		}
+	i := slices.IndexFunc(r.Shared.Connections, func(c contract.ResolvedConnection) bool { return c.ID == t.BoundTo() })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &r.Shared.Connections[i]
 }
 
 // answer is what a model said.
@@ -347,7 +345,7 @@ func (a *agentRun) steered(ctx workflow.Context) error {
 		return err
 	}
 	for _, m := range messages {
-		if _, err := a.run.Transcript.Write(a.thread, &contract.Message{Role: contract.RoleUser, Text: m.Text}); err != nil {
+		if err := a.tell(m.Text); err != nil {
 			return err
 		}
 	}

@@ -113,19 +113,15 @@ func named(a *agentRun, v value.Value) error {
 
 // openThread opens the thread that an agent writes to.
 func (a *agentRun) openThread() {
-	resumed := a.execution.Suspended != nil && a.execution.Suspended.Agent != nil
-	switch {
-	case a.cfg.Conversation == plan.ConversationFlow:
+	if a.cfg.Conversation == plan.ConversationFlow {
 		a.thread = a.run.Conversation.Open()
-	case a.cfg.Conversation == plan.ConversationFork && a.run.Conversation.Thread != nil && !resumed:
+	} else {
 		a.thread = a.run.Transcript.Open(a.execution.ID)
-		a.thread.Entries = slices.Clone(a.run.Conversation.Thread.Entries)
-		for _, e := range a.thread.Entries {
-			a.thread.Bytes += len(e.Raw)
-			a.thread.Hash = contract.Chain(a.thread.Hash, e.Sha)
+	}
+	if before := a.run.Conversation.Thread; a.cfg.Conversation == plan.ConversationFork && before != nil {
+		for _, e := range before.Entries {
+			a.thread.Add(e)
 		}
-	default:
-		a.thread = a.run.Transcript.Open(a.execution.ID)
 	}
 	a.state.StartLen = len(a.thread.Entries)
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -51,11 +52,7 @@ func Said(raw json.RawMessage) string {
 
 // elsewhereOptions are those of an activity of another worker.
 func elsewhereOptions(r *runtime.Run, e *contract.ExternalActivity) workflow.ActivityOptions {
-	seconds := e.TimeoutSeconds
-	if seconds == 0 {
-		seconds = r.Flow.Policy.ToolSeconds
-	}
-	o := r.Options(seconds)
+	o := r.Options(cmp.Or(e.TimeoutSeconds, r.Flow.Policy.ToolSeconds))
 	o.RetryPolicy.MaximumAttempts = e.Attempts
 	o.TaskQueue = e.TaskQueue
 	o.ScheduleToStartTimeout = time.Duration(e.StartSeconds) * time.Second

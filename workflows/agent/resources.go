@@ -60,9 +60,8 @@ func (c *toolCall) readResource(ctx workflow.Context) (contract.ToolReply, error
 
 // linking is the agent's tool whose last result with a link to a resource is in its conversation, or nil.
 func linking(a *agentRun, uri string) *plan.Tool {
-	entries := a.thread.Entries
-	for i := len(entries) - 1; i >= 0; i-- {
-		m, err := contract.DecodeMessage(entries[i].Raw)
+	for _, e := range slices.Backward(a.thread.Entries) {
+		m, err := contract.DecodeMessage(e.Raw)
 		if err != nil || m.Role != contract.RoleTool || !slices.Contains(m.Links, uri) {
 			continue
 		}

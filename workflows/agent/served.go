@@ -26,9 +26,8 @@ func servedBy(a *agentRun, b *contract.ResolvedConnection) contract.ServerSessio
 	if s, ok := a.state.Served[b.Server()]; ok {
 		return s
 	}
-	anybody := a.run.Shared.Sessions()[b.Server()]
 	node, agent := reader(a)
-	return cmp.Or(a.run.Shared.NodeSessions[node][agent+b.Server()], anybody)
+	return cmp.Or(a.run.Shared.NodeSessions[node][agent+b.Server()], a.run.Shared.ServerSessions[b.Server()])
 }
 
 // noteServed has the node's next execution go on with the agent's sessions.

@@ -56,9 +56,9 @@ func (c *toolCall) inlineAgent(ctx workflow.Context, args *builtinArgs) (contrac
 	return c.child(ctx, args.Question, nil, contract.FlowRef{Text: text, Name: "agent_def.json", Dialect: c.agent.run.Flow.Dialect})
 }
 
-// child runs a flow below this one, as a step: its result is the tool's.
+// child runs a flow below this one, as a step, or goes on with what it came back with: its result is the tool's.
 func (c *toolCall) child(ctx workflow.Context, question string, params json.RawMessage, flow contract.FlowRef) (contract.ToolReply, error) {
-	r := c.agent.run
+	r, x, n := c.agent.run, c.agent.execution, c.agent.together
 	if limit := r.Flow.Limits.MaxDepth; r.Shared.Depth >= limit {
 		return runtime.ToolError("sub-agents nest at most %d deep; answer without one", limit), nil
 	}
@@ -66,13 +66,23 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 		return runtime.ToolError("the run may start no more agents: its budget of %d is spent; answer without one", max(0, r.Shared.Budget.Runs)), nil
 	}
 	return c.step(ctx, c.startID(), runtime.HashOf(question, string(params), flow.Text), func(s *journal.Step) (contract.ToolReply, error) {
+		ended, err := r.Budget.Begin(ctx, s.Run == nil)
+		if err != nil {
+			return subAgentFailed(err)
+		}
+		defer ended()
+		// Others that were asked for together have their parts, and the agent itself goes on.
+		part, release := r.Budget.Allocated(s.Run, 1+n)
+		defer release()
 		in := r.Below()
-		in.Flow, in.Input, in.Params = flow, question, params
-		if flow.Text != "" {
+		if in.Budget = part; s.Run != nil && s.Run.Plan != nil {
+			in.Snapshot = s.Run
+		} else if in.Flow, in.Input, in.Params = flow, question, params; flow.Text != "" {
 			confine(c.agent, &in)
 		}
 		var out contract.RunResult
-		if err := c.runChild(ctx, in, s, &out); err != nil {
+		k := &runtime.Child{Workflow: contract.WorkflowFlow, ID: s.ID, Summary: x.Node.ID + " · sub-agent"}
+		if err := r.AwaitFlow(ctx, k, in, "the sub-agent", n, &out, s, x.Journal); err != nil {
 			return subAgentFailed(err)
 		}
 		return childReply(&out, len(params) > 0), nil
@@ -92,33 +102,17 @@ func confine(a *agentRun, in *contract.RunInput) {
 	in.Grant = r.Shared.Grant.Narrow(bound)
 }
 
-// runChild runs a sub-agent in a step, or goes on with what it came back with.
-func (c *toolCall) runChild(ctx workflow.Context, in contract.RunInput, s *journal.Step, out *contract.RunResult) error {
-	r, n := c.agent.run, c.agent.together
-	ended, err := r.Budget.Begin(ctx, s.Run == nil)
-	if err != nil {
-		return err
-	}
-	defer ended()
-	// Others that were asked for together have their parts, and the agent itself goes on.
-	part, release := r.Budget.Allocated(s.Run, 1+n)
-	defer release()
-	if s.Run != nil && s.Run.Plan != nil {
-		in = r.Below()
-		in.Snapshot = s.Run
-	}
-	in.Budget = part
-	k := &runtime.Child{Workflow: contract.WorkflowFlow, ID: s.ID, Summary: c.agent.execution.Node.ID + " · sub-agent"}
-	return r.AwaitFlow(ctx, k, in, "the sub-agent", n, out, s, c.agent.execution.Journal)
-}
-
 // childReply is a sub-agent's result as a tool's: where it has no value of its own, what was said last.
 func childReply(out *contract.RunResult, named bool) contract.ToolReply {
 	if out.ResultText != nil {
 		return contract.ToolReply{Text: *out.ResultText}
 	}
-	if text := lastSaid(out.Conversation); text != "" && named && string(out.ResultData) == "{}" {
-		return contract.ToolReply{Text: text}
+	if named && out.Conversation != nil && string(out.ResultData) == "{}" {
+		for _, c := range slices.Backward(out.Conversation.Messages) {
+			if m, err := contract.DecodeMessage(c.Raw); err == nil && m.Role == contract.RoleAssistant && m.Text != "" {
+				return contract.ToolReply{Text: m.Text}
+			}
+		}
 	}
 	return contract.ToolReply{Text: string(out.ResultData)}
 }
@@ -143,19 +137,6 @@ func (c *toolCall) startID() string {
 		id = fmt.Sprintf("%s~%d", id, c.startNumber)
 	}
 	return id
-}
-
-// lastSaid is what an agent said last in a flow's conversation.
-func lastSaid(t *contract.Conversation) string {
-	if t == nil {
-		return ""
-	}
-	for _, c := range slices.Backward(t.Messages) {
-		if m, err := contract.DecodeMessage(c.Raw); err == nil && m.Role == contract.RoleAssistant && m.Text != "" {
-			return m.Text
-		}
-	}
-	return ""
 }
 
 // subAgentFailed gives a sub-agent's failure to the model, unless an operator must fix it.

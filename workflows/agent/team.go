@@ -231,16 +231,6 @@ func (c *toolCall) hand() contract.ToolReply {
 	return contract.ToolReply{Text: "the conversation is handed to " + to.Name}
 }
 
-// handedOver lets the agent go on that a message has handed the conversation to.
-func (a *agentRun) handedOver() error {
-	if a.next == "" {
-		return nil
-	}
-	a.speakAs(a.next)
-	a.next = ""
-	return a.describe()
-}
-
 // reply is what a member says as the answer to a question: its words, or the values that it ends
 // with.
 func (a *agentRun) reply(out *runtime.Outcome) (contract.ToolReply, error) {

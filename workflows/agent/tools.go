@@ -51,10 +51,12 @@ func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string)
 	if err := cmp.Or(outside.Wait(), failed); err != nil {
 		return err
 	}
-	if err := a.noteAll(calls); err != nil {
+	if err := a.noteAll(calls); err != nil || a.next == "" {
 		return err
 	}
-	return a.handedOver()
+	a.speakAs(a.next)
+	a.next = ""
+	return a.describe()
 }
 
 // noteAll appends the replies of a message's calls to the thread.

@@ -122,7 +122,7 @@ func (s *Transcript) Record(t *Thread, raw json.RawMessage) string { return s.pu
 // put appends a message to a thread, and gives its hash.
 func (s *Transcript) put(t *Thread, raw json.RawMessage, own bool) string {
 	sha := s.Keep(raw).SHA
-	t.add(threadEntry{Sha: sha, Raw: raw, own: own})
+	t.Add(threadEntry{Sha: sha, Raw: raw, own: own})
 	return sha
 }
 
@@ -265,7 +265,8 @@ type threadEntry struct {
 	own bool
 }
 
-func (t *Thread) add(e threadEntry) {
+// Add appends an entry.
+func (t *Thread) Add(e threadEntry) {
 	t.Entries = append(t.Entries, e)
 	t.Bytes += len(e.Raw)
 	t.Hash = contract.Chain(t.Hash, e.Sha)
@@ -276,7 +277,7 @@ func (t *Thread) Cut(n int) {
 	entries := t.Entries[:n]
 	t.Entries, t.Bytes, t.Hash, t.published = nil, 0, "", min(t.published, n)
 	for _, e := range entries {
-		t.add(e)
+		t.Add(e)
 	}
 }
 

@@ -153,12 +153,6 @@ func (c closing) Signalled(_ workflow.Context, raw json.RawMessage) error {
 // Refused is [runtime.MessageHandler].
 func (c closing) Refused(ctx workflow.Context, _ error) { c.s.host.Show(ctx, nil, nil) }
 
-// listen takes in signals of sessions below while everything else waits.
-func (s *Session) listen(ctx workflow.Context) {
-	s.turnSignals = workflow.GetSignalChannel(ctx, contract.SignalTurn)
-	s.run.Requests.Listeners.Add(s.Hear, s.turnSignals)
-}
-
 // Hear takes in what sessions below have said so far. What is of a wrong shape is left out.
 func (s *Session) Hear() {
 	if s.turnSignals == nil {

@@ -125,7 +125,8 @@ func (s *Session) Settle() error {
 func (s *Session) Play(ctx workflow.Context) (*contract.RunResult, error) {
 	s.above = ctx
 	s.Below.ctx, s.Below.end = workflow.WithCancel(ctx)
-	s.listen(ctx)
+	s.turnSignals = workflow.GetSignalChannel(ctx, contract.SignalTurn)
+	s.run.Requests.Listeners.Add(s.Hear, s.turnSignals)
 	s.LaunchAll()
 	if s.state.Count == 0 {
 		s.begin(ctx, contract.Turn{})
