@@ -97,8 +97,7 @@ type agentRun struct {
 	together int
 	// marked is the agent at its last boundary.
 	marked agentMark
-	// result is the value by which the node ends; problems are those of the arguments that
-	// should give it.
+	// result is the value by which the node ends; problems are those of the arguments or the answer that should give it.
 	result   *value.Value
 	problems []contract.FieldError
 	// unfit is why the answer cannot be the flow's result.
@@ -316,7 +315,6 @@ func (a *agentRun) model(ctx workflow.Context) (*answer, error) {
 func (a *agentRun) completion(ctx workflow.Context, suffix string, sent *contract.Sent) (*contract.ModelResult, error) {
 	in := contract.ModelInput{Profile: a.profile, NoTools: a.state.Exhausted || a.state.Think, Step: a.execution.Step, Sent: sent}
 	in.Base, in.Tail = a.thread.Pending()
-	in.Base.Workflow, in.Base.Run = "", ""
 	if a.thread == a.run.Conversation.Thread {
 		in.Inherited = a.run.Conversation.Inherited
 	}
@@ -368,10 +366,6 @@ func (a *agentRun) repair(ctx workflow.Context, ans *answer) (again bool, err er
 		}
 		return true, cmp.Or(replyUnrun(a, msg, beyondBudget), a.tell(ask), a.describe())
 	}
-	var problems []contract.FieldError
-	if res.Checked != nil {
-		problems = res.Checked.Errors
-	}
 	var f *contract.Failure
 	switch n := a.state.Repairs; {
 	case strings.TrimSpace(msg.Text) == "":
@@ -386,11 +380,11 @@ func (a *agentRun) repair(ctx workflow.Context, ans *answer) (again bool, err er
 			retries = fmt.Sprintf("%d retries", n)
 		}
 		f = a.run.Fail(a.execution, contract.ClassOutputSchema, "make the prompt or the schema easier to follow, or use a stronger model",
-			"Output validation failed after %s: %s", retries, contract.ErrorList(problems, "; "))
-		f.Errors = problems
+			"Output validation failed after %s: %s", retries, contract.ErrorList(a.problems, "; "))
+		f.Errors = a.problems
 	default:
 		a.state.Repairs++
-		return true, cmp.Or(replyUnrun(a, msg, beyondBudget), a.tell(repairText(a.cfg.Output.Schema, problems)))
+		return true, cmp.Or(replyUnrun(a, msg, beyondBudget), a.tell(repairText(a.cfg.Output.Schema, a.problems)))
 	}
 	if a.cfg.Output.IfLast == "" {
 		return false, f

@@ -28,29 +28,48 @@ type builtinArgs struct {
 	Agent    json.RawMessage `json:"agent_def"`
 }
 
-// builtin finds what runs a tool of the interpreter's own beside other calls, or its effect on the state.
-func (c *toolCall) builtin() (handler, error) {
+// builtins are the tools of the interpreter's own that the agent's model has: those of the flow, and the one that reads
+// resources where the settings of a connection allow it.
+func (a *agentRun) builtins() []string {
+	reads := false
+	for i := range a.cfg.Tools {
+		t := &a.cfg.Tools[i]
+		if t.As == plan.BuiltinReadResource {
+			return a.cfg.Builtins // the flow's own
+		}
+		b := resolvedConnection(a.run, t)
+		reads = reads || b != nil && b.Resources
+	}
+	if !reads {
+		return a.cfg.Builtins
+	}
+	return append(slices.Clip(a.cfg.Builtins), plan.BuiltinReadResource)
+}
+
+// builtin is [toolCall.choose] for a tool of the interpreter's own.
+func (c *toolCall) builtin() error {
 	a, name := c.agent, c.call.Name
 	if slices.Contains(plan.SessionTools, name) {
 		if name == plan.SessionStart {
 			c.countStart()
 		}
-		return c.session, nil
+		c.run = c.session
+		return nil
 	}
 	var args builtinArgs
 	if err := json.Unmarshal(c.args, &args); err != nil {
-		return nil, runtime.Refuse("the arguments of %s: %v", name, err)
+		return runtime.Refuse("the arguments of %s: %v", name, err)
 	}
 	switch name {
 	case plan.BuiltinCallSubAgent:
 		c.countStart()
-		return func(ctx workflow.Context) (contract.ToolReply, error) { return c.inlineAgent(ctx, &args) }, nil
+		c.run = func(ctx workflow.Context) (contract.ToolReply, error) { return c.inlineAgent(ctx, &args) }
 	case plan.BuiltinGetState:
 		c.effect = func() contract.ToolReply { return getState(a.execution.View, &args) }
 	case plan.BuiltinSetState, plan.BuiltinSetStateFiltered:
 		c.effect = func() contract.ToolReply { return setState(a.run, a.execution, &args) }
 		if name == plan.BuiltinSetStateFiltered && args.Key != nil && len(args.Value) > a.run.Flow.Limits.FilterBytes {
-			return func(ctx workflow.Context) (contract.ToolReply, error) { return c.condense(ctx, &args) }, nil
+			c.run = func(ctx workflow.Context) (contract.ToolReply, error) { return c.condense(ctx, &args) }
 		}
 	case plan.BuiltinListStateKeys:
 		c.effect = func() contract.ToolReply { return listKeys(a.execution.View) }
@@ -60,9 +79,9 @@ func (c *toolCall) builtin() (handler, error) {
 			c.reply = contract.ToolReply{Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: chat.SHA}}}}
 		}
 	default:
-		return nil, runtime.Refuse("tool %q is unknown to this build", name)
+		return runtime.Refuse("tool %q is unknown to this build", name)
 	}
-	return nil, nil
+	return nil
 }
 
 // getState reads keys; one string is one key. A key that nobody wrote is null.

@@ -283,7 +283,6 @@ func (w *window) summary(ctx workflow.Context, by *plan.Summary, from, to int, b
 	in := contract.SummariseInput{Model: modelRef(w.a, by.Model), Script: r.Shared.Script, Node: w.a.who(), Step: x.Step, Instructions: by.Instructions,
 		Params: by.Params, From: from, To: to, Before: before, Home: r.Home()}
 	in.Base, in.Tail = w.a.thread.Pending()
-	in.Base.Workflow, in.Base.Run = "", ""
 	w.a.state.Summaries++
 	var out contract.SummariseResult
 	err := r.CallStep(ctx, x.Journal, runtime.HashOf(w.a.thread.Hash, strconv.Itoa(from), strconv.Itoa(to), before), &runtime.Call{

@@ -18,14 +18,14 @@ import (
 // follow decides what comes after a message of the model: another call, or the end.
 func (a *agentRun) follow(ctx workflow.Context, ans *answer) (again bool, err error) {
 	res, msg := ans.res, ans.msg
+	a.problems = nil
+	if res.Checked != nil {
+		a.problems = res.Checked.Errors
+	}
 	switch {
 	case a.state.Think:
 		return true, a.thought(msg)
 	case len(msg.Calls) > 0 && !a.state.Exhausted:
-		a.problems = nil
-		if res.Checked != nil {
-			a.problems = res.Checked.Errors
-		}
 		if err := a.call(ctx, msg, ans.sha); err != nil {
 			return false, err
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -100,52 +99,46 @@ type toolCall struct {
 	// startNumber tells the run that the call starts from those of other calls with its id.
 	startNumber int
 	reply       contract.ToolReply
-	// wait, if set, waits for a call that runs beside the others. effect, if set, then gives the reply.
+	// run, if set, makes the call beside the others, and wait waits for it. effect, if set, then gives the reply.
+	run    func(workflow.Context) (contract.ToolReply, error)
 	wait   func() error
 	effect func() contract.ToolReply
 }
 
-// handler runs a call beside the others.
-type handler func(ctx workflow.Context) (contract.ToolReply, error)
-
 // start begins a call that runs beside the others, and decides what a call is answered that is
 // not made at all.
 func (c *toolCall) start(outside *group.Group) {
-	run, err := c.choose()
-	switch {
-	case err != nil:
+	if err := c.admit(); err != nil {
 		c.reply, _ = runtime.Replied(c.reply, err)
-	case run != nil:
+	} else if c.run != nil {
 		c.wait = outside.Start(func(ctx workflow.Context) (err error) {
-			c.reply, err = runtime.Replied(run(ctx))
+			c.reply, err = runtime.Replied(c.run(ctx))
 			return err
 		})
 	}
 }
 
-// choose refuses a call that is not made, or finds what makes it.
-func (c *toolCall) choose() (handler, error) {
+// admit refuses a call that is not made, or finds what makes it.
+func (c *toolCall) admit() (err error) {
 	a := c.agent
-	var err error
 	switch {
 	case a.cfg.Finish != nil && c.call.Name == a.cfg.Finish.Name:
 		c.effect = c.end
-		return nil, nil
+		return nil
 	case c.index >= maxCalls:
-		return nil, runtime.Refuse("at most %d calls at once are made; ask again for the others", maxCalls)
+		return runtime.Refuse("at most %d calls at once are made; ask again for the others", maxCalls)
 	case a.state.Left == 0:
-		return nil, &runtime.Refused{Reply: contract.ToolReply{Text: beyondBudget, Failed: true, Free: true}}
+		return &runtime.Refused{Reply: contract.ToolReply{Text: beyondBudget, Failed: true, Free: true}}
 	}
 	a.state.Left--
 	if c.args, err = arguments(c.call.Arguments); err != nil {
-		return nil, runtime.Refuse("the arguments of %s are no JSON object: %v; call it again with an object", c.call.Name, err)
+		return runtime.Refuse("the arguments of %s are no JSON object: %v; call it again with an object", c.call.Name, err)
 	}
-	return c.handler()
+	return c.choose()
 }
 
-// handler finds what runs a call beside the others. It is nil for a tool of the interpreter's own that has an effect
-// instead, which comes in the order asked.
-func (c *toolCall) handler() (handler, error) {
+// choose finds what makes a call beside the others, or what effect it has in the order asked.
+func (c *toolCall) choose() error {
 	a, name := c.agent, c.call.Name
 	if i := slices.IndexFunc(a.cfg.Tools, func(t plan.Tool) bool { return t.As == name }); i >= 0 {
 		c.tool = &a.cfg.Tools[i]
@@ -153,24 +146,25 @@ func (c *toolCall) handler() (handler, error) {
 		if c.conn.Connection.Kind == plan.ConnectionAgent {
 			c.countStart()
 		}
-		c.args = value.Complete(c.tool.ArgumentsSchema, c.args)
-		return c.bound, nil
+		c.args, c.run = value.Complete(c.tool.ArgumentsSchema, c.args), c.bound
+		return nil
 	}
 	switch {
 	case a.cfg.Ask != nil && name == a.cfg.Ask.Name:
 		c.countStart()
-		return c.ask, nil
+		c.run = c.ask
 	case a.cfg.Handoff != nil && name == a.cfg.Handoff.Name:
 		c.effect = c.hand
-		return nil, nil
 	case name == plan.BuiltinReadResource && slices.Contains(a.builtins(), name):
-		return c.readResource, nil
+		c.run = c.readResource
 	case slices.Contains(a.cfg.Builtins, name):
 		return c.builtin()
 	case a.cfg.NoTool != "":
-		return nil, runtime.Refuse("%s", strings.ReplaceAll(a.cfg.NoTool, "{tool}", name))
+		return runtime.Refuse("%s", strings.ReplaceAll(a.cfg.NoTool, "{tool}", name))
+	default:
+		return runtime.Refuse("there is no tool %q; there are: %s", name, strings.Join(offered(a), ", "))
 	}
-	return nil, runtime.Refuse("there is no tool %q; there are: %s", name, strings.Join(offered(a), ", "))
+	return nil
 }
 
 // bound calls a tool of a connection, once a person has agreed where one must.
@@ -309,85 +303,6 @@ func arguments(text string) (json.RawMessage, error) {
 		return nil, err
 	}
 	return json.RawMessage(text), nil
-}
-
-// callServer calls a tool outside, as an activity.
-func (c *toolCall) callServer(ctx workflow.Context) (contract.ToolReply, error) {
-	t, n := c.tool, c.agent.execution.Node
-	in := contract.ToolInput{Connection: c.conn.Connection, Name: t.Name, Arguments: c.args, CallID: c.call.ID, As: t.As, Note: c.note, Schema: t.ArgumentsSchema,
-		ByNode: c.byNode(), AsTask: slices.Contains(c.conn.AsTasks, t.Name)}
-	if len(c.args) > runtime.MaxInline && c.note == "" {
-		// History has them already, in the message that asks for the call; the activity adds the defaults.
-		in.Arguments, in.Call = nil, &contract.ContentRef{SHA: c.sha}
-	}
-	if in.ByNode && len(n.Ports.Out) > 1 {
-		for _, o := range n.Ports.Out {
-			in.Outputs = append(in.Outputs, o.Name)
-		}
-	}
-	id := c.id("tool")
-	reply, err := c.callTool(ctx, in, id)
-	for n := 1; err == nil && reply.Input != nil && n <= questions.MaxRounds; n++ {
-		if in.Input, err = c.server.AnswerAll(ctx, reply.Input, n); err == nil {
-			reply, err = c.callTool(ctx, in, fmt.Sprintf("%s~%d", id, n+1))
-		}
-	}
-	if err == nil && reply.Task != nil {
-		return c.awaitTask(ctx, in, reply)
-	}
-	return reply, err
-}
-
-// callTool makes one call of a tool as a step.
-func (c *toolCall) callTool(ctx workflow.Context, in contract.ToolInput, id string) (contract.ToolReply, error) {
-	a := c.agent
-	in.Repeat = c.conn.Repeats(c.tool.Name)
-	if c.server == nil {
-		req := contract.Request{ID: c.id("input")}
-		c.describe(&req)
-		// Conversations with the model are named like those with members.
-		c.server = &questions.Call{Run: a.run, Execution: a.execution, Tool: c.tool, Request: req,
-			Thread:  fmt.Sprintf("%s:%s~%d.%d.", a.execution.ID, contract.EscapeID(c.tool.As), a.state.Turn, c.index+1),
-			Profile: contract.Profile{Model: modelRef(a), Node: a.who(), Script: a.run.Shared.Script, Home: a.run.Home(), Params: a.cfg.Params}}
-	}
-	reply, err := c.step(ctx, id, runtime.HashOf(c.tool.Name, string(c.args), in.Note), func(s *journal.Step) (contract.ToolReply, error) {
-		reply, err := c.invoke(ctx, s, &in)
-		if reply.Task != nil {
-			reply.Started = new(workflow.Now(ctx))
-		}
-		return reply, err
-	})
-	serve(a, c.conn, reply.Session)
-	return reply, err
-}
-
-// invoke makes a call of a tool in a step by an activity. The first call of another agent goes on with the session that served it.
-func (c *toolCall) invoke(ctx workflow.Context, s *journal.Step, in *contract.ToolInput) (contract.ToolReply, error) {
-	a, b := c.agent, c.conn
-	var out contract.ToolResult
-	session := servedBy(a, b)
-	in.Session = session.Sealed
-	call := c.activity(contract.ActivityCallTool, s, in, &out)
-	call.Options = runtime.Retrying(a.run.Options(a.run.Flow.Policy.ToolSeconds), b.Connection.Retry)
-	call.Once, call.AskUnknown, call.Queue = !in.Repeat, b.AskUnknown, session.Queue
-	call.Result = runtime.ResultSize{Together: a.together, Share: &in.MaxResultBytes}
-	if b.IsPure(in.Name) {
-		call.Local = runtime.LocalBytes
-	}
-	if hold := time.Duration(b.HoldSeconds) * time.Second; hold > 0 {
-		// The activity itself bounds its attempts: the time in which its server waits for a person does not count.
-		in.TimeoutMillis, call.Held = call.Options.StartToCloseTimeout.Milliseconds(), c.server
-		call.Options.StartToCloseTimeout += hold
-		call.Options.ScheduleToCloseTimeout += hold
-	}
-	if err := a.run.Invoke(ctx, call); err != nil {
-		return contract.ToolReply{}, asReply(call, err)
-	}
-	if out.Session != (contract.ServerSession{}) {
-		a.run.Shared.Sessions()[b.Server()] = out.Session
-	}
-	serve(a, b, out.Session)
-	return contract.ToolReply{Message: out.Message, Failed: out.Error, Input: out.Input, Task: out.Task, Session: out.Session}, nil
 }
 
 // activity is an activity that makes the call in a step.

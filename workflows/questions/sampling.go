@@ -40,7 +40,6 @@ func (c *Call) sample(ctx workflow.Context, name string, s *contract.Sampling, h
 	}
 	in := &contract.ModelInput{Profile: contract.ProfileRef{ContentRef: contract.ContentRef{SHA: contract.SHA(profile)}, Body: profile}, Step: c.Execution.Step}
 	in.Base, in.Tail = thread.Pending()
-	in.Base.Workflow, in.Base.Run = "", ""
 	var res contract.ModelResult
 	call := &runtime.Call{Activity: contract.ActivityCallModel, Args: []any{in}, What: "what the server of " + c.Tool.As + " asks the model", At: c.Execution,
 		ID: name + modelCall, Summary: fmt.Sprintf("%s · asked by %s · %s", p.Node, c.Tool.As, p.Model), Options: c.Run.Options(c.Run.Flow.Policy.ModelSeconds),

@@ -101,7 +101,7 @@ func (s *Transcript) Has(sha string) bool {
 // Open begins a thread.
 func (s *Transcript) Open(name string) *Thread {
 	name = s.place + name
-	t := &Thread{Name: name, recorded: s.threads.recorded, Called: contract.Head{Workflow: s.Workflow, Run: s.Run, Thread: name}}
+	t := &Thread{Name: name, recorded: s.threads.recorded, Called: contract.Head{Thread: name}}
 	s.threads.named[name] = t
 	s.threads.order = append(s.threads.order, name)
 	return t

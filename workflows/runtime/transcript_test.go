@@ -140,7 +140,7 @@ func TestCallsAreSentWhatIsNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, tail := th.Pending()
-	if head.Len != 0 || head.Hash != "" || head.Thread != "t" || head.Run != "run" || len(tail) != 1 || len(tail[0].Message) == 0 {
+	if head.Len != 0 || head.Hash != "" || head.Thread != "t" || len(tail) != 1 || len(tail[0].Message) == 0 {
 		t.Fatalf("before the first call: %+v, %+v", head, tail)
 	}
 	answer := json.RawMessage(`{"role":"assistant"}`)

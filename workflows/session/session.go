@@ -131,20 +131,19 @@ func (s *Session) Play(ctx workflow.Context) (*contract.RunResult, error) {
 	if s.state.Count == 0 {
 		s.begin(ctx, contract.Turn{})
 	}
-	for {
+	var err error
+	for more := true; more && err == nil; {
 		if t := s.latest(); t != nil && !t.Done() {
-			if err := s.turn(ctx); err != nil {
-				return s.leave(ctx, err)
-			}
+			err = s.turn(ctx)
 		}
-		more, err := s.next(ctx)
-		if err != nil {
-			return s.leave(ctx, err)
-		}
-		if !more {
-			return s.close(ctx)
+		if err == nil {
+			more, err = s.next(ctx)
 		}
 	}
+	if err != nil {
+		return s.leave(ctx, err)
+	}
+	return s.close(ctx)
 }
 
 func (s *Session) latest() *contract.Turn {

@@ -1,0 +1,187 @@
+package agent
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/journal"
+	"weft/workflows/plan"
+	"weft/workflows/questions"
+	"weft/workflows/runtime"
+)
+
+// callServer calls a tool outside, as an activity.
+func (c *toolCall) callServer(ctx workflow.Context) (contract.ToolReply, error) {
+	t, n := c.tool, c.agent.execution.Node
+	in := contract.ToolInput{Connection: c.conn.Connection, Name: t.Name, Arguments: c.args, CallID: c.call.ID, As: t.As, Note: c.note, Schema: t.ArgumentsSchema,
+		ByNode: c.byNode(), AsTask: slices.Contains(c.conn.AsTasks, t.Name)}
+	if len(c.args) > runtime.MaxInline && c.note == "" {
+		// History has them already, in the message that asks for the call; the activity adds the defaults.
+		in.Arguments, in.Call = nil, &contract.ContentRef{SHA: c.sha}
+	}
+	if in.ByNode && len(n.Ports.Out) > 1 {
+		for _, o := range n.Ports.Out {
+			in.Outputs = append(in.Outputs, o.Name)
+		}
+	}
+	id := c.id("tool")
+	reply, err := c.callTool(ctx, in, id)
+	for n := 1; err == nil && reply.Input != nil && n <= questions.MaxRounds; n++ {
+		if in.Input, err = c.server.AnswerAll(ctx, reply.Input, n); err == nil {
+			reply, err = c.callTool(ctx, in, fmt.Sprintf("%s~%d", id, n+1))
+		}
+	}
+	if err == nil && reply.Task != nil {
+		return c.awaitTask(ctx, in, reply)
+	}
+	return reply, err
+}
+
+// callTool makes one call of a tool as a step.
+func (c *toolCall) callTool(ctx workflow.Context, in contract.ToolInput, id string) (contract.ToolReply, error) {
+	a := c.agent
+	in.Repeat = c.conn.Repeats(c.tool.Name)
+	if c.server == nil {
+		req := contract.Request{ID: c.id("input")}
+		c.describe(&req)
+		// Conversations with the model are named like those with members.
+		c.server = &questions.Call{Run: a.run, Execution: a.execution, Tool: c.tool, Request: req,
+			Thread:  fmt.Sprintf("%s:%s~%d.%d.", a.execution.ID, contract.EscapeID(c.tool.As), a.state.Turn, c.index+1),
+			Profile: contract.Profile{Model: modelRef(a), Node: a.who(), Script: a.run.Shared.Script, Home: a.run.Home(), Params: a.cfg.Params}}
+	}
+	reply, err := c.step(ctx, id, runtime.HashOf(c.tool.Name, string(c.args), in.Note), func(s *journal.Step) (contract.ToolReply, error) {
+		reply, err := c.invoke(ctx, s, &in)
+		if reply.Task != nil {
+			reply.Started = new(workflow.Now(ctx))
+		}
+		return reply, err
+	})
+	serve(a, c.conn, reply.Session)
+	return reply, err
+}
+
+// invoke makes a call of a tool in a step by an activity. The first call of another agent goes on with the session that served it.
+func (c *toolCall) invoke(ctx workflow.Context, s *journal.Step, in *contract.ToolInput) (contract.ToolReply, error) {
+	a, b := c.agent, c.conn
+	var out contract.ToolResult
+	session := servedBy(a, b)
+	in.Session = session.Sealed
+	call := c.activity(contract.ActivityCallTool, s, in, &out)
+	call.Options = runtime.Retrying(a.run.Options(a.run.Flow.Policy.ToolSeconds), b.Connection.Retry)
+	call.Once, call.AskUnknown, call.Queue = !in.Repeat, b.AskUnknown, session.Queue
+	call.Result = runtime.ResultSize{Together: a.together, Share: &in.MaxResultBytes}
+	if b.IsPure(in.Name) {
+		call.Local = runtime.LocalBytes
+	}
+	if hold := time.Duration(b.HoldSeconds) * time.Second; hold > 0 {
+		// The activity itself bounds its attempts: the time in which its server waits for a person does not count.
+		in.TimeoutMillis, call.Held = call.Options.StartToCloseTimeout.Milliseconds(), c.server
+		call.Options.StartToCloseTimeout += hold
+		call.Options.ScheduleToCloseTimeout += hold
+	}
+	if err := a.run.Invoke(ctx, call); err != nil {
+		return contract.ToolReply{}, asReply(call, err)
+	}
+	if out.Session != (contract.ServerSession{}) {
+		a.run.Shared.Sessions()[b.Server()] = out.Session
+	}
+	serve(a, b, out.Session)
+	return contract.ToolReply{Message: out.Message, Failed: out.Error, Input: out.Input, Task: out.Task, Session: out.Session}, nil
+}
+
+// serve has the agent's next call go on with a session, so that its model is told where that is gone, whatever others use.
+func serve(a *agentRun, b *contract.ResolvedConnection, s contract.ServerSession) {
+	if s == (contract.ServerSession{}) {
+		return
+	}
+	if a.state.Served == nil {
+		a.state.Served = map[string]contract.ServerSession{}
+	}
+	a.state.Served[b.Server()] = s
+	noteServed(a)
+}
+
+// servedBy is the session with which the agent's next call goes on: its own, that of its node's last execution, or the one
+// that served anybody's call.
+func servedBy(a *agentRun, b *contract.ResolvedConnection) contract.ServerSession {
+	if s, ok := a.state.Served[b.Server()]; ok {
+		return s
+	}
+	node, agent := reader(a)
+	return cmp.Or(a.run.Shared.NodeSessions[node][agent+b.Server()], a.run.Shared.ServerSessions[b.Server()])
+}
+
+// noteServed has the node's next execution go on with the agent's sessions.
+func noteServed(a *agentRun) {
+	if len(a.state.Served) == 0 || a.execution.Node.Tool != nil {
+		return // a tool's node has no model to tell
+	}
+	node, agent := reader(a)
+	a.run.Shared.Sessions()
+	if a.run.Shared.NodeSessions[node] == nil {
+		a.run.Shared.NodeSessions[node] = map[string]contract.ServerSession{}
+	}
+	for _, server := range workflow.DeterministicKeys(a.state.Served) {
+		a.run.Shared.NodeSessions[node][agent+server] = a.state.Served[server]
+	}
+}
+
+// reader names the agent: its node, and which of the node's agents it is.
+func reader(a *agentRun) (node, agent string) {
+	if a.team != nil {
+		return a.team.top.execution.Node.ID, a.execution.Node.ID + " "
+	}
+	return a.execution.Node.ID, ""
+}
+
+// resourceArguments is the schema of the arguments of [plan.BuiltinReadResource].
+var resourceArguments = json.RawMessage(`{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"]}`)
+
+// readResource reads a resource that a result in the agent's conversation links to, from the server that gave the link.
+func (c *toolCall) readResource(ctx workflow.Context) (contract.ToolReply, error) {
+	var asked struct {
+		URI string `json:"uri"`
+	}
+	if json.Unmarshal(c.args, &asked) != nil || asked.URI == "" {
+		return runtime.ToolError(`read_resource wants {"uri": "the URI of a link"}`), nil
+	}
+	from := linking(c.agent, asked.URI)
+	if from == nil {
+		return runtime.ToolError("no result in this conversation links to the resource %s; read links as results have them", asked.URI), nil
+	}
+	const name = plan.BuiltinReadResource
+	c.tool = &plan.Tool{Name: name, As: name, Connection: from.Connection, Confirm: from.Confirm, ArgumentsSchema: resourceArguments}
+	c.conn = resolvedConnection(c.agent.run, from)
+	if err := c.confirm(ctx); err != nil {
+		return contract.ToolReply{}, err
+	}
+	if json.Unmarshal(c.args, &asked) != nil || linking(c.agent, asked.URI) != from {
+		return runtime.ToolError("%sthis is no link of the tool %s", c.note, from.As), nil
+	}
+	// It is read under the name of the tool that gave the link, which the run may call.
+	in := contract.ToolInput{Connection: c.conn.Connection, Name: from.Name, Resource: asked.URI, CallID: c.call.ID, As: c.tool.As, Note: c.note}
+	return c.callTool(ctx, in, c.id("tool"))
+}
+
+// linking is the agent's tool whose last result with a link to a resource is in its conversation, or nil.
+func linking(a *agentRun, uri string) *plan.Tool {
+	for _, e := range slices.Backward(a.thread.Entries) {
+		m, err := contract.DecodeMessage(e.Raw)
+		if err != nil || m.Role != contract.RoleTool || !slices.Contains(m.Links, uri) {
+			continue
+		}
+		for t := range a.cfg.Tools {
+			tool := &a.cfg.Tools[t]
+			if b := resolvedConnection(a.run, tool); tool.As == m.Name && b != nil && b.Resources {
+				return tool
+			}
+		}
+	}
+	return nil
+}
