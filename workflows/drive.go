@@ -387,14 +387,14 @@ func (f *flowRun) cancelTasks(ctx workflow.Context) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	g, n := group.New(quiet), 0
 	for _, x := range f.sched.Suspended {
-		for _, t := range references.Tasks(x.Suspended) {
+		references.EachTask(x.Suspended, func(id string, t *contract.OpenTask) {
 			n++
-			id := fmt.Sprintf("%s~cancel.%d", t.ID, n) // executions below may have the same ids
+			id = fmt.Sprintf("%s~cancel.%d", id, n) // executions below may have the same ids
 			g.Start(func(ctx workflow.Context) error {
-				agent.CancelTask(ctx, f.run, id, t.Task)
+				agent.CancelTask(ctx, f.run, id, t)
 				return nil
 			})
-		}
+		})
 	}
 	_ = g.Wait() // each says for itself that it failed
 }

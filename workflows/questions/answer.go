@@ -93,7 +93,7 @@ func (c *Call) Answer(ctx workflow.Context, in *contract.ServerAsks) (*contract.
 	// Another attempt asks anew, in this run or in the one that continues it.
 	req.Hash = contract.SHA(fmt.Appendf(nil, "%s\n%s\n%s\n%d", req.Hash, c.Run.Transcript.Run, in.Call, in.Attempt))
 	req.Timeout = in.Timeout
-	reply, err := c.Run.Requests.AskHeld(ctx, c.Execution, req)
+	reply, err := c.Run.Requests.Await(ctx, c.Execution, req, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -104,29 +104,22 @@ func (k *Kept) Snapshot(c *contract.RunSnapshot) {
 	}
 }
 
-// OpenTask is the task of a tool with the id of the step that waits for it.
-type OpenTask struct {
-	ID   string
-	Task *contract.OpenTask
-}
-
-// Tasks lists the tasks for which an execution waits that is to be resumed, those below it included.
-func Tasks(x *contract.SuspendedExecution) []OpenTask {
-	var out []OpenTask
+// EachTask calls f with each task of a tool for which an execution waits that is to be resumed, those below it included, and
+// with the id of the step that waits for it.
+func EachTask(x *contract.SuspendedExecution, f func(id string, t *contract.OpenTask)) {
 	if x == nil {
-		return nil
+		return
 	}
 	for i := range x.Steps {
 		s := &x.Steps[i]
 		if s.Task != nil {
-			out = append(out, OpenTask{s.ID, s.Task})
+			f(s.ID, s.Task)
 		}
-		out = append(out, Tasks(s.Execution)...)
+		EachTask(s.Execution, f)
 		if s.Run != nil {
 			for k := range s.Run.Live {
-				out = append(out, Tasks(s.Run.Live[k].Suspended)...)
+				EachTask(s.Run.Live[k].Suspended, f)
 			}
 		}
 	}
-	return out
 }

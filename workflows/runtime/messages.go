@@ -30,6 +30,7 @@ type Message struct {
 	// Shape is the JSON that it takes, for people.
 	Shape   string
 	Handler MessageHandler
+	signals workflow.ReceiveChannel
 }
 
 // MessageHandler handles messages of a kind.
@@ -42,12 +43,6 @@ type MessageHandler interface {
 	Signalled(ctx workflow.Context, raw json.RawMessage) error
 	// Refused is called with what is wrong with a signal.
 	Refused(ctx workflow.Context, err error)
-}
-
-// receiver is a kind of message with the channel of its signals.
-type receiver struct {
-	kind    Message
-	channel workflow.ReceiveChannel
 }
 
 // Receive registers the Updates of some kinds of messages, and listens to their signals.
@@ -79,8 +74,8 @@ func (q *Requests) Receive(ctx workflow.Context, kinds ...Message) error {
 		if err != nil {
 			return fmt.Errorf("register update %s: %w", m.Name, err)
 		}
-		r := receiver{m, workflow.GetSignalChannelWithOptions(ctx, m.Name, workflow.SignalChannelOptions{Description: m.Shape})}
-		q.receivers, channels = append(q.receivers, r), append(channels, r.channel)
+		m.signals = workflow.GetSignalChannelWithOptions(ctx, m.Name, workflow.SignalChannelOptions{Description: m.Shape})
+		q.kinds, channels = append(q.kinds, m), append(channels, m.signals)
 	}
 	q.Listeners.Add(func() { q.Drain(ctx) }, channels...)
 	return nil
@@ -93,14 +88,14 @@ func (q *Requests) ReceiveHeld(ctx workflow.Context) error {
 
 // Drain processes all signals that have been received.
 func (q *Requests) Drain(ctx workflow.Context) {
-	for _, r := range q.receivers {
-		Each(ctx, q, r.channel, func(body *json.RawMessage, err error) {
+	for _, m := range q.kinds {
+		Each(ctx, q, m.signals, func(body *json.RawMessage, err error) {
 			if err == nil {
-				err = r.kind.Handler.Signalled(ctx, *body)
+				err = m.Handler.Signalled(ctx, *body)
 			}
 			if err != nil {
-				q.Refuse(r.kind.Name, err)
-				r.kind.Handler.Refused(ctx, err)
+				q.Refuse(m.Name, err)
+				m.Handler.Refused(ctx, err)
 			}
 		})
 	}

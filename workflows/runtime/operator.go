@@ -30,39 +30,35 @@ func (r *Run) retriedByOperator(next invoker) invoker {
 				w.Attempts++
 				w.Failure = contract.FailureOf(err)
 			}
-			f, err := r.askOperator(ctx, c)
-			if err != nil {
+			if err := r.askOperator(ctx, c); err != nil {
 				return err
-			}
-			if f != nil {
-				return f
 			}
 		}
 	}
 }
 
-// askOperator opens a request of kind retry and waits for its answer. It gives the failure where the
-// operator gives up.
-func (r *Run) askOperator(ctx workflow.Context, c *Call) (*contract.Failure, error) {
+// askOperator opens a request of kind retry and waits for its answer. Its error is the failure itself where the operator
+// gives up.
+func (r *Run) askOperator(ctx workflow.Context, c *Call) error {
 	w := c.Waiting
 	shown := ShownFailure(w.Failure)
-	reply, err := r.Requests.open(ctx, c.At, contract.Request{
+	reply, err := r.Requests.Await(ctx, c.At, contract.Request{
 		ID: fmt.Sprintf("%s~%d", c.ID, w.Attempts), Kind: contract.RequestRetry, Text: w.Failure.Error(),
 		Hash: contract.SHA([]byte(shown.Class + shown.Text)), Failure: shown,
 	}, c.Journal)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	f := w.Failure
 	w.Failure = nil
-	a := reply.Retry
-	if a != nil && !a.GiveUp {
-		return nil, nil
-	}
-	if a != nil && a.Reason != "" {
+	switch a := reply.Retry; {
+	case a == nil: // nobody has answered in time
+	case !a.GiveUp:
+		return nil
+	case a.Reason != "":
 		f.Text = fmt.Sprintf("%s (given up: %s)", f.Text, textutil.Cut(a.Reason, 500))
 	}
-	return f, nil
+	return f
 }
 
 // waitsForOperator reports whether a call that ended with err waits for an operator.

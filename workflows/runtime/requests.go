@@ -32,8 +32,8 @@ type Requests struct {
 	// UnreadMessages are messages for this run's agents; in the owner those that no branch has been given.
 	UnreadMessages []contract.Inbound
 	replies, steer workflow.ReceiveChannel
-	// receivers are the kinds of messages that the run takes.
-	receivers []receiver
+	// kinds are those of the messages that the run takes.
+	kinds []Message
 	// Listeners receive the messages while the run waits.
 	Listeners wait.Listeners
 	// signals counts those that were taken in.
@@ -196,7 +196,7 @@ func answers(kind string, reply *contract.Reply) bool {
 func (q *Requests) Ask(ctx workflow.Context, x *Execution, req contract.Request) (*contract.Reply, error) {
 	var out contract.Reply
 	err := q.run.RunStep(ctx, x.Journal, req.ID, req.Hash, &out, func(*journal.Step) error {
-		reply, err := q.open(ctx, x, req, x.Journal)
+		reply, err := q.Await(ctx, x, req, x.Journal)
 		if err == nil {
 			out = *reply
 		}
@@ -205,14 +205,9 @@ func (q *Requests) Ask(ctx workflow.Context, x *Execution, req contract.Request)
 	return &out, err
 }
 
-// AskHeld asks somebody outside for a call that is under way. It is no step, and does not yield: the call would be waited for.
-func (q *Requests) AskHeld(ctx workflow.Context, x *Execution, req contract.Request) (*contract.Reply, error) {
-	return q.open(ctx, x, req, nil)
-}
-
-// open opens a request and waits for its answer. It gives [errYield] where the run wants
-// to stop first; without a journal it waits on.
-func (q *Requests) open(ctx workflow.Context, x *Execution, req contract.Request, j *journal.Journal) (*contract.Reply, error) {
+// Await opens a request and waits for its answer. It gives [ErrYield] where the run wants to stop first; without a journal
+// it waits on, for a call that is under way and would be waited for.
+func (q *Requests) Await(ctx workflow.Context, x *Execution, req contract.Request, j *journal.Journal) (*contract.Reply, error) {
 	req = q.Complete(x, req)
 	t := &pendingRequest{kind: req.Kind}
 	q.waiting[req.ID] = t
