@@ -256,19 +256,16 @@ func (b *Budget) CountRun(ctx workflow.Context) error {
 	if limit == nil || limit.PerSecond == 0 {
 		return nil
 	}
-	now := workflow.Now(ctx)
-	at := now
+	now, pause := workflow.Now(ctx), time.Duration(0)
 	if n := len(b.starts) - limit.PerSecond; n >= 0 {
 		b.starts = b.starts[n:]
-		if next := b.starts[0].Add(time.Second); next.After(now) {
-			at = next
-		}
+		pause = max(0, b.starts[0].Add(time.Second).Sub(now))
 	}
-	b.starts = append(b.starts, at)
-	if at == now {
+	b.starts = append(b.starts, now.Add(pause))
+	if pause == 0 {
 		return nil
 	}
-	return wait.Pause(ctx, at.Sub(now), "too many runs start")
+	return wait.Pause(ctx, pause, "too many runs start")
 }
 
 // Declare counts a run that the flow itself declares. Its error is a [contract.Failure] of class budget_exceeded.

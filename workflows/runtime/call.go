@@ -3,6 +3,7 @@ package runtime
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,12 +23,10 @@ const maxSummary = 200
 
 // Call describes one activity call. [Run.Invoke] makes it.
 type Call struct {
-	// Activity is the activity's type; args are what it is given.
+	// Activity is the activity's type; Args are what it is given: a [converter.RawValue] each, once the call is admitted.
 	Activity string
 	Args     []any
-	// encoded are the arguments as they are sent.
-	encoded []converter.RawValue
-	// ID names the call within its run; summary is shown in Temporal's Web UI.
+	// ID names the call within its run; Summary is shown in Temporal's Web UI.
 	ID, Summary string
 	// What names the arguments in the failure of a call that is too large.
 	What    string
@@ -86,10 +85,7 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	if made, err := r.callLocally(ctx, c, o.Summary); made || err != nil {
 		return err
 	}
-	var args []any
-	for _, raw := range c.encoded {
-		args = append(args, raw)
-	}
+	args := slices.Clip(c.Args)
 	switch {
 	case c.Remote == nil && r.Shared.Grant != nil:
 		args = append(args, r.Shared.Grant)
@@ -189,11 +185,11 @@ func (r *Run) callLocally(ctx workflow.Context, c *Call, summary string) (made b
 	if err := r.Sizes.Wait(ctx, c.Local); err != nil {
 		return false, err
 	}
-	o := localOptions
+	o, argument := localOptions, c.Args[0].(converter.RawValue)
 	o.Summary = summary
 	var out contract.LocalResult
 	err := wait.Get(ctx, workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, o), contract.ActivityCallLocally, &contract.LocalCall{
-		ID: contract.BoundID(r.place + c.ID), Activity: c.Activity, Argument: c.encoded[0].Payload().GetData(), Grant: r.Shared.Grant, MaxBytes: c.Local,
+		ID: contract.BoundID(r.place + c.ID), Activity: c.Activity, Argument: argument.Payload().GetData(), Grant: r.Shared.Grant, MaxBytes: c.Local,
 	}), &out)
 	if ctx.Err() != nil || err != nil || len(out.Result) == 0 {
 		return false, ctx.Err()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -20,12 +19,10 @@ import (
 
 // Child describes a run below this one. [Run.Admit] encodes its input, [Run.Start] starts it.
 type Child struct {
-	// Workflow is the workflow type; In is its input.
+	// Workflow is the workflow type; In is its input, encoded once it is admitted.
 	Workflow string
 	In       any
-	// encoded is the input as it is sent, once it is admitted.
-	encoded converter.RawValue
-	// ID is the workflow id before it is shortened; summary is shown in Temporal's Web UI.
+	// ID is the workflow id before it is shortened; Summary is shown in Temporal's Web UI.
 	ID, Summary string
 	// Outlives is set for a child that goes on when this run ends: a hook after the run, and a delivery of its events. Any
 	// other hears of a cancellation, and is terminated where this run ends before it.
@@ -62,7 +59,7 @@ func (r *Run) Admit(ctx workflow.Context, c *Child, what string) error {
 	if err != nil {
 		return err
 	}
-	c.encoded = raw
+	c.In = raw
 	return r.Sizes.admit(ctx, what, n)
 }
 
@@ -78,11 +75,7 @@ func (r *Run) Start(ctx workflow.Context, c *Child) *ChildRun {
 	if c.Unique {
 		o.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
 	}
-	in := c.In
-	if c.encoded.Payload() != nil {
-		in = c.encoded
-	}
-	return StartedChild(workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, o), c.Workflow, in), o.WorkflowID)
+	return StartedChild(workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, o), c.Workflow, c.In), o.WorkflowID)
 }
 
 // startTries is how often a child is started whose id is taken: by a child of a run with the same id that

@@ -238,9 +238,7 @@ func (q *Requests) Complete(x *Execution, req contract.Request) contract.Request
 	req.Text = textutil.Cut(req.Text, MaxAsked)
 	r := q.run
 	if x != nil {
-		if x.Run != nil {
-			r = x.Run
-		}
+		r = cmp.Or(x.Run, r)
 		req.Node, req.Step, req.Execution, req.At = x.Node.ID, x.Step, x.ID, r.Source.At(plan.NodePath(x.Node.ID))
 	}
 	req.Run = contract.Run{Workflow: r.Transcript.Workflow, Run: r.Transcript.Run}

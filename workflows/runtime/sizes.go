@@ -156,7 +156,7 @@ func (r *Run) sized(next invoker) invoker {
 }
 
 // admitted reserves room for the result of a call, encodes and measures its arguments, waits for a workflow task that has
-// room for them, and makes the call.
+// room for them, and makes the call with them.
 func (r *Run) admitted(ctx workflow.Context, c *Call, next invoker) error {
 	bytes := c.Result.Bytes
 	if c.Result.Together > 0 {
@@ -170,8 +170,8 @@ func (r *Run) admitted(ctx workflow.Context, c *Call, next invoker) error {
 		}
 		defer release()
 	}
-	c.encoded = nil
-	total := 0
+	encoded, total := *c, 0
+	encoded.Args = nil
 	for _, arg := range c.Args {
 		if k, ok := arg.(interface{ SetIdempotencyKey(string) }); ok {
 			k.SetIdempotencyKey(r.IdempotencyKey(c.ID))
@@ -180,12 +180,12 @@ func (r *Run) admitted(ctx workflow.Context, c *Call, next invoker) error {
 		if err != nil {
 			return err
 		}
-		c.encoded, total = append(c.encoded, raw), total+n
+		encoded.Args, total = append(encoded.Args, raw), total+n
 	}
 	if err := r.Sizes.admit(ctx, c.What, total); err != nil {
 		return err
 	}
-	return next(ctx, c)
+	return next(ctx, &encoded)
 }
 
 // encode encodes an argument once. internal is set for one that only workers read, which goes into the store above its
