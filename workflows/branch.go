@@ -151,10 +151,7 @@ func judged(e *contract.Execution) int {
 	if len(e.Answers) == 0 {
 		return 0
 	}
-	n, err := runtime.Size(e.Answers)
-	if err != nil {
-		return maxJudged
-	}
+	n, _ := runtime.Size(e.Answers) // they are texts, which can be encoded
 	return n
 }
 

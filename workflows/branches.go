@@ -25,19 +25,24 @@ type branches struct {
 
 // first waits until one of the branches has ended that has not been taken over. It returns nil where the run wants to
 // continue as new and has not asked them yet, and where more of those that are queued may start.
-func (s *branches) first(ctx, quiet workflow.Context, mayAsk bool) (*branchRun, error) {
+func (s *branches) first(ctx workflow.Context, mayAsk bool) (*branchRun, error) {
 	f := s.flow
+	// The wait outlives a cancellation: children end by themselves after one, and it must not hide how.
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	full := len(s.queued) > 0 && len(s.live) < maxChildren && s.starting() >= maxStarting
 	unasked := mayAsk && slices.ContainsFunc(s.live, (*branchRun).mayBeAsked)
 	first := -1
-	f.shown.stale = true
+	f.stale = true
 	err := wait.Until(quiet, func() bool {
 		first = slices.IndexFunc(s.live, func(b *branchRun) bool { return b.end.IsReady() })
 		if first >= 0 || full && s.starting() <= maxStarting/2 ||
 			(unasked || mayAsk && f.run.Policy.Halted != nil) && ctx.Err() == nil && f.run.Policy.ShouldYield(ctx, 0) {
 			return true
 		}
-		f.refresh(ctx) // not before: nobody reads what stands only until the next branch is taken over
+		if f.stale { // not before: nobody reads what stands only until the next branch is taken over
+			f.show(ctx)
+		}
+		f.stale = false
 		return false
 	})
 	if first < 0 {
@@ -132,20 +137,17 @@ func (s *branches) startOne(ctx workflow.Context, x *schedule.Execution, n, all 
 		return nil, err
 	}
 	f.sched.Started(x, *at.View)
-	b := s.byExecution[x]
-	if b == nil {
-		b = &branchRun{x: x}
-		s.byExecution[x] = b
-	}
-	if isHeld(x) {
+	b := cmp.Or(s.byExecution[x], &branchRun{x: x})
+	s.byExecution[x] = b
+	switch calls, inPlace := runsInPlace(f, x); {
+	case isHeld(x):
 		s.fetch(ctx, b, x.Suspended.Held)
-		return b, nil
-	}
-	if calls, ok := runsInPlace(f, x); ok {
+	case inPlace:
 		startInPlace(ctx, f, b, calls, n)
-		return b, nil
+	default:
+		err = s.startChild(ctx, b, at, n, all)
 	}
-	return b, s.startChild(ctx, b, at, n, all)
+	return b, err
 }
 
 func (s *branches) startChild(ctx workflow.Context, b *branchRun, at *runtime.Execution, n, all int) error {

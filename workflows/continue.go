@@ -29,20 +29,22 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 		return runtime.ErrYield
 	}
 	f.run.Policy.HeardBack(ctx)
-	if err := f.session.Gather(ctx); err != nil {
-		return err
+	err := f.session.Gather(ctx)
+	if err == nil {
+		err = f.takeIn(ctx)
 	}
-	if err := f.takeIn(ctx); err != nil {
-		return err
+	if err == nil {
+		err = ctx.Err() // the next run would know nothing of the cancellation
 	}
-	if ctx.Err() != nil {
-		return ctx.Err() // the next run would know nothing of the cancellation
+	if err != nil {
+		return err
 	}
 	if f.inbox != nil {
 		f.listRequests(ctx)
 	}
-	in := contract.RunInput{V: contract.Version, Model: f.run.Shared.Model, Depth: f.run.Shared.Depth, MaxEvents: f.run.Shared.MaxEvents, MaxResultBytes: f.run.Sizes.ResultShare, Snapshot: f.carryOver()}
-	err := f.run.Sizes.Fits("what the run carries into a new one", in)
+	in := contract.RunInput{V: contract.Version, Model: f.run.Shared.Model, Depth: f.run.Shared.Depth, MaxEvents: f.run.Shared.MaxEvents,
+		MaxResultBytes: f.run.Sizes.ResultShare, Snapshot: f.carryOver()}
+	err = f.run.Sizes.Fits("what the run carries into a new one", in)
 	again := false
 	if err != nil && f.entry == nil {
 		if again, err = f.run.Policy.PutOff(ctx, err); again {
@@ -73,9 +75,7 @@ func (f *flowRun) takeIn(ctx workflow.Context) error {
 			}
 		}
 		f.run.Requests.Hear(ctx)
-		if f.session != nil {
-			f.session.Hear()
-		}
+		f.session.Hear()
 		if f.inbox != nil {
 			f.inbox.Drain(ctx)
 		}
@@ -120,9 +120,8 @@ func (f *flowRun) carryOver() *contract.RunSnapshot {
 	if f.session.On() {
 		c.Session = f.session.Snapshot()
 	}
-	first := tail(f.trace)
-	for i := range f.trace {
-		e := f.trace[i]
+	first, exits := tail(f.trace), exits(f.run.Flow)
+	for i, e := range f.trace {
 		exit := f.run.Flow.Nodes[f.run.Graph.Index(e.Node)].Exit
 		switch {
 		case !exit && i < first:
@@ -130,13 +129,16 @@ func (f *flowRun) carryOver() *contract.RunSnapshot {
 			continue
 		case i < first:
 			e.Answers = nil // what an exit node said is part of the result
-		}
-		if !exit && exits(f.run.Flow) {
+		case !exit && exits:
 			e.Text = nil
 		}
 		c.Trace = append(c.Trace, e)
 	}
-	c.Conversation = f.run.Conversation.Snapshot(!slices.ContainsFunc(f.sched.Suspended, func(x *schedule.Execution) bool { return hasConversation(f, x) }))
+	// An agent of the flow's conversation that stopped in its middle has it.
+	c.Conversation = f.run.Conversation.Snapshot(!slices.ContainsFunc(f.sched.Suspended, func(x *schedule.Execution) bool {
+		a := f.run.Flow.Nodes[x.Node].Agent
+		return a != nil && a.Conversation == plan.ConversationFlow && x.Suspended != nil && x.Suspended.Agent != nil
+	}))
 	c.Content = needed(f, c)
 	c.Fold()
 	return c
@@ -189,12 +191,6 @@ func (f *flowRun) restore(c *contract.RunSnapshot) {
 	f.run.Conversation.Restore(c.Conversation)
 }
 
-// hasConversation reports whether an execution that stopped in its middle has the flow's conversation.
-func hasConversation(f *flowRun, x *schedule.Execution) bool {
-	a := f.run.Flow.Nodes[x.Node].Agent
-	return a != nil && a.Conversation == plan.ConversationFlow && x.Suspended != nil && x.Suspended.Agent != nil
-}
-
 // saidHere is what was said in this run, for the one above whose conversation it goes on with.
 func saidHere(f *flowRun) *contract.Conversation {
 	t := f.run.Conversation.Thread
@@ -215,19 +211,17 @@ func placeGrown(f *flowRun, err error) error {
 	if n := len(f.trace); n > 0 {
 		large.Node, large.Step = f.trace[n-1].Node, f.trace[n-1].Step
 	}
-	most, given := 0, false
-	for i, w := range weights(f) {
-		if w.bytes <= most {
-			continue
-		}
-		if most, given = w.bytes, i == len(f.run.Flow.Nodes); !given {
-			large.Node, large.Step = f.run.Flow.Nodes[i].ID, w.step
+	most, made := 0, weights(f)
+	for i := range f.run.Flow.Nodes {
+		id := f.run.Flow.Nodes[i].ID
+		if w := made[contract.EscapeID(id)]; w.bytes > most {
+			most, large.Node, large.Step = w.bytes, id, w.step
 		}
 	}
-	switch {
-	case given:
+	switch given := made[plan.Start].bytes; {
+	case given > most:
 		large.Node, large.Step, large.At = plan.Start, 0, f.run.Source.At(plan.EdgePath(f.run.Graph.Starts[0]))
-		large.Text += fmt.Sprintf("; %d of them are what the run was given", most)
+		large.Text += fmt.Sprintf("; %d of them are what the run was given", given)
 		large.Remedy = "start the run with less state, a shorter input or references to data that is kept elsewhere, " +
 			"or give the workers a store (store.dir) before it starts"
 	case large.Node != "":
@@ -239,74 +233,49 @@ func placeGrown(f *flowRun, err error) error {
 // weight is how many bytes of a carry a node made, and at which step last.
 type weight struct{ bytes, step int }
 
-func (w *weight) add(n, step int) {
-	w.bytes += n
-	w.step = max(w.step, step)
-}
-
-// weights are those of the flow's nodes: where they stopped in their middle, what they wrote to the
-// state, their latest outputs, and what exit nodes said. The last is that of what the run was given.
-func weights(f *flowRun) []weight {
-	out := make([]weight, len(f.run.Flow.Nodes)+1)
+// weights are those of the flow's nodes, by what the ids of their executions begin with: where they stopped in their middle, what
+// they wrote to the state, their latest outputs, and what exit nodes said. That of START is what the run was given.
+func weights(f *flowRun) map[string]weight {
+	made := map[string]weight{}
+	add := func(exec string, bytes, step int) {
+		node, _, _ := strings.Cut(exec, "#")
+		made[node] = weight{made[node].bytes + bytes, max(made[node].step, step)}
+	}
 	for _, ref := range []*contract.ContentRef{&f.run.Shared.Input, f.run.Shared.Script, f.run.Shared.Chat} {
 		if ref != nil {
-			out[len(f.run.Flow.Nodes)].add(len(f.run.Transcript.Content[ref.SHA]), 0)
+			add(plan.Start, len(f.run.Transcript.Content[ref.SHA]), 0)
 		}
 	}
-	var views []*contract.View
-	for i, ended := 0, f.sched.Ended; i < len(ended); i++ {
-		views = append(views, &ended[i].View)
-	}
+	arrivals := slices.Clone(f.sched.Ended)
 	for _, x := range f.sched.NotRunning() {
 		if n, err := runtime.Size(x.Suspended); err == nil && x.Suspended != nil {
-			out[x.Node].add(n, x.Step)
+			add(f.sched.ID(x), n, x.Step)
 		}
-		for i := range x.Arrivals {
-			views = append(views, &x.Arrivals[i].View)
-		}
+		arrivals = append(arrivals, x.Arrivals...)
 	}
 	for i := range f.trace {
 		if e := &f.trace[i]; e.Text != nil && f.run.Flow.Nodes[f.run.Graph.Index(e.Node)].Exit {
-			out[f.run.Graph.Index(e.Node)].add(len(*e.Text)+len(e.Data), e.Step)
+			add(contract.EscapeID(e.Node), len(*e.Text)+len(e.Data), e.Step)
 		}
 	}
 	seen := map[string]bool{} // several branches know the same
-	for _, v := range views {
-		weighView(f, v, seen, out)
+	once := func(what string) bool {
+		again := seen[what]
+		seen[what] = true
+		return !again
 	}
-	return out
-}
-
-// weighView adds what nodes wrote to the state of a view, and their outputs in it.
-func weighView(f *flowRun, v *contract.View, seen map[string]bool, out []weight) {
-	for i := range v.State {
-		e := &v.State[i]
-		if k, ok := writer(f, e.By.Exec); ok && !seen[e.By.Exec+"\n"+e.Key] {
-			seen[e.By.Exec+"\n"+e.Key] = true
-			out[k].add(schedule.EntryBytes(e), e.By.Step)
+	for i := range arrivals {
+		v := &arrivals[i].View
+		for k := range v.State {
+			if e := &v.State[k]; once(e.By.Exec + "\n" + e.Key) {
+				add(e.By.Exec, schedule.EntryBytes(e), e.By.Step)
+			}
+		}
+		for _, o := range v.Outputs {
+			if once(o.SHA) {
+				add(contract.EscapeID(o.Node), len(f.run.Transcript.Content[o.SHA]), o.By.Step)
+			}
 		}
 	}
-	for _, o := range v.Outputs {
-		if k := f.run.Graph.Index(o.Node); k >= 0 && !seen[o.SHA] {
-			seen[o.SHA] = true
-			out[k].add(len(f.run.Transcript.Content[o.SHA]), o.By.Step)
-		}
-	}
-}
-
-// writer is the node of an execution, by its id; START comes behind all.
-func writer(f *flowRun, exec string) (int, bool) {
-	if exec == plan.Start {
-		return len(f.run.Flow.Nodes), true
-	}
-	node, _, found := strings.Cut(exec, "#")
-	if !found {
-		return 0, false
-	}
-	for i := range f.run.Flow.Nodes {
-		if contract.EscapeID(f.run.Flow.Nodes[i].ID) == node {
-			return i, true
-		}
-	}
-	return 0, false
+	return made
 }

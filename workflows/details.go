@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -26,20 +25,6 @@ func (f *flowRun) show(ctx workflow.Context) {
 	}
 }
 
-// shown is what the Web UI shows of a run: text is the memory of its table, and stale reports whether the run has moved since.
-type shown struct {
-	stale bool
-	text  bytes.Buffer
-}
-
-// refresh shows how the run stands where that has changed.
-func (f *flowRun) refresh(ctx workflow.Context) {
-	if f.shown.stale {
-		f.show(ctx)
-	}
-	f.shown.stale = false
-}
-
 // failureDetails says why a run failed, where, and what to do.
 func failureDetails(f *contract.Failure) string {
 	where := ""
@@ -56,33 +41,24 @@ func failureDetails(f *contract.Failure) string {
 	return text
 }
 
-// usageText is what was used: calls, tokens in and out, and of the former those from a provider's
-// cache.
-func usageText(u contract.Usage) string {
-	text := fmt.Sprintf("%d model calls, %d + %d tokens", u.Calls, u.Input, u.Output)
-	if u.Cached > 0 && u.Input > 0 {
-		text += fmt.Sprintf(", %d %% of the input cached", u.Cached*100/u.Input)
-	}
-	return text
-}
-
-// details is a Markdown table of the nodes that have run, run or wait.
+// details is a Markdown table of the nodes that have run, run or wait. It is empty while nothing is known.
 func details(f *flowRun) string {
 	if f.run.Flow == nil || f.sched == nil {
-		return "" // nothing is known yet
+		return ""
 	}
-	b := &f.shown.text // its memory serves each time
-	b.Reset()
-	heading(f, b)
+	var b strings.Builder
+	heading(f, &b)
 	rows, live := 0, 0
 	row := func(id string, node int, state string) {
 		rows++
-		tick, id := codeParts(textutil.Cut(id, 80))
-		for _, part := range [...]string{"| ", tick, id, tick, " | ", cell(f.run.Flow.Nodes[node].Name), " | ", state, " |\n"} {
-			b.WriteString(part)
+		b.WriteString("| " + code(textutil.Cut(id, 80)) + " | " + cell(f.run.Flow.Nodes[node].Name) + " | " + state + " |\n")
+	}
+	asks := map[string]string{}
+	if f.inbox != nil {
+		for i := range f.inbox.Requests {
+			asks[f.inbox.Requests[i].Execution] = "**waiting** for an answer"
 		}
 	}
-	asks := asking(f)
 	for _, l := range []struct {
 		list  []*schedule.Execution
 		state string
@@ -109,39 +85,31 @@ func details(f *flowRun) string {
 		}
 	}
 	if left := finished + f.dropped + live - rows; left > 0 {
-		fmt.Fprintf(b, "\n%d more\n", left)
+		fmt.Fprintf(&b, "\n%d more\n", left)
 	}
-	fallbacksTable(f, b)
-	requestsTable(f, b)
+	fallbacksTable(f, &b)
+	requestsTable(f, &b)
 	return b.String()
 }
 
-// heading says which flow runs, and what it has used.
-func heading(f *flowRun, b *bytes.Buffer) {
-	name, between := f.run.Flow.Name, " · "
+// heading says which flow runs and what it has used: calls, tokens in and out, and of the former those from a provider's cache.
+func heading(f *flowRun, b *strings.Builder) {
+	name, between, u := f.run.Flow.Name, " · ", &f.run.Budget.Usage
 	if f.run.Flow.Revision != "" {
 		name += " " + f.run.Flow.Revision
 		if f.run.Flow.Description != "" {
 			between = ": " + inCell.Replace(textutil.Cut(f.run.Flow.Description, 300)) + "\n\n"
 		}
 	}
-	fmt.Fprintf(b, "**%s**%smodel %s · %s\n\n| execution | node | state |\n|---|---|---|\n",
-		cell(name), between, code(f.run.Shared.Model), usageText(f.run.Budget.Usage))
-}
-
-// asking are the states of executions that wait for an answer.
-func asking(f *flowRun) map[string]string {
-	out := map[string]string{}
-	if f.inbox != nil {
-		for i := range f.inbox.Requests {
-			out[f.inbox.Requests[i].Execution] = "**waiting** for an answer"
-		}
+	fmt.Fprintf(b, "**%s**%smodel %s · %d model calls, %d + %d tokens", cell(name), between, code(f.run.Shared.Model), u.Calls, u.Input, u.Output)
+	if u.Cached > 0 && u.Input > 0 {
+		fmt.Fprintf(b, ", %d %% of the input cached", u.Cached*100/u.Input)
 	}
-	return out
+	b.WriteString("\n\n| execution | node | state |\n|---|---|---|\n")
 }
 
 // fallbacksTable lists which models could not answer, and which were asked instead.
-func fallbacksTable(f *flowRun, b *bytes.Buffer) {
+func fallbacksTable(f *flowRun, b *strings.Builder) {
 	for i := range f.run.Budget.Usage.Fallbacks {
 		s := &f.run.Budget.Usage.Fallbacks[i]
 		if i == 0 {
@@ -166,12 +134,16 @@ func doneState(e *contract.Execution) string {
 
 // requestsTable lists what the run waits for, each with what to send as an Update or a signal of the
 // kind's name.
-func requestsTable(f *flowRun, b *bytes.Buffer) {
+func requestsTable(f *flowRun, b *strings.Builder) {
 	if f.inbox == nil || len(f.inbox.Requests) == 0 {
 		return
 	}
+	answers := "answers"
+	if len(f.inbox.Requests) == 1 {
+		answers = "answer"
+	}
 	fmt.Fprintf(b, "\n**Waits for %d %s.** Send the JSON as an Update, or a signal, of the kind's name.\n\n| kind | asked | JSON |\n|---|---|---|\n",
-		len(f.inbox.Requests), plural(len(f.inbox.Requests), "answer"))
+		len(f.inbox.Requests), answers)
 	for i := range f.inbox.Requests {
 		if i == maxRows {
 			fmt.Fprintf(b, "\n%d more\n", len(f.inbox.Requests)-i)
@@ -180,13 +152,6 @@ func requestsTable(f *flowRun, b *bytes.Buffer) {
 		q := &f.inbox.Requests[i]
 		fmt.Fprintf(b, "| %s | %s | `%s` |\n", q.Kind, inCell.Replace(textutil.Cut(q.Text, 200)), inbox.Example(q))
 	}
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
 }
 
 // cell is text as a cell of a Markdown table shows it, to the sign: names are authors', and what
@@ -201,16 +166,10 @@ func cell(s string) string {
 
 // code is text in a fixed font, where no sign has a meaning. A bar or a backtick would end it.
 func code(s string) string {
-	tick, s := codeParts(s)
-	return tick + s + tick
-}
-
-// codeParts is what stands before and behind text in a fixed font, and the text.
-func codeParts(s string) (tick, text string) {
 	if s == "" || strings.ContainsAny(s, "|`\r\n") {
-		return "", inCell.Replace(s)
+		return inCell.Replace(s)
 	}
-	return "`", s
+	return "`" + s + "`"
 }
 
 // Made once: making them costs more than the whole table. A carriage return ends a line of

@@ -1,7 +1,7 @@
 package workflows
 
 import (
-	"bytes"
+	"strings"
 	"testing"
 
 	"weft/activities/contract"
@@ -15,7 +15,7 @@ func TestDetailsShowSwitchesOfModels(t *testing.T) {
 	f := newFlowRun(aRun(t))
 	f.run.Budget.Usage.AddFallbacks("b/y", []contract.Fallback{{Model: "a|x\n", Class: contract.ClassRateLimited}})
 	f.run.Budget.Usage.AddFallbacks("b/y", []contract.Fallback{{Model: "a|x\n", Class: contract.ClassRateLimited}})
-	var b bytes.Buffer
+	var b strings.Builder
 	fallbacksTable(f, &b)
 	if want := "\n| switched from | to | why | times |\n|---|---|---|---|\n| a\\|x  | b/y | rate\\_limited | 2 |\n"; b.String() != want {
 		t.Errorf("got %q\nwant %q", b.String(), want)

@@ -24,8 +24,6 @@ import (
 // others, each runs as a child.
 func (f *flowRun) drive(ctx workflow.Context) error {
 	ctx, cancel := workflow.WithCancel(ctx)
-	// Waits outlive a cancellation: children end by themselves after one, and it must not hide how.
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	var failed error
 	note := func(err error) {
 		if err != nil && failed == nil {
@@ -51,7 +49,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		if failed != nil {
 			ready = nil
 		}
-		if len(f.branches.live) == 0 && runsHere(ready) {
+		if len(f.branches.live) == 0 && len(ready) == 1 && !isHeld(ready[0]) {
 			f.show(ctx)
 			note(f.runHere(ctx, ready[0]))
 			continue
@@ -65,7 +63,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			f.show(ctx)
 			return stuck(f, failed)
 		}
-		b, err := f.branches.first(ctx, quiet, failed == nil)
+		b, err := f.branches.first(ctx, failed == nil)
 		note(err)
 		if b != nil {
 			note(f.branches.finish(ctx, b))
@@ -91,9 +89,6 @@ func askToYield(ctx workflow.Context, f *flowRun) {
 	}
 }
 
-// runsHere reports whether what is ready is one execution, that runs in this run.
-func runsHere(ready []*schedule.Execution) bool { return len(ready) == 1 && !isHeld(ready[0]) }
-
 // isHeld reports whether an execution's chain has ended and its result is to be fetched.
 func isHeld(x *schedule.Execution) bool { return x.Suspended != nil && x.Suspended.Held != nil }
 
@@ -109,11 +104,8 @@ func freshly(f *flowRun) ([]*schedule.Execution, error) {
 
 // stuck says how the run ended once nothing lives.
 func stuck(f *flowRun, failed error) error {
-	if failed != nil {
+	if failed != nil || f.sched.Finished() {
 		return failed
-	}
-	if f.sched.Finished() {
-		return nil
 	}
 	return &contract.Failure{Class: contract.ClassStuck, Text: fmt.Sprintf("nothing runs, but %v wait and the joins %v are pending",
 		f.sched.IDs(f.sched.Waiting), f.sched.IDs(f.sched.Joins)),
@@ -379,10 +371,7 @@ func mayRead(f *flowRun, x *schedule.Execution, m *contract.Inbound) bool {
 	return false
 }
 
-// A run that is cancelled cancels the tasks of tools that its executions wait for. Those of executions that have yielded, to go
-// on in another run, are left to the run itself.
-
-// cancelTasks cancels the tasks for which executions wait that have yielded.
+// cancelTasks cancels the tasks of tools for which executions wait that have yielded: the others cancel theirs themselves.
 func (f *flowRun) cancelTasks(ctx workflow.Context) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	g, n := group.New(quiet), 0

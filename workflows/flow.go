@@ -81,9 +81,7 @@ func (f *flowRun) complete(ctx workflow.Context, in *contract.RunInput) (*contra
 	if f.inbox != nil {
 		f.ending = true // an answer must not wait for a flow that does not come
 		f.inbox.Drain(ctx)
-		if waited := f.inbox.Quiet(ctx); err == nil {
-			err = waited
-		}
+		err = cmp.Or(err, f.inbox.Quiet(ctx))
 		if err == nil && !f.session.On() {
 			f.inbox.Drain(ctx)
 			out, err = f.Result() // messages may have come since
@@ -113,9 +111,7 @@ func (f *flowRun) over(ctx workflow.Context, out *contract.RunResult, err error)
 		f.pub.Publish(ctx, contract.StatusCancelled)
 	default:
 		f.pub.Publish(ctx, contract.StatusFailed)
-		if !f.nested {
-			workflow.SetCurrentDetails(ctx, failureDetails(contract.FailureOf(err))+details(f))
-		}
+		workflow.SetCurrentDetails(ctx, failureDetails(contract.FailureOf(err))+details(f))
 	}
 	f.pub.Finish(ctx, out, err)
 	f.pub.AwaitDeliveries(ctx)
@@ -170,19 +166,16 @@ func read(ctx workflow.Context, raw converter.RawValue) (*contract.RunInput, err
 
 // foreign names what an input has that only a run gives the runs below it, empty if nothing.
 func foreign(in *contract.RunInput) string {
-	switch {
-	case in.Depth != 0:
-		return "depth"
-	case in.Owner != "":
-		return "owner"
-	case in.FirstRun != "":
-		return "first_run"
-	case in.ScriptRef != nil:
-		return "script_ref"
-	case in.Grant != nil:
-		return "grant"
-	case len(in.ServerSessions) > 0:
-		return "server_sessions"
+	for _, field := range []struct {
+		name string
+		set  bool
+	}{
+		{"depth", in.Depth != 0}, {"owner", in.Owner != ""}, {"first_run", in.FirstRun != ""}, {"script_ref", in.ScriptRef != nil},
+		{"grant", in.Grant != nil}, {"server_sessions", len(in.ServerSessions) > 0},
+	} {
+		if field.set {
+			return field.name
+		}
 	}
 	return ""
 }
@@ -206,8 +199,9 @@ type flowRun struct {
 	entered   []string
 	conflicts []contract.Conflict
 	branches  branches
-	shown     shown
-	runner    *node.Runner
+	// stale is set where the Web UI shows less than has happened.
+	stale  bool
+	runner *node.Runner
 	// inbox is nil where another run owns the requests of this one.
 	inbox *inbox.Inbox
 	// dropped counts executions that the trace no longer holds; runs, how often the run has
@@ -320,12 +314,10 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 
 // judgeEntry decides which edges out of START are taken.
 func (f *flowRun) judgeEntry(ctx workflow.Context) (taken []int, answers []contract.Answer, err error) {
-	id := plan.Start
-	if f.run.Shared.Turn > 1 {
-		id = fmt.Sprintf("%s~%d", id, f.run.Shared.Turn) // its calls are others than those of the turn before
-	}
 	j := journal.New(nil, f.entry.Steps)
-	taken, answers, err = f.runner.Route(ctx, &runtime.Execution{Node: &plan.Node{ID: plan.Start}, ID: id, View: &f.entry.View, Journal: j}, nil, "", f.run.Graph.Starts)
+	// Its calls are others than those of the turn before.
+	x := &runtime.Execution{Node: &plan.Node{ID: plan.Start}, ID: turnID(plan.Start, f.run.Shared.Turn), View: &f.entry.View, Journal: j}
+	taken, answers, err = f.runner.Route(ctx, x, nil, "", f.run.Graph.Starts)
 	switch {
 	case errors.Is(err, runtime.ErrYield):
 		var failed error
@@ -469,19 +461,13 @@ func (f *flowRun) Begin(n int, prompt *contract.Prompt) error {
 	return f.setInput(fmt.Sprintf("input~%d", n), prompt.Text, prompt.Media)
 }
 
-// setInput makes a text the run's input, under a thread's name. What has images is read by reference.
+// setInput makes a text the run's input, under a thread's name.
 func (f *flowRun) setInput(thread, prompt string, images []contract.Media) error {
 	m := &contract.Message{Role: contract.RoleUser, Text: prompt}
 	if len(images) > 0 {
 		m = contract.InputMessage(prompt, images)
 	}
-	var err error
-	f.run.Shared.Text = ""
-	f.run.Shared.Input, err = f.run.Transcript.Write(f.run.Transcript.Open(thread), m)
-	if err == nil && len(prompt) <= runtime.MaxInline && len(images) == 0 {
-		f.run.Shared.Text = prompt
-	}
-	return err
+	return f.prep.SetInput(thread, m)
 }
 
 // Turn runs the flow once, after the hook before a turn that somebody asked for; that before the first has

@@ -28,21 +28,19 @@ func given(params json.RawMessage, text string) json.RawMessage {
 	if len(params) == 0 || string(params) == "null" {
 		params = json.RawMessage("{}")
 	}
-	object, err := pytext.Parse(params)
-	if err != nil || text == "" {
-		return params
+	if object, err := pytext.Parse(params); err == nil && text != "" {
+		object.Members = append(object.Members, pytext.Member{Key: "prompt", Value: &pytext.Value{Kind: pytext.String, Text: text}})
+		return json.RawMessage(object.JSON())
 	}
-	object.Members = append(object.Members, pytext.Member{Key: "prompt", Value: &pytext.Value{Kind: pytext.String, Text: text}})
-	return json.RawMessage(object.JSON())
+	return params
 }
 
 // before runs the hook before the run, if there is one: it may stop the run, or change what the
 // run is given, with which text came.
 func (h *hooks) before(ctx workflow.Context, in *contract.RunInput, text string) error {
-	if h.run.Flow.Hooks == nil && !h.run.Flow.StartsSessions() {
-		return nil
+	if h.run.Flow.Hooks != nil || h.run.Flow.StartsSessions() {
+		h.run.Shared.Scope = in.Scope
 	}
-	h.run.Shared.Scope = in.Scope
 	if h.run.Flow.Hooks == nil || h.run.Flow.Hooks.Before == nil {
 		return nil
 	}
@@ -79,8 +77,8 @@ func (h *hooks) beforeTurn(ctx workflow.Context, n int, prompt string) (string, 
 // ask has the hook before the run's turn n say whether it goes on. It gives the parameters that the
 // hook wants, nil for those that are there; fit says what is wrong with them.
 func (h *hooks) ask(ctx workflow.Context, input contract.RunInput, n int, fit func(json.RawMessage) error) (json.RawMessage, error) {
-	hook := h.run.Flow.Hooks.Before
-	out, problem, err := h.consult(ctx, input, hook, h.id(beforeRun, n))
+	hook, id := h.run.Flow.Hooks.Before, turnID(h.run.Root+beforeRun, n)
+	out, problem, err := h.consult(ctx, input, hook, id)
 	if err != nil {
 		return nil, err
 	}
@@ -95,27 +93,27 @@ func (h *hooks) ask(ctx workflow.Context, input contract.RunInput, n int, fit fu
 		}
 	}
 	if problem != "" {
-		if v = (words.Verdict{Block: hook.Block, Reason: problem}); !hook.Block {
-			workflow.GetLogger(ctx).Warn("the hook before the run failed; the run goes on", "problem", problem)
-		}
+		v = words.Verdict{Block: hook.Block, Reason: problem}
 	}
-	if v.Block {
-		return nil, contract.Failf(contract.ClassHookBlocked, "look at the run of the hook, "+h.id(beforeRun, n), "%s", v.Blocked())
+	switch {
+	case v.Block:
+		return nil, contract.Failf(contract.ClassHookBlocked, "look at the run of the hook, "+id, "%s", v.Blocked())
+	case problem != "":
+		workflow.GetLogger(ctx).Warn("the hook before the run failed; the run goes on", "problem", problem)
 	}
 	return v.Params, nil
 }
 
-// Names of hooks in workflow ids.
+// What stands behind the root in the workflow ids of hooks.
 const (
-	beforeRun = "on_run_start"
-	afterRun  = "on_run_finish"
+	beforeRun = "/hook:on_run_start"
+	afterRun  = "/hook:on_run_finish"
 )
 
-// id is the id of a hook's run at a turn; runs that are no sessions have one turn.
-func (h *hooks) id(event string, n int) string {
-	id := h.run.Root + "/hook:" + event
-	if n > 1 {
-		id = fmt.Sprintf("%s~%d", id, n)
+// turnID is an id at a turn of a session; of the first, and in runs that are no sessions, it is the same.
+func turnID(id string, turn int) string {
+	if turn > 1 {
+		return fmt.Sprintf("%s~%d", id, turn)
 	}
 	return id
 }
@@ -140,34 +138,32 @@ func (h *hooks) consult(ctx workflow.Context, input contract.RunInput, hook *pla
 	hctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
 	var out contract.RunResult
-	var ended, again bool
-	var stopped, err error
-	for tries := 1; again || tries == 1; tries++ {
+	var ended bool
+	var stopped error
+	err := runtime.WhileTaken(ctx, id, func() error {
 		k := h.run.Start(hctx, c)
 		ended, stopped = wait.For(ctx, time.Duration(hook.Seconds)*time.Second, "limit of the hook", k.Future.IsReady)
 		if !ended {
 			cancel() // it is too late, whatever it says now
 		}
-		quiet, _ := workflow.NewDisconnectedContext(ctx)
-		err = wait.Get(quiet, k.Future, &out)
-		again, err = runtime.RetryTakenID(ctx, err, tries, id)
-	}
+		return wait.Get(ctx, k.Future, &out)
+	})
 	h.run.Budget.Charge(nil, &out, err)
 	switch {
 	case stopped != nil:
 		return nil, "", stopped
 	case !ended:
 		return nil, fmt.Sprintf("Hook timed out after %ds", hook.Seconds), nil
-	case err != nil && ctx.Err() != nil:
+	case err == nil:
+		return &out, "", nil
+	case ctx.Err() != nil:
 		return nil, "", ctx.Err()
 	case runtime.AlreadyStarted(err):
 		// Whoever has taken the id must not get past the hook by that.
 		return nil, "", contract.Failf(contract.ClassHookBlocked, "end that run, and start this one again",
 			"the hook before the run did not start: another run has the id %s", contract.BoundID(id))
-	case err != nil:
-		return nil, "Hook failed: " + contract.FailureOf(err).Text, nil
 	}
-	return &out, "", nil
+	return nil, "Hook failed: " + contract.FailureOf(err).Text, nil
 }
 
 // replace gives the run other parameters. They are not checked, and placeholders, which have been
@@ -184,8 +180,7 @@ func (h *hooks) replace(ctx workflow.Context, in *contract.RunInput, params json
 		in.Input = *out.Input
 	}
 	if out.Plan != nil {
-		own := *out.Plan
-		h.run.Flow, h.run.Graph = &own, schedule.NewGraph(&own)
+		h.run.Flow, h.run.Graph = out.Plan, schedule.NewGraph(out.Plan)
 	}
 	return nil
 }
@@ -203,7 +198,7 @@ func (h *hooks) after(ctx workflow.Context, out *contract.RunResult, n int) {
 	var release func()
 	input.Budget, release = h.run.Budget.Share(1)
 	defer release()
-	c := &runtime.Child{Workflow: contract.WorkflowFlow, In: input, ID: h.id(afterRun, n), Summary: "hook after the run",
+	c := &runtime.Child{Workflow: contract.WorkflowFlow, In: input, ID: turnID(h.run.Root+afterRun, n), Summary: "hook after the run",
 		Outlives: true, Timeout: time.Duration(hook.Seconds) * time.Second}
 	err := h.run.Admit(ctx, c, "what the hook after the run is given")
 	if err == nil {

@@ -88,7 +88,7 @@ func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) 
 	first := contract.ExecutionState{Node: f.run.Flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage, Suspended: x.Suspended}
 	c := newChain(r, first, &x.Arrivals[0].View, p.Others)
 	c.ran, c.exits = f.sched.Ran(p.Nodes, x.Step), exits(f.run.Flow)
-	c.moved = func() { f.shown.stale = true }
+	c.moved = func() { f.stale = true }
 	leave := countInPlace(f.run, 1, calls)
 	b.chain, b.release = c, func() {
 		giveBack()
@@ -96,7 +96,7 @@ func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) 
 	}
 	b.settle(ctx, "branch "+c.strand, func(ctx workflow.Context) (*contract.BranchResult, error) {
 		out, err := c.play(ctx)
-		f.shown.stale = true
+		f.stale = true
 		if err != nil {
 			return nil, c.ended(err)
 		}

@@ -16,6 +16,7 @@ import (
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 	"weft/workflows/schedule/scheduletest"
+	"weft/workflows/session"
 )
 
 // lone is a run of a flow with one exit node, which has said n bytes.
@@ -27,6 +28,7 @@ func lone(ctx workflow.Context, most, n int) *flowRun {
 	r.Allow(most)
 	said := strings.Repeat("x", n)
 	f := newFlowRun(r)
+	f.session = session.New(r, f, &contract.RunInput{})
 	f.sched, f.trace = schedule.New(r.Graph), []contract.Execution{{Node: "a", Step: 1, Text: &said}}
 	return f
 }

@@ -391,14 +391,10 @@ func (p *Preparation) Accept(in *contract.RunInput) (*contract.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := contract.InputMessage(text, in.Media)
-	if p.Run.Shared.Input, err = p.Run.Transcript.Write(p.Run.Transcript.Open("input"), m); err != nil {
+	if err = p.SetInput("input", contract.InputMessage(text, in.Media)); err != nil {
 		return nil, err
 	}
 	p.Run.Shared.MaxEvents = in.MaxEvents
-	if len(m.Text) <= runtime.MaxInline && len(m.Media) == 0 {
-		p.Run.Shared.Text = m.Text
-	}
 	if len(in.History) > 0 {
 		raw, err := json.Marshal(in.History)
 		if err != nil {
@@ -434,6 +430,16 @@ func (p *Preparation) Accept(in *contract.RunInput) (*contract.View, error) {
 			Remedy: "shorten its values, or raise limits.max_state_bytes in weft.yaml"}
 	}
 	return first, nil
+}
+
+// SetInput makes a message the run's input, under a thread's name. A long one, or one with files, is read by reference.
+func (p *Preparation) SetInput(thread string, m *contract.Message) (err error) {
+	p.Run.Shared.Text = ""
+	p.Run.Shared.Input, err = p.Run.Transcript.Write(p.Run.Transcript.Open(thread), m)
+	if err == nil && len(m.Text) <= runtime.MaxInline && len(m.Media) == 0 {
+		p.Run.Shared.Text = m.Text
+	}
+	return err
 }
 
 // Preparation settles what a run needs before its entry.

@@ -94,6 +94,15 @@ func RetryTakenID(ctx workflow.Context, err error, tries int, id string) (again 
 	return true, nil
 }
 
+// WhileTaken calls start, which starts the child with an id, again while the id is taken.
+func WhileTaken(ctx workflow.Context, id string, start func() error) error {
+	for tries := 1; ; tries++ {
+		if again, err := RetryTakenID(ctx, start(), tries, id); !again {
+			return err
+		}
+	}
+}
+
 // AlreadyStarted reports whether a child did not start because its id is taken.
 func AlreadyStarted(err error) bool {
 	var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
@@ -102,12 +111,7 @@ func AlreadyStarted(err error) bool {
 
 // Started waits until the server has started a child, and starts it again where its id is still taken.
 func (r *Run) Started(ctx workflow.Context, c *Child) error {
-	for tries := 1; ; tries++ {
-		err := wait.Get(ctx, r.Start(ctx, c).Future.GetChildWorkflowExecution(), nil)
-		if again, err := RetryTakenID(ctx, err, tries, c.ID); !again {
-			return err
-		}
-	}
+	return WhileTaken(ctx, c.ID, func() error { return wait.Get(ctx, r.Start(ctx, c).Future.GetChildWorkflowExecution(), nil) })
 }
 
 // Signal sends a signal to another run, whichever of that workflow id is open. It is the only way to one.
@@ -230,7 +234,7 @@ func (r *Run) Hold(ctx workflow.Context, out interface{ KeepOutside() }) (*contr
 // runFlow runs a flow's run until it ends, and asks it to come back where this run should stop.
 func (r *Run) runFlow(ctx workflow.Context, c *Child, out *contract.RunResult, j *journal.Journal) error {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	for tries := 1; ; tries++ {
+	return WhileTaken(ctx, c.ID, func() error {
 		k := r.Start(ctx, c)
 		_ = wait.Until(quiet, func() bool { return k.Future.IsReady() || ctx.Err() == nil && r.Policy.ShouldYield(ctx, j.Weight()) })
 		if !k.Future.IsReady() {
@@ -238,8 +242,6 @@ func (r *Run) runFlow(ctx workflow.Context, c *Child, out *contract.RunResult, j
 		}
 		err := wait.Get(quiet, k.Future, out)
 		r.Requests.Disown(ctx, k.id, err)
-		if again, err := RetryTakenID(ctx, err, tries, c.ID); !again {
-			return err
-		}
-	}
+		return err
+	})
 }
