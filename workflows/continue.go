@@ -203,8 +203,8 @@ func saidHere(f *flowRun) *contract.Conversation {
 // placeGrown places the failure of a run whose carry is too large: at the node that made most of it, or at
 // START where that is what the run was given, else at the last that ran.
 func placeGrown(f *flowRun, err error) error {
-	var large *contract.Failure
-	if !errors.As(err, &large) {
+	large, ok := errors.AsType[*contract.Failure](err)
+	if !ok {
 		return err
 	}
 	large.Class = contract.ClassStateTooLarge

@@ -182,8 +182,7 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 // beyond makes the failure of a run whose next node would be beyond its last step. Other errors stay
 // as they are.
 func (f *flowRun) beyond(err error) error {
-	var limit *schedule.StepLimitError
-	if errors.As(err, &limit) {
+	if limit, ok := errors.AsType[*schedule.StepLimitError](err); ok {
 		return stepLimit(f.run, limit.Node, f.trace)
 	}
 	return err

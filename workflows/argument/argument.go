@@ -83,11 +83,9 @@ func AssertReadable(ctx workflow.Context, raw converter.RawValue) {
 // SDK cannot decode would be refused without a class.
 func JSON(raw converter.RawValue, what, want string) (json.RawMessage, error) {
 	body, err := jsonOf(raw)
-	var unread *contract.Failure
-	switch {
-	case errors.As(err, &unread):
+	if unread, ok := errors.AsType[*contract.Failure](err); ok {
 		return nil, unread
-	case err != nil:
+	} else if err != nil {
 		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("%s: %v", what, err), Remedy: "send JSON: " + want}
 	}
 	return body, nil

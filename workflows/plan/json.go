@@ -82,7 +82,7 @@ const manyNames = 16
 // has notes a name in quotes and reports whether it was there already. Among fields case does not count.
 func (c *container) has(quoted []byte, field bool) bool {
 	c.name = quoted[1 : len(quoted)-1]
-	if bytes.ContainsFunc(c.name, func(r rune) bool { return r == '\\' || r > unicode.MaxASCII }) {
+	if slices.ContainsFunc(c.name, func(b byte) bool { return b == '\\' || b > unicode.MaxASCII }) {
 		var decoded string
 		if json.Unmarshal(quoted, &decoded) == nil {
 			c.name = []byte(decoded)

@@ -12,8 +12,7 @@ import (
 func cancellable(next invoker) invoker {
 	return func(ctx workflow.Context, c *Call) error {
 		err := next(ctx, c)
-		var timeout *temporal.TimeoutError
-		if errors.As(err, &timeout) && errors.Is(ctx.Err(), workflow.ErrCanceled) {
+		if _, timeout := errors.AsType[*temporal.TimeoutError](err); timeout && errors.Is(ctx.Err(), workflow.ErrCanceled) {
 			return ctx.Err()
 		}
 		return err

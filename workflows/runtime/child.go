@@ -105,8 +105,8 @@ func WhileTaken(ctx workflow.Context, id string, start func() error) error {
 
 // AlreadyStarted reports whether a child did not start because its id is taken.
 func AlreadyStarted(err error) bool {
-	var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
-	return errors.As(err, &taken)
+	_, taken := errors.AsType[*temporal.ChildWorkflowExecutionAlreadyStartedError](err)
+	return taken
 }
 
 // Started waits until the server has started a child, and starts it again where its id is still taken.

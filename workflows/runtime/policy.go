@@ -97,8 +97,8 @@ func (p *ContinuePolicy) manySignals() bool { return p.run.Requests.signals >= m
 // PutOff reports whether a run whose carry is too large goes on for another while: until its
 // history is nearly full. Then that is what it fails with.
 func (p *ContinuePolicy) PutOff(ctx workflow.Context, err error) (bool, error) {
-	var large *contract.Failure
-	if !errors.As(err, &large) || large.Class != contract.ClassTooLarge {
+	large, ok := errors.AsType[*contract.Failure](err)
+	if !ok || large.Class != contract.ClassTooLarge {
 		return false, err
 	}
 	info := workflow.GetInfo(ctx)

@@ -120,8 +120,10 @@ func (q *Requests) Hear(ctx workflow.Context) {
 
 // Each takes in all that a channel holds, and gives each with the error of one that cannot be read.
 func Each[T any](ctx workflow.Context, q *Requests, c workflow.ReceiveChannel, take func(*T, error)) {
-	for raw := (converter.RawValue{}); c.ReceiveAsync(&raw); raw = (converter.RawValue{}) {
+	for c.Len() > 0 {
+		var raw converter.RawValue
 		var v T
+		c.ReceiveAsync(&raw)
 		err := q.ReadSignal(ctx, raw, &v)
 		take(&v, err)
 	}
@@ -302,8 +304,7 @@ func (q *Requests) Send(ctx workflow.Context, to, signal string, arg any) {
 
 // Disown reports to the owner that a descendant was terminated.
 func (q *Requests) Disown(ctx workflow.Context, child string, err error) {
-	var terminated *temporal.TerminatedError
-	if errors.As(err, &terminated) {
+	if _, terminated := errors.AsType[*temporal.TerminatedError](err); terminated {
 		q.Asker.Disown(ctx, child)
 	}
 }

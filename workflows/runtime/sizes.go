@@ -72,8 +72,9 @@ func (s *Sizes) Limit() int { return max(s.most, contract.MaxPayload) }
 
 // free is how many bytes the history has room for beside what is reserved.
 func (s *Sizes) free(ctx workflow.Context) int {
-	sent, _ := s.sent(ctx)
-	return MaxHistory - workflow.GetInfo(ctx).GetCurrentHistorySize() - sent - s.reserved
+	info := workflow.GetInfo(ctx)
+	sent, _ := s.sent(info)
+	return MaxHistory - info.GetCurrentHistorySize() - sent - s.reserved
 }
 
 // HasRoom reports whether a quarter of the history is free.
@@ -99,10 +100,10 @@ func (s *Sizes) Share(ctx workflow.Context, n int) int {
 // Reserve reserves bytes for a result, without waiting for room.
 func (s *Sizes) Reserve(bytes int) (release func()) {
 	s.inFlight++
-	stay := s.ReserveStay(bytes)
+	s.reserved += bytes
 	return func() {
-		stay()
 		s.inFlight--
+		s.reserved -= bytes
 	}
 }
 
@@ -123,13 +124,13 @@ func (s *Sizes) ReserveResult(ctx workflow.Context, what string, bytes int) (rel
 	switch {
 	case err != nil:
 		return nil, err
-	case !fits() && s.run.Policy.Moved:
+	case fits():
+		return s.Reserve(bytes), nil
+	case s.run.Policy.Moved:
 		s.run.Policy.noRoom = true
 		return nil, ErrYield
-	case !fits():
-		return nil, noRoom(what+" may be", bytes, s.free(ctx))
 	}
-	return s.Reserve(bytes), nil
+	return nil, noRoom(what+" may be", bytes, s.free(ctx))
 }
 
 // noRoom is the failure where a history has no room for what is, or may be, so many bytes.
@@ -273,13 +274,13 @@ func (s *Sizes) Take(ctx workflow.Context, n int) bool {
 
 // room reports whether the current task has room for n bytes, and changes nothing.
 func (s *Sizes) room(ctx workflow.Context, n int) bool {
-	bytes, commands := s.sent(ctx)
+	bytes, commands := s.sent(workflow.GetInfo(ctx))
 	return commands == 0 || bytes+taken(n) <= maxTask && commands < MaxCommands
 }
 
 // Accept counts n bytes that go with the current task in any case.
 func (s *Sizes) Accept(ctx workflow.Context, n int) {
-	if _, commands := s.sent(ctx); commands == 0 {
+	if _, commands := s.sent(workflow.GetInfo(ctx)); commands == 0 {
 		s.open(ctx)
 	}
 	s.bytes += taken(n)
@@ -287,8 +288,8 @@ func (s *Sizes) Accept(ctx workflow.Context, n int) {
 }
 
 // sent is what goes with the current task.
-func (s *Sizes) sent(ctx workflow.Context) (bytes, commands int) {
-	if workflow.GetInfo(ctx).GetCurrentHistoryLength() == s.task {
+func (s *Sizes) sent(info *workflow.Info) (bytes, commands int) {
+	if info.GetCurrentHistoryLength() == s.task {
 		bytes, commands = s.bytes, s.commands
 	}
 	return bytes, commands

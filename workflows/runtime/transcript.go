@@ -284,9 +284,9 @@ func (t *Thread) Cut(n int) {
 // Pending gives what a model call must be told: the thread as of the last call, and what
 // came since. The workflow's own messages go along up to a page; the activity queries the others.
 func (t *Thread) Pending() (contract.Head, []contract.TailEntry) {
-	var tail []contract.TailEntry
-	bytes := 0
-	for _, e := range t.Entries[t.Called.Len:] {
+	entries, bytes := t.Entries[t.Called.Len:], 0
+	tail := slices.Grow([]contract.TailEntry(nil), len(entries))
+	for _, e := range entries {
 		x := contract.TailEntry{SHA: e.Sha}
 		if e.own && bytes+len(e.Raw) <= contract.PageBytes {
 			x.Message = e.Raw
