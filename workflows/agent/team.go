@@ -36,6 +36,8 @@ func (t *team) node() *plan.Node { return t.top.execution.Node }
 type line struct {
 	name   string
 	thread *runtime.Thread
+	// carried are the first messages of the thread as they travel.
+	carried []contract.ThreadMessage
 	// n counts questions; activeAgent is the member that the conversation was handed to, if it was.
 	n           int
 	activeAgent string
@@ -139,7 +141,7 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 	}
 	if err != nil {
 		// The next question begins anew: this conversation may have ended in the middle.
-		l.thread, l.activeAgent = nil, to.Member
+		l.thread, l.carried, l.activeAgent = nil, nil, to.Member
 		reply, err = subAgentFailed(err)
 		reply.Text = strings.Replace(reply.Text, "the sub-agent failed", "the agent failed", 1)
 	} else {
@@ -268,7 +270,8 @@ func (t *team) grown(before map[string]int) []contract.SideConversation {
 		}
 		s := contract.SideConversation{Name: l.name, Questions: l.n, Active: l.activeAgent}
 		if l.thread != nil {
-			s.Thread, s.Called, s.Sent, s.Messages = l.thread.Name, l.thread.Called.Len, l.thread.CarriedSent(), runtime.CarriedMessages(l.thread.Entries)
+			l.carried = append(l.carried, runtime.CarriedMessages(l.thread.Entries[len(l.carried):])...)
+			s.Thread, s.Called, s.Sent, s.Messages = l.thread.Name, l.thread.Called.Len, l.thread.CarriedSent(), l.carried
 		}
 		out = append(out, s)
 	}
@@ -282,7 +285,7 @@ func (t *team) catchUp(r *runtime.Run, list []contract.SideConversation) {
 		if l.by != nil || l.n >= c.Questions {
 			continue
 		}
-		l.n, l.activeAgent, l.thread = c.Questions, c.Active, nil
+		l.n, l.activeAgent, l.thread, l.carried = c.Questions, c.Active, nil, nil
 		if c.Thread != "" {
 			l.thread = r.Transcript.Open(c.Thread)
 			r.Transcript.Restore(l.thread, c.Messages, c.Called)
