@@ -24,9 +24,8 @@ import (
 // Kind runs nodes of kind agent. Its agents use sessions, if they are not nil.
 type Kind struct{ Sessions Sessions }
 
-// Visit runs a node of kind agent: the model is called until it answers without calling a
-// tool. Each model call and each tool call is one activity. Tools run in parallel; their
-// results go back in the order asked.
+// Visit runs a node of kind agent. Each call of the model and of a tool is one activity. Tools run in parallel; their results go
+// back in the order asked.
 func (k Kind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	a := &agentRun{run: r, execution: x, sessions: k.Sessions, cfg: x.Node.Agent, state: contract.AgentState{Left: x.Node.Agent.MaxCalls}}
 	if len(a.cfg.Members) > 0 {
@@ -104,8 +103,7 @@ type agentRun struct {
 	unfit *contract.Failure
 	// ports are the values that the node takes by name.
 	ports value.Value
-	// team are the other agents of the node, above the one that asked this one; next is the member to
-	// which a message hands the thread.
+	// team has the other agents of the node, above is the one that asked this one, next the one to which a message hands the thread.
 	team  *team
 	above *agentRun
 	// before counts what was asked in each side conversation when the agent was asked.
@@ -113,8 +111,7 @@ type agentRun struct {
 	next   string
 }
 
-// begin opens the execution's thread with the run's input and what earlier nodes said, by
-// reference, and settles the call profile.
+// begin opens the thread with the run's input and the outputs of earlier nodes, by reference, and makes the call profile.
 func (a *agentRun) begin() error {
 	if a.execution.Node.Ports != nil {
 		in, err := values.Given(a.run, a.execution)
@@ -190,8 +187,7 @@ func forkOf(f *plan.Flow, merge *plan.Node) *plan.Node {
 	return merge
 }
 
-// outputPart is an output as part of a message. A value that this run wrote itself is sent where it is
-// short, so that no worker has to ask for it.
+// outputPart is an output as part of a message. A short value of this run is sent itself, so that no worker has to query it.
 func outputPart(a *agentRun, sha string) contract.Part {
 	if a.run.Flow.Values != nil && a.run.Transcript.Has(sha) {
 		if m, err := contract.DecodeMessage(a.run.Transcript.Content[sha]); err == nil && len(m.Text) <= runtime.MaxInline && len(m.Parts) == 0 {

@@ -26,9 +26,8 @@ func withValues(a *plan.Agent, in value.Value) *plan.Agent {
 	return &own
 }
 
-// speaks reports whether the agent begins with a message of its own: it goes on with a conversation
-// in which a person spoke last, and where one is to speak first that one is asked. An agent that
-// runs elsewhere is told what a person said last, whoever spoke since.
+// speaks reports whether the agent begins with a message of its own: not where a person spoke last in its conversation, nor where
+// one is to speak first. An agent that runs elsewhere is told what a person said last, whoever spoke since.
 func (a *agentRun) speaks() (bool, error) {
 	if a.execution.Node.Ports == nil || a.cfg.Conversation != plan.ConversationFlow {
 		return true, nil
@@ -59,8 +58,7 @@ func (a *agentRun) lastSaid() (int, *contract.Message, error) {
 	return -1, nil, nil
 }
 
-// hear asks a person where it is their turn: at the beginning of a conversation, and behind an
-// answer in words.
+// hear asks a person where it is their turn: at the beginning of a conversation, and after an answer in words.
 func (a *agentRun) hear(ctx workflow.Context) error {
 	if a.cfg.Chat == nil || a.result != nil {
 		return nil

@@ -50,8 +50,7 @@ func (c *toolCall) confirm(ctx workflow.Context) error {
 		}
 		return &runtime.Refused{Reply: contract.ToolReply{Text: text, Failed: true, Free: true}}
 	}
-	// Without the escapes that a way through a payload adds: whether the run has continued
-	// since must not make it another call.
+	// Without the escapes that a payload adds: a run that has continued as new must not make another call.
 	edited := plain(decision.Arguments)
 	if len(decision.Arguments) == 0 || bytes.Equal(edited, plain(c.args)) {
 		return nil

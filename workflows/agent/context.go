@@ -15,9 +15,8 @@ import (
 	"weft/workflows/runtime"
 )
 
-// A conversation is kept whole; what a model is sent of it may be less, see [plan.Context]. What
-// that is stands beside the thread, once for each policy, so that it changes seldom and a
-// provider's cache holds.
+// A conversation is kept whole; what a model is sent of it may be less, see [plan.Context]. That stands beside the thread, once for
+// each policy, so that it changes seldom and a provider's cache holds.
 
 // window is what of an agent's conversation its model is sent. It is nil where that is everything.
 type window struct {
@@ -245,8 +244,7 @@ func (w *window) roomFrom(c *plan.Context, at int, refused bool) int {
 	return at
 }
 
-// shorten has summaries stand for long messages, each made once. What one policy makes of a message
-// is what the next one finds.
+// shorten has summaries stand for long messages, each made once. A policy is applied to what the one before it has made.
 func (w *window) shorten(ctx workflow.Context) error {
 	longs := w.a.cfg.Longs()
 	for i := w.s.Skip; len(longs) > 0 && i < len(w.messages); i++ {
@@ -276,8 +274,7 @@ func (w *window) shorten(ctx workflow.Context) error {
 	return nil
 }
 
-// summary has a model summarise messages of the thread. It is "" where they are too long for that
-// model too.
+// summary has a model summarise messages of the thread. It is "" where they are too long for that model too.
 func (w *window) summary(ctx workflow.Context, by *plan.Summary, from, to int, before string) (string, error) {
 	r, x := w.a.run, w.a.execution
 	in := contract.SummariseInput{Model: modelRef(w.a, by.Model), Script: r.Shared.Script, Node: w.a.who(), Step: x.Step, Instructions: by.Instructions,

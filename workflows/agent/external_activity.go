@@ -40,8 +40,7 @@ func (c *toolCall) callExternal(ctx workflow.Context) (contract.ToolReply, error
 	})
 }
 
-// Said is what an activity of another worker returned, as the model reads it: a text as it is,
-// anything else as JSON.
+// Said is what an activity of another worker returned, as the model reads it: a text as it is, anything else as JSON.
 func Said(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

@@ -91,8 +91,7 @@ func (a *agentRun) remind() error {
 	return a.tell(f.Reminder)
 }
 
-// end answers a call of the tool by which the node ends, and takes its value. It is found out
-// anew where the run goes on in the middle of a message.
+// end answers a call of the tool by which the node ends, and takes its value: anew where the run goes on in a message's middle.
 func (c *toolCall) end() contract.ToolReply {
 	if c.agent.result != nil {
 		return contract.ToolReply{Text: "the node has its result already", Free: true}

@@ -107,8 +107,7 @@ func serve(a *agentRun, b *contract.ResolvedConnection, s contract.ServerSession
 	noteServed(a)
 }
 
-// servedBy is the session with which the agent's next call goes on: its own, that of its node's last execution, or the one
-// that served anybody's call.
+// servedBy is the session with which the agent's next call goes on: its own, that of its node's last execution, or anybody's.
 func servedBy(a *agentRun, b *contract.ResolvedConnection) contract.ServerSession {
 	if s, ok := a.state.Served[b.Server()]; ok {
 		return s

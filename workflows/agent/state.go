@@ -38,9 +38,8 @@ func (a *agentRun) takeMark() {
 
 // snapshot gives the agent's state at its last boundary, and puts the view back to what it was there.
 //
-// It leaves out the journal, which travels beside it; the calls under way, whose steps are in the journal; and
-// what is made of the plan again: configuration, profile, values of ports. Of a member it has the side
-// conversations that have grown since it was asked; the others are in the state of who asked it.
+// It leaves out the journal, which has the steps of calls under way and travels beside it, and what is made of the plan again:
+// configuration, profile, values of ports. Of a member it has the side conversations that have grown since it was asked.
 func (a *agentRun) snapshot() *contract.AgentState {
 	out := a.marked.state
 	out.Messages = runtime.CarriedMessages(a.thread.Entries[:a.marked.len])

@@ -42,8 +42,7 @@ func bundled(a *agentRun, what, id string) (contract.FlowRef, error) {
 	return contract.FlowRef{Plan: flow, Source: &src}, nil
 }
 
-// inlineAgent runs a flow that the model itself wrote. It is compiled like any document; what
-// is wrong with it goes back to the model.
+// inlineAgent runs a flow that the model itself wrote. It is compiled like any document; its errors go back to the model.
 func (c *toolCall) inlineAgent(ctx workflow.Context, args *builtinArgs) (contract.ToolReply, error) {
 	if strings.TrimSpace(args.Question) == "" || len(args.Agent) == 0 {
 		return runtime.ToolError(`%s wants {"user_question": "…", "agent_def": a whole agent definition}`, c.call.Name), nil
@@ -117,8 +116,7 @@ func childReply(out *contract.RunResult, named bool) contract.ToolReply {
 	return contract.ToolReply{Text: string(out.ResultData)}
 }
 
-// countStart counts a run that the call starts among those of calls with its id. A model, or the
-// provider, may give several calls of an agent one id.
+// countStart counts a run that the call starts among those of calls with its id, which a model may give to several.
 func (c *toolCall) countStart() {
 	starts := &c.agent.state.Starts
 	i := slices.IndexFunc(*starts, func(s contract.StartCount) bool { return s.ID == c.call.ID })

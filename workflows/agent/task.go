@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// The run looks at a task as often as its server wants, but less often the longer the task lasts: each time adds to
-	// the history.
+	// The run looks at a task as often as its server wants, but less often the longer it lasts: each look adds to the history.
 	minPoll, maxPoll = time.Second, 5 * time.Minute
 	pollShare        = 50
 	// cancelSeconds bounds the cancellation of a task.

@@ -19,9 +19,8 @@ import (
 	"weft/workflows/wait"
 )
 
-// The agents of a node ask each other in conversations of their own, and hand over the one that
-// they are in. All of it happens within the node's execution: an agent that is asked is an
-// [agentRun] below the one that asks, and its answer is that one's tool result.
+// The agents of a node ask each other in conversations of their own, and hand over the one that they are in, all within the node's
+// execution: an agent that is asked is an [agentRun] below the one that asks, and its answer is that one's tool result.
 
 // team is what the agents of one execution share: the node's own agent, and the conversations in which members are asked.
 type team struct {
@@ -153,8 +152,7 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 	return reply, err
 }
 
-// askFlow has a flow answer, in a run of its own that the question begins: with its outputs, or
-// without any with what was said in it last.
+// askFlow has a flow answer, in a run of its own that the question begins: with its outputs, or else with what was said in it last.
 func (c *toolCall) askFlow(ctx workflow.Context, to *plan.Contact, question string) (contract.ToolReply, error) {
 	flow, err := bundled(c.agent, "flow", to.Flow)
 	if err != nil {
@@ -218,8 +216,7 @@ func (a *agentRun) speakAs(id string) {
 	a.state.Active, a.cfg = id, withValues(cfg, a.team.top.ports)
 }
 
-// hand is what a call does by which the agent hands its conversation over: once all calls of the
-// message have their answers, the other one goes on.
+// hand hands the agent's conversation over: once all calls of the message have their answers, the other agent goes on.
 func (c *toolCall) hand() contract.ToolReply {
 	a := c.agent
 	to, _, err := c.to(a.cfg.Handoff)
@@ -233,8 +230,7 @@ func (c *toolCall) hand() contract.ToolReply {
 	return contract.ToolReply{Text: "the conversation is handed to " + to.Name}
 }
 
-// reply is what a member says as the answer to a question: its words, or the values that it ends
-// with.
+// reply is a member's answer to a question: its words, or the values that it ends with.
 func (a *agentRun) reply(out *runtime.Outcome) (contract.ToolReply, error) {
 	if out.Value == nil {
 		return contract.ToolReply{Text: out.Text}, nil

@@ -15,9 +15,8 @@ import (
 // ToolKind runs nodes of kind tool.
 type ToolKind struct{}
 
-// Visit runs a node of kind tool: one call with the values that the node takes. It is a call like
-// a model's, with the same rules, requests and limits; the conversation that holds it is the
-// node's own.
+// Visit runs a node of kind tool: one call with the values that the node takes. It is a call like a model's, with the same rules,
+// requests and limits, in a conversation of the node's own.
 func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	t := *x.Node.Tool
 	a := agentRun{run: r, execution: x, cfg: &plan.Agent{Tools: []plan.Tool{t}, MaxCalls: 1, MaxErrors: 2}, state: contract.AgentState{Left: 1, Turn: 1}}

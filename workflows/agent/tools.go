@@ -19,9 +19,8 @@ import (
 	"weft/workflows/runtime"
 )
 
-// call runs the tool calls of one assistant's message and appends their results in the
-// order asked. Calls outside run in parallel; the interpreter's own tools take effect in
-// the order asked.
+// call runs the tool calls of one assistant's message. Calls outside run in parallel; the interpreter's own tools take effect, and
+// results are appended, in the order asked.
 func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string) error {
 	outside := group.New(ctx)
 	calls := make([]*toolCall, len(msg.Calls))
@@ -105,8 +104,7 @@ type toolCall struct {
 	effect func() contract.ToolReply
 }
 
-// start begins a call that runs beside the others, and decides what a call is answered that is
-// not made at all.
+// start begins a call that runs beside the others, and answers one that is not made at all.
 func (c *toolCall) start(outside *group.Group) {
 	if err := c.admit(); err != nil {
 		c.reply, _ = runtime.Replied(c.reply, err)
@@ -262,8 +260,7 @@ func (c *toolCall) describe(req *contract.Request) {
 	req.Call = &ref
 }
 
-// maxCalls is how many calls of one message are made; the server refuses more than 2,000
-// activities under way.
+// maxCalls is how many calls of one message are made; the server refuses more than 2,000 activities under way.
 const maxCalls = 500
 
 // note appends a reply to the thread.

@@ -189,8 +189,7 @@ func (c *childSession) standing() string {
 	return contract.StatusIdle
 }
 
-// fulfilEnded gives the latest turn to callbacks that waited until the session expects none of its own:
-// one that does has turns to come.
+// fulfilEnded gives the latest turn to callbacks that waited until the session expects none of its own.
 func (b *Children) fulfilEnded(c *childSession) {
 	if c.Last.Done() && !c.Expects && len(runtime.Take(&c.Orders, func(o *contract.SessionOrder) bool { return o.Ended })) > 0 {
 		b.callBack(c, *c.Last)
@@ -242,8 +241,7 @@ func resultBytes(t *contract.Turn) int {
 	return len(t.ResultData) + len(*t.ResultText)
 }
 
-// called is the prompt for the results of children that have come, as many as one turn is
-// given, and the sessions that they are from.
+// called is the prompt for the results of children that have come, as many as one turn is given, and their sessions.
 func (b *Children) called() (from []string, prompt string) {
 	var list []words.Child
 	size := 0
@@ -284,8 +282,7 @@ func (b *Children) stopped() bool {
 	return !slices.ContainsFunc(b.list, func(c *childSession) bool { return c.future != nil })
 }
 
-// Gather asks all sessions below to come back with what they go on with, and waits for them,
-// and for the Updates under way.
+// Gather asks all sessions below to come back with what they go on with, and waits for them and for the Updates under way.
 func (s *Session) Gather(ctx workflow.Context) error {
 	if s == nil || s.Below.ctx == nil {
 		return nil
@@ -313,8 +310,7 @@ func (b *Children) release(ctx workflow.Context) {
 // plainAgent is the name of an agent that is started without one.
 const plainAgent = "session"
 
-// agent is the flow of an agent that this one may start, with all that it may start itself.
-// The agent "" has no prompt of its own.
+// agent is the flow of an agent that this one may start, with all that it may start itself. The agent "" has no prompt of its own.
 func (b *Children) agent(id string) *plan.Flow {
 	f := b.run.Flow
 	if id == "" {

@@ -31,22 +31,18 @@ const (
 type Turns interface {
 	// Begin makes the run begin at START again, with the n-th prompt as its input.
 	Begin(n int, prompt *contract.Prompt) error
-	// Turn runs the flow from where it stands to its end. prompt is what somebody asked for and no hook has
-	// seen, else nil.
+	// Turn runs the flow from where it stands to its end. prompt is what somebody asked for and no hook has seen, else nil.
 	Turn(ctx workflow.Context, n int, prompt *contract.Prompt) error
 	Result() (*contract.RunResult, error)
-	// HandOver decides what becomes of a run that stopped with err where it did not end. With nil it continues as
-	// new; its error is nil where that is put off.
+	// HandOver ends a run that stopped with err before its end. With nil it continues as new; its error is nil if that is put off.
 	HandOver(ctx workflow.Context, err error) (*contract.RunResult, error)
-	// Show shows how the session stands. ended is a turn that has ended now, with its result unless it failed; nil
-	// where something else has changed.
+	// Show shows how the session stands. ended is a turn that has ended now, with its result unless it failed, or nil.
 	Show(ctx workflow.Context, ended *contract.Turn, out *contract.RunResult)
 }
 
 // Session makes several turns of a run.
 type Session struct {
-	// state is what the session carries, but for its children. IsSession is set where the run stays open until it is
-	// closed. Otherwise it ends with the turn after which nothing is expected.
+	// state is what the session carries, but for its children. Unless IsSession, it ends with the turn after which nothing is expected.
 	state contract.SessionState
 	run   *runtime.Run
 	host  Turns
@@ -100,8 +96,7 @@ func (s *Session) On() bool {
 // Conversing reports whether the run stays open between turns.
 func (s *Session) Conversing() bool { return s.On() && s.state.IsSession }
 
-// Settle refuses a session of a flow that cannot converse, and gives its agent the flow's
-// conversation.
+// Settle refuses a session of a flow that cannot converse, and gives its agent the flow's conversation.
 func (s *Session) Settle() error {
 	if !s.On() {
 		return nil
@@ -215,8 +210,7 @@ func (s *Session) ended(ctx workflow.Context, out *contract.RunResult, err error
 	s.trim()
 }
 
-// trim drops what is too much to keep: results of old turns and all but the class of their failures,
-// then the turns.
+// trim drops what is too much to keep: results of old turns and all but the class of their failures, then the turns.
 func (s *Session) trim() {
 	all := 0
 	for i := len(s.state.Turns) - 1; i >= 0; i-- {
@@ -237,8 +231,7 @@ func (s *Session) trim() {
 	s.state.Turns = s.state.Turns[max(0, len(s.state.Turns)-maxTurns):]
 }
 
-// next waits for something to do and begins the next turn with it. It gives false where
-// the session has come to its end.
+// next waits for something to do and begins the next turn with it. It gives false where the session has come to its end.
 func (s *Session) next(ctx workflow.Context) (bool, error) {
 	s.Idle = true
 	for {
@@ -282,8 +275,7 @@ func (s *Session) goOn(ctx workflow.Context) error {
 		Remedy: "set a store in the worker's settings, or give the work to several sessions"}
 }
 
-// heavy says that the session above waits for this one to come back with what it goes on with,
-// and that this is too much: nothing that the idle session could wait for would ever end that.
+// heavy reports whether the session above waits for this one to yield, which carries too much to: no wait would ever end that.
 func (s *Session) heavy() bool {
 	return !s.run.Requests.Owner && s.run.Policy.Asked && s.weight() > s.run.Sizes.Limit()/4*3
 }
@@ -296,8 +288,7 @@ func (s *Session) weight() int {
 	return 0
 }
 
-// again begins a turn with the next prompt: one that somebody sent, else the results of
-// children that have ended since.
+// again begins a turn with the next prompt: one that somebody sent, else the results of children that have ended since.
 func (s *Session) again(ctx workflow.Context) error {
 	var t contract.Turn
 	var prompt contract.Prompt

@@ -32,8 +32,7 @@ func (b *Children) charge(c *childSession, all contract.Usage) {
 	c.reserved = c.reserved.Each(off, func(a, b int64) int64 { return a - b })
 }
 
-// settleUp counts what a session that has come back spent and did not tell, and gives back what
-// is still reserved for it.
+// settleUp counts what a session that has ended spent and did not report, and gives back what is still reserved for it.
 func (b *Children) settleUp(c *childSession, out *contract.RunResult, err error) {
 	if all := runtime.SpentIn(out, err); all != nil {
 		b.charge(c, *all)

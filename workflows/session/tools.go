@@ -246,8 +246,7 @@ func (b *Children) resumeChild(ctx workflow.Context, c *runtime.SessionCall, arg
 	return &o, nil
 }
 
-// promptFor makes the text of a turn of the parameters that a session is resumed with: where the dialect's documentation has it
-// so, of those of a start.
+// promptFor makes the text of a turn of the parameters that a session is resumed with; a documented dialect takes those of a start.
 func (b *Children) promptFor(ctx workflow.Context, c *runtime.SessionCall, k *childSession, params json.RawMessage) (string, error) {
 	flow := b.agent(k.Agent)
 	switch {
@@ -279,8 +278,7 @@ func (b *Children) promptFor(ctx workflow.Context, c *runtime.SessionCall, k *ch
 	return *out.Input, nil
 }
 
-// Await waits for what was asked of a session: in mode sync for the turn, else until it has
-// begun, or the prompt is in line.
+// Await waits for what was asked of a session: in mode sync for the turn, else until it has begun or the prompt is queued.
 func (b *Children) Await(ctx workflow.Context, o contract.SessionOrder, j *journal.Journal) (contract.ToolReply, error) {
 	k := b.child(o.Session)
 	if k == nil {
