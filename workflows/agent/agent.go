@@ -94,8 +94,10 @@ type agentRun struct {
 	state contract.AgentState
 	// together is how many calls the message has whose calls are under way.
 	together int
-	// marked is the agent at its last boundary.
-	marked agentMark
+	// marked is the state at the last boundary, without the messages, of which there were markedLen; markedView is the view there.
+	marked     contract.AgentState
+	markedView contract.View
+	markedLen  int
 	// result is the value by which the node ends; problems are those of the arguments or the answer that should give it.
 	result   *value.Value
 	problems []contract.FieldError
@@ -402,8 +404,7 @@ func replyUnrun(a *agentRun, msg *contract.Message, text string) error {
 // repairText asks for output again, in the words of the blueprint dialect's framework.
 func repairText(schema json.RawMessage, problems []contract.FieldError) string {
 	var pretty bytes.Buffer
-	if len(schema) == 0 || json.Indent(&pretty, textutil.Unescape(schema), "", "  ") != nil {
-		pretty.Reset()
+	if json.Indent(&pretty, textutil.Unescape(schema), "", "  ") != nil {
 		pretty.WriteString("{}")
 	}
 	return "<output-validation-error>\nYour output did not match the required schema.\n\n## Validation Errors\n- " +

@@ -101,7 +101,7 @@ func getState(v *contract.View, args *builtinArgs) contract.ToolReply {
 		return runtime.ToolError("%d keys at once, at most %d are read; ask for fewer", len(names), maxKeys)
 	}
 	// Short values stand in the reply, long ones are referred to.
-	var parts []contract.Part
+	var reply contract.ToolReply
 	text := "{"
 	for i, name := range names {
 		if i > 0 {
@@ -116,15 +116,16 @@ func getState(v *contract.View, args *builtinArgs) contract.ToolReply {
 		case e.SHA == "":
 			text += string(textutil.Unescape(e.Value))
 		default:
-			parts = append(parts, contract.Part{Text: text}, contract.Part{Ref: &contract.ContentRef{SHA: e.SHA}})
+			reply.Parts = append(reply.Parts, contract.Part{Text: text}, contract.Part{Ref: &contract.ContentRef{SHA: e.SHA}})
 			text = ""
 		}
 	}
-	text += "}"
-	if parts == nil {
-		return contract.ToolReply{Text: text}
+	if text += "}"; reply.Parts == nil {
+		reply.Text = text
+	} else {
+		reply.Parts = append(reply.Parts, contract.Part{Text: text})
 	}
-	return contract.ToolReply{Parts: append(parts, contract.Part{Text: text})}
+	return reply
 }
 
 // setState writes a key, within the state's bound.

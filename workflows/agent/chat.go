@@ -48,31 +48,24 @@ func (a *agentRun) speaks() (bool, error) {
 	return before || a.cfg.Chat == nil || a.cfg.Chat.First == "", nil
 }
 
-// lastSaid is the last message that models get, with its index; nil if there is none.
-func (a *agentRun) lastSaid() (int, *contract.Message, error) {
-	for i, e := range slices.Backward(a.thread.Entries) {
-		if m, err := contract.DecodeMessage(e.Raw); err != nil || !m.Aside {
-			return i, m, err
-		}
-	}
-	return -1, nil, nil
-}
-
 // hear asks a person where it is their turn: at the beginning of a conversation, and after an answer in words.
 func (a *agentRun) hear(ctx workflow.Context) error {
 	if a.cfg.Chat == nil || a.result != nil {
 		return nil
 	}
 	text := a.cfg.Chat.First
-	n, last, err := a.lastSaid()
-	switch {
-	case err != nil:
-		return err
-	case last == nil:
-	case n < a.state.StartLen || last.Role != contract.RoleAssistant || len(last.Calls) > 0:
-		return nil
-	default:
+	for i, e := range slices.Backward(a.thread.Entries) {
+		last, err := contract.DecodeMessage(e.Raw)
+		switch {
+		case err != nil:
+			return err
+		case last.Aside:
+			continue
+		case i < a.state.StartLen || last.Role != contract.RoleAssistant || len(last.Calls) > 0:
+			return nil
+		}
 		text = cmp.Or(last.Text, text)
+		break
 	}
 	reply, err := a.run.Requests.Ask(ctx, a.execution, contract.Request{
 		ID: fmt.Sprintf("%s/chat/%d", a.execution.ID, a.state.Turn), Kind: contract.RequestMessage, Text: text, Hash: contract.SHA([]byte(text)),

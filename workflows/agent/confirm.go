@@ -69,10 +69,7 @@ func (c *toolCall) confirm(ctx workflow.Context) error {
 
 // plain is JSON as it is after a way through a payload, and readable.
 func plain(raw json.RawMessage) json.RawMessage {
-	out, err := json.Marshal(raw)
-	if err != nil {
-		return raw
-	}
+	out, _ := json.Marshal(raw) // JSON that was read before
 	return textutil.Unescape(out)
 }
 

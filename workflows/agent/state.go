@@ -9,14 +9,6 @@ import (
 	"weft/workflows/schedule"
 )
 
-// agentMark is an agent at its last boundary. Its thread only grows, so that the length says what it was.
-type agentMark struct {
-	// state has no messages: they are the first of the thread.
-	state contract.AgentState
-	view  contract.View
-	len   int
-}
-
 // mark makes this moment a boundary.
 func (a *agentRun) mark() {
 	a.takeMark()
@@ -25,11 +17,11 @@ func (a *agentRun) mark() {
 
 // takeMark notes how the agent stands.
 func (a *agentRun) takeMark() {
-	a.marked = agentMark{len: len(a.thread.Entries), state: a.state}
-	m := &a.marked.state
+	a.marked, a.markedLen = a.state, len(a.thread.Entries)
+	m := &a.marked
 	m.Called, m.Sent, m.Starts, m.Served = a.thread.Called.Len, a.thread.CarriedSent(), slices.Clone(a.state.Starts), maps.Clone(a.state.Served)
 	if a.above == nil {
-		a.marked.view = schedule.Clone(a.execution.View) // the node has one
+		a.markedView = schedule.Clone(a.execution.View) // the node has one
 	}
 	if a.team != nil {
 		m.Conversations = a.team.grown(a.before)
@@ -41,10 +33,10 @@ func (a *agentRun) takeMark() {
 // It leaves out the journal, which has the steps of calls under way and travels beside it, and what is made of the plan again:
 // configuration, profile, values of ports. Of a member it has the side conversations that have grown since it was asked.
 func (a *agentRun) snapshot() *contract.AgentState {
-	out := a.marked.state
-	out.Messages = runtime.CarriedMessages(a.thread.Entries[:a.marked.len])
+	out := a.marked
+	out.Messages = runtime.CarriedMessages(a.thread.Entries[:a.markedLen])
 	if a.above == nil {
-		*a.execution.View = a.marked.view
+		*a.execution.View = a.markedView
 	}
 	return &out
 }

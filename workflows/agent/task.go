@@ -26,6 +26,8 @@ const (
 // task is a call that its server goes on with by itself.
 type task struct {
 	call *toolCall
+	// id is that of the step that waits for the task.
+	id string
 	// in asks for the task.
 	in contract.ToolInput
 	// at is how the task stands, started when it began.
@@ -40,10 +42,10 @@ type task struct {
 func (c *toolCall) awaitTask(ctx workflow.Context, in contract.ToolInput, created contract.ToolReply) (contract.ToolReply, error) {
 	in.Input, in.TaskID = nil, created.Task.ID
 	in.Repeat = true // looking at a task changes nothing, and an answer is taken once
-	k := &task{call: c, in: in, at: created, started: *created.Started, given: map[string]json.RawMessage{}}
+	k := &task{call: c, id: c.id("tool") + "~task", in: in, at: created, started: *created.Started, given: map[string]json.RawMessage{}}
 	done := c.agent.run.Requests.AddTask(c.agent.execution.ID + " " + c.tool.As)
 	defer done()
-	reply, err := c.step(ctx, k.stepID(), runtime.HashOf(c.tool.Name, in.TaskID), func(s *journal.Step) (contract.ToolReply, error) {
+	reply, err := c.step(ctx, k.id, runtime.HashOf(c.tool.Name, in.TaskID), func(s *journal.Step) (contract.ToolReply, error) {
 		s.Task = k.open()
 		for k.at.Task != nil {
 			if err := k.look(ctx, s); err != nil {
@@ -57,9 +59,6 @@ func (c *toolCall) awaitTask(ctx workflow.Context, in contract.ToolInput, create
 	}
 	return reply, err
 }
-
-// stepID is that of the step that waits for the task.
-func (k *task) stepID() string { return k.call.id("tool") + "~task" }
 
 // look waits until it is time, and for the answers that the task asks for, and looks at it.
 func (k *task) look(ctx workflow.Context, s *journal.Step) (err error) {
@@ -129,7 +128,7 @@ func (k *task) open() *contract.OpenTask {
 
 // cancel ends a task whose result nobody waits for.
 func (k *task) cancel(ctx workflow.Context) {
-	CancelTask(ctx, k.call.agent.run, k.stepID()+"~cancel", k.open())
+	CancelTask(ctx, k.call.agent.run, k.id+"~cancel", k.open())
 }
 
 // CancelTask cancels a task whose result nobody waits for, whether the run is cancelled or not. That it fails changes nothing.

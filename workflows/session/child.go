@@ -18,8 +18,7 @@ import (
 
 // Children are the sessions that one has started.
 type Children struct {
-	run *runtime.Run
-	s   *Session
+	s *Session
 	// list are those that are not deleted.
 	list []*childSession
 	// ctx is their context, which end cancels.
@@ -51,7 +50,7 @@ func (s *Session) LaunchAll() {
 
 // launch starts a session and waits for its end beside everything else.
 func (b *Children) launch(c *childSession) {
-	r := b.run
+	r := b.s.run
 	in := r.Below()
 	in.Parent, in.Session = r.Transcript.Workflow, true
 	if c.Snapshot != nil && c.Snapshot.Plan != nil {
@@ -100,7 +99,7 @@ func (b *Children) closed(c *childSession, out *contract.RunResult, err error) {
 		return
 	}
 	c.Closed = true
-	b.run.Requests.Disown(b.s.above, contract.BoundID(c.ID), err)
+	b.s.run.Requests.Disown(b.s.above, contract.BoundID(c.ID), err)
 	c.Status = contract.TurnFailed
 	if err == nil || contract.Cancelled(err) {
 		c.Status, c.Problem = contract.TurnStopped, words.Stopped
@@ -148,7 +147,7 @@ func (b *Children) heard(report *contract.ChildTurn) {
 	case t.N != 0:
 		b.turned(c, &t, report)
 	case i >= 0 && t.Done() && c.taken(t.ID) < 0: // the prompt was refused
-		b.run.Policy.Moved = true
+		b.s.run.Policy.Moved = true
 		c.Done = append(c.Done, t)
 	default:
 		return
@@ -163,7 +162,7 @@ func (b *Children) turned(c *childSession, t *contract.Turn, report *contract.Ch
 		c.Params, c.Last, c.Expects = nil, t, report.Expects
 	}
 	if t.Done() {
-		b.run.Policy.Moved = true
+		b.s.run.Policy.Moved = true
 		shorten(t)
 		b.fulfilEnded(c)
 		b.fulfil(c, t, report.Expects)
@@ -209,7 +208,7 @@ func (b *Children) fulfil(c *childSession, t *contract.Turn, expects bool) {
 		}
 		return
 	case contract.ModeCallback:
-		if lone := b.run.Flow.LoneAgent(); expects && lone != nil && lone.Agent != nil && lone.Agent.CallbackWhenSettled {
+		if lone := b.s.run.Flow.LoneAgent(); expects && lone != nil && lone.Agent != nil && lone.Agent.CallbackWhenSettled {
 			c.Orders[i].Ended = true
 			return
 		}
@@ -312,7 +311,7 @@ const plainAgent = "session"
 
 // agent is the flow of an agent that this one may start, with all that it may start itself. The agent "" has no prompt of its own.
 func (b *Children) agent(id string) *plan.Flow {
-	f := b.run.Flow
+	f := b.s.run.Flow
 	if id == "" {
 		a := plan.Agent{MaxCalls: f.Nodes[0].Agent.MaxCalls, MaxErrors: f.Nodes[0].Agent.MaxErrors}
 		return &plan.Flow{Version: f.Version, ID: plainAgent, Name: plainAgent, Dialect: f.Dialect, Inputs: &plan.Inputs{Mode: plan.InputsMerged},

@@ -63,7 +63,7 @@ type Session struct {
 // New is the session of a run, as the run was started or as the one before left it. It is off in most runs.
 func New(r *runtime.Run, h Turns, in *contract.RunInput) *Session {
 	s := &Session{run: r, host: h, state: contract.SessionState{IsSession: in.Session, Parent: in.Parent}}
-	s.Below.run, s.Below.s = r, s
+	s.Below.s = s
 	if in.Snapshot != nil && in.Snapshot.Session != nil {
 		// Before the first Update is looked at.
 		s.state = *in.Snapshot.Session

@@ -8,7 +8,7 @@ import (
 // allocate reserves what a session below may spend: half of what is left, or what is left of what
 // it had. It has it until it ends, because it can be resumed until then.
 func (b *Children) allocate(c *childSession) *contract.Budget {
-	r := b.run
+	r := b.s.run
 	if !r.Shared.Budget.Bounds() {
 		return nil
 	}
@@ -25,10 +25,10 @@ func (b *Children) allocate(c *childSession) *contract.Budget {
 // reset has its count from the history that it goes on with: what was told before is spent nevertheless.
 func (b *Children) charge(c *childSession, all contract.Usage) {
 	more := all.Beyond(c.Usage)
-	b.run.Budget.Usage.Add(more)
+	b.s.run.Budget.Usage.Add(more)
 	c.Usage.Add(more)
 	off := c.reserved.Each(more.Spent(), func(a, b int64) int64 { return min(a, b) })
-	b.run.Budget.Earmark(off, -1)
+	b.s.run.Budget.Earmark(off, -1)
 	c.reserved = c.reserved.Each(off, func(a, b int64) int64 { return a - b })
 }
 
@@ -37,6 +37,6 @@ func (b *Children) settleUp(c *childSession, out *contract.RunResult, err error)
 	if all := runtime.SpentIn(out, err); all != nil {
 		b.charge(c, *all)
 	}
-	b.run.Budget.Earmark(c.reserved, -1)
+	b.s.run.Budget.Earmark(c.reserved, -1)
 	c.reserved = contract.Budget{}
 }

@@ -145,7 +145,7 @@ func (b *Children) agents(starts []plan.Startable) contract.ToolReply {
 	}
 	out := []row{}
 	for _, start := range starts {
-		f := b.run.Flow.SubFlow(start.Agent)
+		f := b.s.run.Flow.SubFlow(start.Agent)
 		if f == nil || start.Hidden {
 			continue
 		}
@@ -186,13 +186,13 @@ func (b *Children) start(ctx workflow.Context, c *runtime.SessionCall, args *ses
 			open++
 		}
 	}
-	switch limit := b.run.Flow.Limits.MaxDepth; {
+	switch limit := b.s.run.Flow.Limits.MaxDepth; {
 	case agent != "" && !slices.ContainsFunc(c.Starts, func(st plan.Startable) bool { return st.Agent == agent }):
 		return nil, refuse("Agent '%s' not found", agent)
-	case b.run.Shared.Depth >= limit:
+	case b.s.run.Shared.Depth >= limit:
 		return nil, refuse("Sessions nest at most %d deep; do the work without another session", limit)
-	case !b.run.Budget.MayStart():
-		return nil, refuse("The run may start no more sessions: its budget of %d runs is spent", max(0, b.run.Shared.Budget.Runs))
+	case !b.s.run.Budget.MayStart():
+		return nil, refuse("The run may start no more sessions: its budget of %d runs is spent", max(0, b.s.run.Shared.Budget.Runs))
 	case open >= maxSessions:
 		return nil, refuse("%d sessions are open, the most that one may have; wait for some, or delete them", maxSessions)
 	}
@@ -202,7 +202,7 @@ func (b *Children) start(ctx workflow.Context, c *runtime.SessionCall, args *ses
 	} else if params[0] != '{' {
 		return nil, refuse("parameters is no object")
 	}
-	if err := b.run.Budget.CountRun(ctx); err != nil {
+	if err := b.s.run.Budget.CountRun(ctx); err != nil {
 		return nil, err
 	}
 	o := contract.SessionOrder{Session: contract.BoundID(c.Child), Mode: args.Mode}
@@ -229,16 +229,16 @@ func (b *Children) resumeChild(ctx workflow.Context, c *runtime.SessionCall, arg
 	if n := len(prompt); n > runtime.MaxMessage {
 		return nil, refuse("Parameters too large: a prompt of %d bytes (max %d)", n, runtime.MaxMessage)
 	}
-	if err := b.run.Sizes.Admit(ctx, "the prompt", contract.PromptInput{Prompt: prompt}); err != nil {
+	if err := b.s.run.Sizes.Admit(ctx, "the prompt", contract.PromptInput{Prompt: prompt}); err != nil {
 		return nil, err
 	}
 	if k.Closed {
 		return nil, refuse("Session '%s' has ended", k.ID)
 	}
-	o := contract.SessionOrder{Session: k.ID, ID: contract.BoundID(fmt.Sprintf("%s/%s:%d", b.run.Root, c.ID, b.s.state.Count)), Mode: args.Mode}
+	o := contract.SessionOrder{Session: k.ID, ID: contract.BoundID(fmt.Sprintf("%s/%s:%d", b.s.run.Root, c.ID, b.s.state.Count)), Mode: args.Mode}
 	k.Orders, k.Resumed, k.Status = append(k.Orders, o), new(workflow.Now(ctx).UTC()), contract.TurnRunning
-	in := contract.PromptInput{ID: o.ID, Prompt: prompt, By: contract.BoundID(b.run.Transcript.Workflow)}
-	if err := wait.Get(ctx, b.run.SignalChild(ctx, k.future, contract.UpdatePrompt, in), nil); contract.Cancelled(err) {
+	in := contract.PromptInput{ID: o.ID, Prompt: prompt, By: contract.BoundID(b.s.run.Transcript.Workflow)}
+	if err := wait.Get(ctx, b.s.run.SignalChild(ctx, k.future, contract.UpdatePrompt, in), nil); contract.Cancelled(err) {
 		return nil, err
 	} else if err != nil {
 		return nil, refuse("Session '%s' has ended", k.ID)
@@ -265,9 +265,9 @@ func (b *Children) promptFor(ctx workflow.Context, c *runtime.SessionCall, k *ch
 	}
 	f := *flow
 	f.Agents = nil
-	request := contract.CompileFlowInput{Flow: contract.FlowRef{Plan: &f}, Model: b.run.Shared.Model, Params: params, Replaced: true}
+	request := contract.CompileFlowInput{Flow: contract.FlowRef{Plan: &f}, Model: b.s.run.Shared.Model, Params: params, Replaced: true}
 	var out contract.CompileFlowResult
-	err := b.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the parameters of " + c.Tool,
+	err := b.s.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the parameters of " + c.Tool,
 		Options: runtime.CheckOptions, Local: runtime.LocalCompile, ID: c.ID, Summary: "check the parameters of a session's turn", Out: &out})
 	switch {
 	case err != nil && contract.FailureOf(err).Class == contract.ClassBadRequest:
@@ -285,13 +285,13 @@ func (b *Children) Await(ctx workflow.Context, o contract.SessionOrder, j *journ
 		return contract.ToolReply{}, refuse("Session '%s' not found", o.Session)
 	}
 	ready := func() bool { return k.settled(o) }
-	if err := wait.Until(ctx, func() bool { return ready() || b.run.Policy.ShouldYield(ctx, j.Weight()) }); err != nil {
+	if err := wait.Until(ctx, func() bool { return ready() || b.s.run.Policy.ShouldYield(ctx, j.Weight()) }); err != nil {
 		return contract.ToolReply{}, err
 	}
 	if !ready() {
 		return contract.ToolReply{}, runtime.ErrYield
 	}
-	b.run.Policy.Moved = true
+	b.s.run.Policy.Moved = true
 	if o.Mode != contract.ModeSync && k.taken(o.ID) < 0 && (k.Last != nil || !k.Closed) {
 		return runtime.JSONReply(map[string]string{"session_id": k.ID, "status": "pending"}), nil
 	}
