@@ -33,7 +33,7 @@ func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 	if _, err := r.Transcript.Write(r.Conversation.Open(), &aside); err != nil {
 		return runtime.Outcome{}, err
 	}
-	if err := r.Publish(ctx, a.thread, x, r.Conversation.Thread); err != nil {
+	if err := r.Publish(ctx, x, a.thread, r.Conversation.Thread); err != nil {
 		return runtime.Outcome{}, err
 	}
 	if msg.Error {

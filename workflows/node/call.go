@@ -63,7 +63,7 @@ func (n *Runner) call(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 	}
 	out, err := c.joined()
 	if err == nil && r.Conversation.Thread != nil {
-		err = r.Publish(ctx, r.Conversation.Thread, x)
+		err = r.Publish(ctx, x, r.Conversation.Thread)
 	}
 	return out, err
 }

@@ -131,7 +131,7 @@ func say(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Ou
 	if err != nil {
 		return runtime.Outcome{}, err
 	}
-	return runtime.Outcome{Ref: ref, Text: text}, r.Publish(ctx, r.Conversation.Open(), x)
+	return runtime.Outcome{Ref: ref, Text: text}, r.Publish(ctx, x, r.Conversation.Open())
 }
 
 // transform runs a node of kind transform: it takes apart the value that comes in.
@@ -257,7 +257,7 @@ func ask(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Ou
 	}
 	ref, err := r.Transcript.Write(t, &contract.Message{Role: contract.RoleUser, Text: reply.Message.Text})
 	if err == nil && x.Node.Ports != nil {
-		err = r.Publish(ctx, t, x)
+		err = r.Publish(ctx, x, t)
 	}
 	return runtime.Outcome{Ref: ref, Text: reply.Message.Text}, err
 }

@@ -48,8 +48,7 @@ func (b *Budget) BeginTurn() {
 	}
 }
 
-// estimate is what a call is expected to take: what calls took so far on average, and at least
-// the tokens of the conversation, four bytes each.
+// estimate is what a call is expected to take: the average so far, and at least the tokens of the conversation, four bytes each.
 func (b *Budget) estimate(bytes int) contract.Budget {
 	out := contract.Budget{Calls: 1, Tokens: bytes / 4}
 	if n := b.Usage.Calls; n > 0 {
@@ -65,8 +64,7 @@ func (b *Budget) left() contract.Budget {
 	return b.run.Shared.Budget.Each(b.Usage.Spent(), minus).Each(b.Reserved, minus)
 }
 
-// reserve takes what a call may need out of what is left, until release. Its error is a
-// [contract.Failure] of class budget_exceeded at the execution.
+// reserve reserves what a call may need, until release. Its error is a [contract.Failure] of class budget_exceeded.
 func (b *Budget) reserve(x *Execution, bytes int) (release func(), err error) {
 	limit := b.run.Shared.Budget
 	if !limit.Bounds() {
@@ -92,8 +90,8 @@ func (b *Budget) reserve(x *Execution, bytes int) (release func(), err error) {
 	return b.Earmark(need, 1), nil
 }
 
-// reserveSecond reserves one more call for an answer that cannot be read, if the budget has one even when
-// others, which are yet to be made, have one each. It reports once where there is none.
+// reserveSecond reserves one more call for an answer that cannot be read, if the budget has one even when each of so many others
+// has one. It reports once where there is none.
 func (b *Budget) reserveSecond(others int) (release func(), once bool) {
 	limit := b.run.Shared.Budget
 	if !limit.Bounds() || limit.Calls == 0 {
@@ -145,7 +143,7 @@ func (b *Budget) Charge(carry *contract.RunSnapshot, out *contract.RunResult, er
 	}
 }
 
-// SpentIn is what a run below has spent in all, however it ended, or came back; nil where it does not say.
+// SpentIn is what a run below has spent in all, whether it ended or came back; nil where it does not say.
 func SpentIn(out *contract.RunResult, err error) *contract.Usage {
 	f := FailedBelow(err)
 	switch {
@@ -159,8 +157,8 @@ func SpentIn(out *contract.RunResult, err error) *contract.Usage {
 	return &out.Usage
 }
 
-// FailedBelow is the failure of a run or a branch below this one, with what it had done; nil where there is none, or a
-// cancelled one does not say.
+// FailedBelow is the failure of a run or a branch below, with what it had done; nil where there is none, or a cancelled one
+// does not say.
 func FailedBelow(err error) *contract.Failure {
 	if !contract.Cancelled(err) {
 		return contract.FailureOf(err)
@@ -179,8 +177,7 @@ func (b *Budget) Earmark(part contract.Budget, sign int) (release func()) {
 	return func() { b.Earmark(part, -sign) }
 }
 
-// Share is the allowance of a child, one of n that start together, and what gives it back
-// when the child has ended. It is nil where nothing bounds.
+// Share reserves the allowance of a child, one of n that start together, until release; nil where nothing bounds.
 func (b *Budget) Share(n int) (part *contract.Budget, release func()) {
 	if !b.run.Shared.Budget.Bounds() {
 		return nil, func() {}
@@ -208,8 +205,7 @@ func (b *Budget) Portion(n int) contract.Budget {
 	return out
 }
 
-// Allocated is the allowance of a flow's run below this one, one of n that start together: a part, or where
-// it goes on, what it had.
+// Allocated is [Budget.Share] for a flow's run; one that goes on has what it had.
 func (b *Budget) Allocated(carry *contract.RunSnapshot, n int) (*contract.Budget, func()) {
 	if carry == nil || !carry.Shared.Budget.Bounds() {
 		return b.Share(n)
@@ -249,7 +245,7 @@ func (b *Budget) Begin(ctx workflow.Context, fresh bool) (release func(), err er
 	return release, err
 }
 
-// CountRun counts a run that a model starts, and waits while as many have started in the last second as may.
+// CountRun counts a run that a model starts, and waits while as many as allowed have started in the last second.
 func (b *Budget) CountRun(ctx workflow.Context) error {
 	b.Usage.Runs++
 	limit := b.run.Shared.Budget

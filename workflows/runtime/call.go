@@ -37,22 +37,19 @@ type Call struct {
 	Model *ModelCall
 	// Result is how much the call may add to the history.
 	Result ResultSize
-	// Waiting is the call's step in journal, where the call may wait for an operator; nil where a failure
-	// is the call's outcome.
+	// Waiting is the call's step in Journal, where the call may wait for an operator; nil where a failure is its outcome.
 	Waiting *contract.JournalStep
 	Journal *journal.Journal
-	// Once is set where a call whose outcome is unknown is not repeated.
-	Once bool
-	// AskUnknown has a person decide whether it is.
-	AskUnknown bool
+	// Once is set where a call whose outcome is unknown is not repeated. AskUnknown has a person decide whether it is.
+	Once, AskUnknown bool
 	// Remote is set for an activity of another worker.
 	Remote *contract.ExternalActivity
 	// Queue, if set, is that of the worker that has the server's session. If it is gone, the call is any worker's.
 	Queue string
 	// Held, if set, answers what the server asks while the activity holds the call.
 	Held held.Asked
-	// Local, if over 0, has the call be made in the workflow task where its worker can make it alone. Of its argument and
-	// its result so many bytes at most are recorded.
+	// Local, if positive, has the call be made in the workflow task where its worker can make it alone. So many bytes of its
+	// argument and its result are recorded at most.
 	Local int
 	// Out receives the result.
 	Out any
@@ -62,8 +59,8 @@ type Call struct {
 type ModelCall struct {
 	// Bytes is the size of the conversation that is sent.
 	Bytes int
-	// Once, if not nil, is set where the budget has no second call for an answer that cannot be read;
-	// others counts calls that are to be made beside this one.
+	// Once, if not nil, is set where the budget has no second call for an answer that cannot be read; Others counts calls that
+	// are to be made beside this one.
 	Once   *bool
 	Others int
 }
@@ -71,9 +68,8 @@ type ModelCall struct {
 // invoker makes a call. Each step around a call is an invoker that calls the next one.
 type invoker func(ctx workflow.Context, c *Call) error
 
-// Invoke makes a call. It is the only way to an activity: the budget is reserved, an operator is waited
-// for, the arguments are measured and room is kept for the result, what the call spent is counted, and a
-// call that was cancelled ends as cancelled.
+// Invoke makes a call. It is the only way to an activity: around it the budget is reserved, an operator is waited for, arguments
+// and result are given room, what was spent is counted, and a timeout after a cancellation becomes one.
 func (r *Run) Invoke(ctx workflow.Context, c *Call) error {
 	return r.budgeted(r.retriedByOperator(r.sized(r.counted(cancellable(r.schedule)))))(ctx, c)
 }
@@ -119,8 +115,8 @@ func turnWait(err error) *contract.Failure {
 	return nil
 }
 
-// scheduleAtTurn schedules a call, begun at a time, whose attempts are bounded and whose turn has not come: it has the attempts that
-// have not failed, and the time that is left after the wait.
+// scheduleAtTurn schedules a call again, begun at a time, whose turn has not come: with the attempts that have not failed, and the
+// time that is left after the wait.
 func (r *Run) scheduleAtTurn(ctx workflow.Context, c *Call, f *contract.Failure, began time.Time) error {
 	pause := time.Duration(f.Limit.Millis) * time.Millisecond
 	again, policy := *c, *c.Options.RetryPolicy
@@ -151,15 +147,14 @@ func (r *Run) summary(c *Call) string {
 	return c.Summary
 }
 
-// IdempotencyKey returns the idempotency key of the call with an id. It is the same for all attempts of the call, wherever
-// the run goes on and whether a branch makes the call or the flow's own run: the first run id of the run at the root, the
-// path of the flow's run below it, and the id.
+// IdempotencyKey returns the key of the call with an id: the first run id of the root, the path of the flow's run below it, and the
+// id. It is the same for all attempts, wherever the run goes on, and whether a branch makes the call or the flow's own run.
 func (r *Run) IdempotencyKey(id string) string {
 	return r.Shared.FirstRun + "/" + r.path() + contract.BoundID(id)
 }
 
-// path is the path from the owner to this sub-agent, or "" in the owner's own flow. Where
-// the owner's id is so long that ids below it are shortened, it is the sub-agent's whole id.
+// path is the path from the owner to this run, "" in the owner's own flow; where ids below the owner's are shortened, it is the
+// run's whole id.
 func (r *Run) path() string {
 	if r.Root == r.Shared.Owner {
 		return ""

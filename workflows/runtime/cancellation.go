@@ -7,8 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// cancellable ends a call as cancelled that timed out after its cancellation: a worker that died reports
-// nothing, so the server gives the call up when its heartbeat or its time is over.
+// cancellable ends a call as cancelled that timed out after its cancellation: a worker that died does not report it.
 func cancellable(next invoker) invoker {
 	return func(ctx workflow.Context, c *Call) error {
 		err := next(ctx, c)

@@ -24,8 +24,7 @@ type Child struct {
 	In       any
 	// ID is the workflow id before it is shortened; Summary is shown in Temporal's Web UI.
 	ID, Summary string
-	// Outlives is set for a child that goes on when this run ends: a hook after the run, and a delivery of its events. Any
-	// other hears of a cancellation, and is terminated where this run ends before it.
+	// Outlives is set for a child that goes on when this run ends: a hook after the run, and a delivery of its events.
 	Outlives bool
 	// Unique is set where a closed run with the id counts as taken, too.
 	Unique bool
@@ -78,12 +77,11 @@ func (r *Run) Start(ctx workflow.Context, c *Child) *ChildRun {
 	return StartedChild(workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, o), c.Workflow, c.In), o.WorkflowID)
 }
 
-// startTries is how often a child is started whose id is taken: by a child of a run with the same id that
-// was ended just now.
+// startTries is how often a child is started whose id is taken: by a child of a run with the same id that has just ended.
 const startTries = 10
 
-// RetryTakenID reports whether a child did not start because its id is taken, and is to be started again. It
-// waits for a second then; tries counts the starts so far.
+// RetryTakenID reports whether a child whose id was taken is to be started again, and waits for a second then. tries counts
+// the starts so far.
 func RetryTakenID(ctx workflow.Context, err error, tries int, id string) (again bool, _ error) {
 	if !AlreadyStarted(err) || tries >= startTries {
 		return false, err
@@ -114,8 +112,7 @@ func (r *Run) Started(ctx workflow.Context, c *Child) error {
 	return WhileTaken(ctx, c.ID, func() error { return wait.Get(ctx, r.Start(ctx, c).Future.GetChildWorkflowExecution(), nil) })
 }
 
-// Signal sends a signal to another run, whichever of that workflow id is open. It is the only way to one.
-// The future says what became of it.
+// Signal sends a signal to the open run of a workflow id. It is the only way to one.
 func (r *Run) Signal(ctx workflow.Context, workflowID, name string, arg any) workflow.Future {
 	return workflow.SignalExternalWorkflow(ctx, workflowID, "", name, arg)
 }
@@ -129,8 +126,7 @@ func (r *Run) SignalChild(ctx workflow.Context, c *ChildRun, name string, arg an
 	return r.Signal(ctx, c.id, name, arg)
 }
 
-// AskToYield asks a child that has not been asked to come back at its next boundary with what it would
-// itself go on with.
+// AskToYield asks a child, once, to come back at its next boundary with what it would itself go on with.
 func (r *Run) AskToYield(ctx workflow.Context, c *ChildRun) {
 	if c.Asked {
 		return
@@ -139,8 +135,8 @@ func (r *Run) AskToYield(ctx workflow.Context, c *ChildRun) {
 	r.Policy.asking = append(r.Policy.asking, r.SignalChild(ctx, c, contract.SignalYield, nil))
 }
 
-// AwaitFlow runs a flow below this one, one of n that run together, and waits for it; what names its input. Where this
-// run should stop, the other is asked to come back with what it goes on with; that is kept in the step s.
+// AwaitFlow runs a flow below this one, one of n that run together; what names its input. Where this run should stop, the flow is
+// asked to come back; what it goes on with is kept in the step s.
 func (r *Run) AwaitFlow(ctx workflow.Context, c *Child, in contract.RunInput, what string, n int, out *contract.RunResult, s *journal.Step, j *journal.Journal) error {
 	if s.Held == nil {
 		in.MaxResultBytes = r.Sizes.Share(ctx, n)
@@ -188,8 +184,7 @@ func (r *Run) FinishFlow(from *contract.RunSnapshot, out *contract.RunResult, s 
 	return f
 }
 
-// Fetch fetches the result that the closed run of a child with an id holds, once there is room for it. A cancellation
-// does not hide how the child has ended.
+// Fetch fetches the result that the closed run of a child holds, once there is room for it, also where this run is cancelled.
 func (r *Run) Fetch(ctx workflow.Context, held *contract.HeldResult, id string, out any) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	fetch := func(id string, held *contract.HeldResult, bytes int, out any) error {
@@ -214,8 +209,8 @@ func (r *Run) Fetch(ctx workflow.Context, held *contract.HeldResult, id string, 
 // partBytes is the most that a part of a result takes, encoded.
 const partBytes = contract.PageBytes/3*4 + contract.Envelope
 
-// Hold keeps a result that is longer than its share for the run above, which fetches it. It gives nil where the result
-// is returned; with a store, what is longer goes there.
+// Hold keeps a result that is longer than its share for the run above, which fetches it. It gives nil where the result is
+// returned, into the store if there is one.
 func (r *Run) Hold(ctx workflow.Context, out interface{ KeepOutside() }) (*contract.HeldResult, error) {
 	if r.Sizes.ResultShare == 0 || workflow.GetInfo(ctx).ParentWorkflowExecution == nil {
 		return nil, nil

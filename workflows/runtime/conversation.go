@@ -7,8 +7,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// Conversation is what all nodes of a run share: a conversation, where the flow has one, and the
-// count against its meter.
+// Conversation is what all nodes of a run share: a conversation, where the flow has one, and the count against its meter.
 type Conversation struct {
 	run    *Run
 	Thread *Thread
@@ -28,7 +27,7 @@ func (c *Conversation) Open() *Thread {
 	return c.Thread
 }
 
-// Fork is what a parallel node leaves for the merge behind it.
+// Fork is the conversation of a parallel node, for the merge behind it.
 func (c *Conversation) Fork(node string) *contract.Fork {
 	for i := range c.Forks {
 		if c.Forks[i].Node == node {
@@ -91,8 +90,8 @@ func (c *Conversation) reminders(node string) *contract.Reminded {
 	return &c.reminded[i]
 }
 
-// Snapshot is what a run passes on of its conversation: to the next run, or to a branch. whole says
-// that no agent that stopped in its middle has the conversation already.
+// Snapshot is what the next run, or a branch, goes on with. whole says that no agent that stopped in its middle has the
+// conversation already.
 func (c *Conversation) Snapshot(whole bool) *contract.Conversation {
 	t := contract.Conversation{Forks: c.Forks, Spent: c.Spent, Reminded: slices.Clone(c.reminded), Inherited: c.Inherited}
 	if c.Thread != nil && whole {
@@ -143,8 +142,7 @@ func (c *Conversation) Spend(x *Execution, n int) error {
 	return c.within(x, m.Base-1)
 }
 
-// SpendEnd counts the run's last step, where an edge to its end is taken. A node that has no
-// edge to take fails for that, though the limit leaves no step more.
+// SpendEnd counts the run's last step, where an edge to its end is taken.
 func (c *Conversation) SpendEnd(x *Execution, taken []int) error {
 	if c.run.Flow.Meter == nil || !slices.ContainsFunc(taken, func(e int) bool { return c.run.Flow.Edges[e].To == plan.End }) {
 		return nil
@@ -152,8 +150,7 @@ func (c *Conversation) SpendEnd(x *Execution, taken []int) error {
 	return c.within(x, c.run.Flow.Meter.Base)
 }
 
-// within fails where the run has spent more than its flow's meter allows; base is what it
-// spends beside its nodes.
+// within fails where the run has spent more than its flow's meter allows; base is what it spends beside its nodes.
 func (c *Conversation) within(x *Execution, base int) error {
 	m := c.run.Flow.Meter
 	if c.SpentFor(x.Node)+base <= m.Limit {

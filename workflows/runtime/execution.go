@@ -35,7 +35,7 @@ type Execution struct {
 	Node *plan.Node
 	// Run is what the flow works with that the node is of.
 	Run *Run
-	// ID is node#step; n is the step.
+	// ID is node#step.
 	ID               string
 	Step, Occurrence int
 	// Below: what the execution adds to the conversation comes from flows below.
@@ -47,11 +47,11 @@ type Execution struct {
 	// Strand is the chain that the execution belongs to.
 	Strand string
 	View   *contract.View
-	// Refused judges the edges behind the node with an output that it may give: the answers, if no edge is taken.
+	// Refused judges the edges behind the node with an output that it may give, and returns the answers if none is taken.
 	Refused func(ctx workflow.Context, output string) ([]contract.Answer, error)
 	// Suspended is set where the execution goes on in its middle.
 	Suspended *contract.SuspendedExecution
-	// Journal holds the steps since the last boundary; state is what the execution was there, once it yields.
+	// Journal holds the steps since the last boundary; State is what the execution was there, once it yields.
 	Journal *journal.Journal
 	State   contract.SuspendedExecution
 }
@@ -65,12 +65,11 @@ func (x *Execution) Suspend() (*contract.SuspendedExecution, error) {
 
 // SessionCall is an agent's call of one of [plan.SessionTools].
 type SessionCall struct {
-	// Tool is its name, args are its arguments.
 	Tool string
 	Args json.RawMessage
 	// Starts are the agents that may be started.
 	Starts []plan.Startable
-	// Child is the workflow id of a session that the call starts; id is the call's within its run.
+	// Child is the workflow id of a session that the call starts; ID is the call's within its run.
 	Child, ID string
 }
 

@@ -18,7 +18,7 @@ type ExecutionLog struct {
 // ConversationMark is how much a run has said before an execution.
 type ConversationMark struct{ messages, forks, spent int }
 
-// Mark records how much of the log has been sent.
+// Mark is how much has been said so far.
 func (c *Conversation) Mark() ConversationMark {
 	m := ConversationMark{forks: len(c.Forks), spent: c.Spent}
 	if c.Thread != nil {
@@ -27,8 +27,7 @@ func (c *Conversation) Mark() ConversationMark {
 	return m
 }
 
-// Add keeps what an execution did, and what it added to a conversation. Where it went on in its middle, what it had said
-// before is the run's before this one.
+// Add keeps what an execution did, and what it added to a conversation in this run.
 func (l *ExecutionLog) Add(c *Conversation, x *Execution, done *contract.Execution, sha string, before ConversationMark) {
 	p := contract.ExecutionRecord{Execution: *done, Lineage: x.Lineage, SHA: sha}
 	p.Occurrence = x.Occurrence

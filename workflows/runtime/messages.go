@@ -26,9 +26,8 @@ const (
 
 // Message is a kind of message that people and services send to a run, by Update or by signal of its name.
 type Message struct {
-	Name string
-	// Shape is the JSON that it takes, for people.
-	Shape   string
+	Name    string
+	Shape   string // the JSON that it takes, for people
 	Handler MessageHandler
 	signals workflow.ReceiveChannel
 }
@@ -37,9 +36,8 @@ type Message struct {
 type MessageHandler interface {
 	// Admit refuses what is not taken now. It changes nothing.
 	Admit(raw json.RawMessage) error
-	// Take handles an admitted Update and returns its result.
+	// Take handles an admitted Update, Signalled a signal.
 	Take(ctx workflow.Context, raw json.RawMessage) (any, error)
-	// Signalled handles a signal.
 	Signalled(ctx workflow.Context, raw json.RawMessage) error
 	// Refused is called with what is wrong with a signal.
 	Refused(ctx workflow.Context, err error)

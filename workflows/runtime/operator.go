@@ -9,8 +9,7 @@ import (
 	"weft/activities/textutil"
 )
 
-// retriedByOperator has a call wait for an operator where it fails with something that an operator must
-// fix: a request of kind retry is opened, and the call is made again when it is answered.
+// retriedByOperator has a call that fails with something that an operator must fix wait for one, and makes it again then.
 func (r *Run) retriedByOperator(next invoker) invoker {
 	return func(ctx workflow.Context, c *Call) error {
 		w := c.Waiting
@@ -37,8 +36,7 @@ func (r *Run) retriedByOperator(next invoker) invoker {
 	}
 }
 
-// askOperator opens a request of kind retry and waits for its answer. Its error is the failure itself where the operator
-// gives up.
+// askOperator opens a request of kind retry and waits for its answer. It returns the failure where the operator gives up.
 func (r *Run) askOperator(ctx workflow.Context, c *Call) error {
 	w := c.Waiting
 	shown := ShownFailure(w.Failure)
@@ -75,8 +73,8 @@ func (r *Run) waitsForOperator(c *Call, err error) bool {
 	return contract.NeedsOperator(f.Class) && (c.AskUnknown || !c.OutcomeUnknown(f))
 }
 
-// OutcomeUnknown reports whether a call that failed may have taken effect and is not repeated. An activity of another
-// worker says no more than that it failed.
+// OutcomeUnknown reports whether a call that failed may have taken effect and is not repeated. An activity of another worker
+// only says that it failed.
 func (c *Call) OutcomeUnknown(f *contract.Failure) bool {
 	return c.Once && (f.OutcomeUnknown || c.Remote != nil && contract.Retryable(f.Class))
 }

@@ -26,8 +26,7 @@ var fetchOptions = workflow.ActivityOptions{
 	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: time.Minute},
 }
 
-// Options are those of a call of a model or a tool, by the flow's policy. One attempt takes so many seconds
-// at most.
+// Options are those of a call of a model or a tool, by the flow's policy. One attempt takes so many seconds at most.
 func (r *Run) Options(seconds int) workflow.ActivityOptions {
 	p := r.Flow.Policy
 	return workflow.ActivityOptions{
@@ -43,7 +42,7 @@ func (r *Run) Options(seconds int) workflow.ActivityOptions {
 	}
 }
 
-// Retrying is how a call is repeated: as its author wants, if that is said.
+// Retrying are options with the retries that an author wants, if any.
 func Retrying(o workflow.ActivityOptions, p *plan.Retry) workflow.ActivityOptions {
 	if p != nil {
 		if p.TimeoutMillis > 0 {

@@ -9,8 +9,7 @@ import (
 	"weft/workflows/wait"
 )
 
-// At these sizes of a history it is too late for all but failing; the server ends a run at
-// 51,200 events or 50 MiB.
+// At these sizes of a history a run can only fail; the server ends it at 51,200 events or 50 MiB.
 const (
 	LastEvents = 47_000
 	LastBytes  = 46 << 20
@@ -30,11 +29,9 @@ type ContinuePolicy struct {
 	Asked bool
 	// asking are the requests to children to yield whose outcome the server has not told yet.
 	asking []workflow.Future
-	// Moved says that the run has done something since it began, so that a run that
-	// continues as new always gets on.
+	// Moved says that the run has done something since it began, so that one that continues as new always gets on.
 	Moved bool
-	// put and putBytes are the history length and size up to which the question was put
-	// off, because what would be carried is too large.
+	// put and putBytes are the history length and size up to which the question was put off.
 	put, putBytes int
 	// noRoom is set where the history has no room for what is to be called next.
 	noRoom bool
@@ -42,9 +39,8 @@ type ContinuePolicy struct {
 	Halted error
 }
 
-// ShouldContinueAsNew reports whether the run should stop at this boundary. carried is the size of what would
-// have to be carried, as far as the caller knows it: while that is too large the run goes on,
-// and fails only at the end of what a history holds.
+// ShouldContinueAsNew reports whether the run should stop at this boundary. carried is the size of what would have to be carried,
+// as far as the caller knows it: while that is too large the run goes on, and fails only at the end of what a history holds.
 func (p *ContinuePolicy) ShouldContinueAsNew(ctx workflow.Context, carried int) (bool, error) {
 	p.run.Requests.Hear(ctx)
 	if ctx.Err() != nil {
@@ -94,8 +90,7 @@ func (p *ContinuePolicy) wanted(info *workflow.Info) bool {
 
 func (p *ContinuePolicy) manySignals() bool { return p.run.Requests.signals >= manySignals }
 
-// PutOff reports whether a run whose carry is too large goes on for another while: until its
-// history is nearly full. Then that is what it fails with.
+// PutOff reports whether a run whose snapshot is too large goes on for another while. Once its history is nearly full, it fails.
 func (p *ContinuePolicy) PutOff(ctx workflow.Context, err error) (bool, error) {
 	large, ok := errors.AsType[*contract.Failure](err)
 	if !ok || large.Class != contract.ClassTooLarge {
@@ -110,8 +105,8 @@ func (p *ContinuePolicy) PutOff(ctx workflow.Context, err error) (bool, error) {
 	return false, large
 }
 
-// HeardBack waits until the server has told what became of the requests to yield. One to a child that
-// has ended meanwhile fails, and a run that closes before it has heard of that is sent back.
+// HeardBack waits until the server has told what became of the requests to yield: it does not let a run close that has not heard
+// that one of them failed.
 func (p *ContinuePolicy) HeardBack(ctx workflow.Context) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	for _, asked := range p.asking {

@@ -25,7 +25,7 @@ import (
 // weeks, so it yields where its run wants to continue as new: the execution is carried, and asks again under the same id.
 type Requests struct {
 	run *Run
-	// Asker forwards requests to the owner; owner is set only in the owner itself.
+	// Asker shows requests to people; Owner is set in the run at the root.
 	Asker   Asker
 	Owner   bool
 	waiting map[string]*pendingRequest
@@ -34,14 +34,13 @@ type Requests struct {
 	replies, steer workflow.ReceiveChannel
 	// kinds are those of the messages that the run takes.
 	kinds []Message
-	// Listeners receive the messages while the run waits.
+	// Listeners receive the messages while the run waits. signals counts them.
 	Listeners wait.Listeners
-	// signals counts those that were taken in.
-	signals int
-	// Rejected counts signals of people's that were refused; rejects say why, of the last ones.
+	signals   int
+	// Rejected counts signals of people's that were refused; RejectionReasons are those of the last ones.
 	Rejected         int
 	RejectionReasons []string
-	// Tasks are those of tools that executions wait for, by execution and tool, and calls whose turn has not come.
+	// Tasks names tasks of tools that executions wait for, and calls whose turn has not come.
 	Tasks []string
 	// Held are calls under way whose servers may ask.
 	Held held.Calls
@@ -57,7 +56,7 @@ type pendingRequest struct {
 
 // Asker sends this run's requests to the run that owns the requests of the tree.
 type Asker interface {
-	// Open shows a request. It is told again after every resumption, and shows the request once.
+	// Open shows a request, once, although it is called again after every resumption.
 	Open(ctx workflow.Context, req *contract.Request) error
 	// Close reports that the answer to a request was received, or that nothing waits for it any more.
 	Close(ctx workflow.Context, id string)
@@ -77,8 +76,8 @@ func (q *Requests) AddTask(name string) (done func()) {
 // Own makes the run the owner of its tree's requests.
 func (q *Requests) Own(a Asker) { q.Asker, q.Owner = a, true }
 
-// Listen calls f, and serves all listeners while it and what it starts wait. A selector must not wait for signals: it takes a
-// value when it comes, and gives it out when its coroutine goes on, so that a run that ends in between would never see it.
+// Listen calls f, and serves all listeners while it and what it starts wait. No selector waits for signals: a run that ends between
+// the selector's receive and its coroutine's next turn would lose one.
 func (q *Requests) Listen(ctx workflow.Context, f func(workflow.Context)) {
 	q.Listeners.Add(func() { q.Hear(ctx) }, q.run.Policy.yield, q.replies, q.steer)
 	if !q.Owner {
@@ -100,8 +99,8 @@ func (q *Requests) rejectMisaddressed(ctx workflow.Context) {
 	}
 }
 
-// Hear takes in what has been signalled so far. Only the owner and the parent signal here;
-// what is not of their shape is left out, and so are answers to the owner, which has an inbox.
+// Hear takes in what the owner and the parent have signalled so far. What is not of their shape is left out, and so are answers to
+// the owner, which has an inbox.
 func (q *Requests) Hear(ctx workflow.Context) {
 	for q.run.Policy.yield.ReceiveAsync(nil) {
 		q.run.Policy.Asked = true
@@ -118,22 +117,21 @@ func (q *Requests) Hear(ctx workflow.Context) {
 	})
 }
 
-// Each takes in all that a channel holds, and gives each with the error of one that cannot be read.
+// Each calls take with all that a channel holds, and with the error of what cannot be read.
 func Each[T any](ctx workflow.Context, q *Requests, c workflow.ReceiveChannel, take func(*T, error)) {
 	for c.Len() > 0 {
 		var raw converter.RawValue
 		var v T
 		c.ReceiveAsync(&raw)
-		err := q.ReadSignal(ctx, raw, &v)
+		err := q.readSignal(ctx, raw, &v)
 		take(&v, err)
 	}
 }
 
-// ReadSignal decodes what came by signal. Anybody can send one that this worker cannot read,
-// encrypted with a key that is not here for example: it is refused, and that is recorded, so that
-// the run takes no other way when it is rebuilt where the key has come since. One that was read
-// before, and whose key was taken away, holds the run up until the key is back.
-func (q *Requests) ReadSignal(ctx workflow.Context, raw converter.RawValue, to any) error {
+// readSignal decodes what came by signal. One that this worker cannot read, for example for want of a key, is refused, and that
+// is recorded, so that the run is replayed the same where the key has come since. One that was read before, and whose key was
+// taken away, holds the run up until the key is back.
+func (q *Requests) readSignal(ctx workflow.Context, raw converter.RawValue, to any) error {
 	q.signals++
 	unread := contract.Unread(raw.Payload())
 	if unread == nil && !workflow.IsReplaying(ctx) {
@@ -151,8 +149,7 @@ func (q *Requests) ReadSignal(ctx workflow.Context, raw converter.RawValue, to a
 	return unread
 }
 
-// AdmitUpdate refuses an Update that the current workflow task has no room for, and each where the
-// run comes to its end for want of room.
+// AdmitUpdate refuses an Update that the current workflow task has no room for, and any where the run ends for want of room.
 func (q *Requests) AdmitUpdate(ctx workflow.Context, raw converter.RawValue) error {
 	if q.run.Policy.Halted != nil {
 		f := contract.FailureOf(q.run.Policy.Halted)
@@ -164,7 +161,7 @@ func (q *Requests) AdmitUpdate(ctx workflow.Context, raw converter.RawValue) err
 	return nil
 }
 
-// Refuse notes a signal that somebody sent and that was wrong, for the run's status.
+// Refuse records a signal that was wrong, for the run's status.
 func (q *Requests) Refuse(name string, err error) {
 	q.Rejected++
 	q.RejectionReasons = append(q.RejectionReasons, fmt.Sprintf("%s: %s", name, textutil.Cut(contract.FailureOf(err).Error(), 500)))
@@ -178,8 +175,7 @@ func (q *Requests) Deliver(reply *contract.Reply) {
 	}
 }
 
-// answers reports whether a reply is one to a request of a kind. It is looked at again here,
-// because anybody can send the signal.
+// answers reports whether a reply is one to a request of a kind: anybody can send the signal.
 func answers(kind string, reply *contract.Reply) bool {
 	switch {
 	case reply.Expired:
@@ -272,7 +268,7 @@ func ShownFailure(f *contract.Failure) *contract.Failure {
 	return &contract.Failure{Class: textutil.Cut(b.Class, MaxField), Text: b.Text, Remedy: b.Remedy, Node: b.Node, Step: b.Step, At: b.At}
 }
 
-// remote tells another run, which is the owner, by signal.
+// remote is the [Asker] of a run that is not the owner.
 type remote struct{ *Requests }
 
 func (q remote) Open(ctx workflow.Context, req *contract.Request) error {
@@ -295,14 +291,14 @@ func (q remote) Disown(ctx workflow.Context, child string) {
 	q.Send(ctx, q.run.Shared.Owner, contract.SignalCloseRequest, contract.RequestID{Run: &contract.Run{Workflow: child}})
 }
 
-// Send signals another run, whether this one is cancelled or not. The run waits for what it has sent before it
-// ends: the server drops a signal whose sender ends in the same moment.
+// Send signals another run, also where this one is cancelled. [Requests.AwaitSignals] must follow: the server drops a signal whose
+// sender ends in the same moment.
 func (q *Requests) Send(ctx workflow.Context, to, signal string, arg any) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	q.Unacknowledged = append(slices.DeleteFunc(q.Unacknowledged, workflow.Future.IsReady), q.run.Signal(ctx, to, signal, arg))
 }
 
-// Disown reports to the owner that a descendant was terminated.
+// Disown reports a descendant to the owner whose error says that it was terminated.
 func (q *Requests) Disown(ctx workflow.Context, child string, err error) {
 	if _, terminated := errors.AsType[*temporal.TerminatedError](err); terminated {
 		q.Asker.Disown(ctx, child)

@@ -20,19 +20,17 @@ type Run struct {
 	Sizes      *Sizes
 	Flow       *plan.Flow
 	Source     plan.Source
-	// Hash is the plan's.
-	Hash   string
-	Graph  *schedule.Graph
-	Shared contract.Shared
+	Hash       string // the plan's
+	Graph      *schedule.Graph
+	Shared     contract.Shared
 	// Root is the workflow id with which the ids of children begin.
 	Root         string
 	Budget       Budget
 	Conversation Conversation
-	// Log is for forks.
-	Log      *ExecutionLog
-	Watch    watch.Watchers
-	Policy   *ContinuePolicy
-	Requests *Requests
+	Log          *ExecutionLog
+	Watch        watch.Watchers
+	Policy       *ContinuePolicy
+	Requests     *Requests
 	// branch is the first node of a branch that runs in this run beside others.
 	branch string
 	// place stands before the ids of calls and threads of a flow that runs in the run of the node that calls it.
@@ -52,8 +50,7 @@ func New(ctx workflow.Context) *Run {
 	return r
 }
 
-// InPlace returns what a branch works with that runs in this run and begins at a node: a budget and a conversation of
-// its own, and all else together with the run.
+// InPlace returns what a branch works with that runs in this run and begins at a node. Its budget and conversation are its own.
 func (r *Run) InPlace(node string) *Run {
 	r.Shared.Sessions() // is one map for both
 	b := *r
@@ -62,7 +59,7 @@ func (r *Run) InPlace(node string) *Run {
 }
 
 // Nested returns what a flow works with that runs in this run, under the workflow id that it would have as a run of its own.
-// What it would carry counts in a journal of the node that calls it.
+// What it would carry counts in the journal above.
 func (r *Run) Nested(id string, above *journal.Journal) *Run {
 	b := *r
 	b.Above = above
@@ -111,8 +108,7 @@ func (r *Run) Answer(ctx workflow.Context, status func() contract.Status, state 
 	return nil
 }
 
-// planAnswer answers the query plan. A flow that came in signs which take more bytes here than they did
-// then may not fit.
+// planAnswer answers the query plan. A flow whose characters take more bytes here than they did in the input may not fit.
 func (r *Run) planAnswer() (*plan.Flow, error) {
 	if n, err := Size(r.Flow); err != nil || n > r.Sizes.Limit() {
 		return nil, fmt.Errorf("the plan is %d bytes, at most %d go into the answer of a query: the run's input has it", n, r.Sizes.Limit())
@@ -131,8 +127,7 @@ func (r *Run) Fail(x *Execution, class, remedy, format string, args ...any) *con
 	return f
 }
 
-// Failed places an error from an activity or a child at the execution's node, unless it
-// has a place already.
+// Failed places an error at the execution's node, unless it has a place already.
 func (r *Run) Failed(x *Execution, err error) error {
 	if contract.Cancelled(err) {
 		return err
@@ -162,8 +157,7 @@ func (r *Run) Home() contract.Run {
 	return contract.Run{Workflow: r.Shared.Input.Workflow, Run: r.Shared.Input.Run}
 }
 
-// fitting is a status as the answer of a query holds it. Of what has no room the oldest conflicts and
-// executions are left out, then what can be read elsewhere, last the requests behind the first.
+// fitting is a status as the answer of a query holds it: what has no room is left out, last the requests behind the first.
 func fitting(s contract.Status) contract.Status {
 	for n, err := Size(s); err == nil && n > contract.MaxPayload; n, err = Size(s) {
 		switch {

@@ -18,35 +18,33 @@ import (
 // What Temporal refuses is measured before it is sent: a refused command would make the server fail the workflow
 // task again and again, and a history that is too large ends the run.
 const (
-	// maxTask is the most that the commands of one workflow task and the Updates that it accepts hold together.
-	// The server's limit, beyond which it terminates the run, is 4 MiB, and counts what came while the task was
-	// worked on: results and signals, up to 2 MiB.
-	maxTask = 2<<20 - 128<<10
-	// MaxCommands is how many commands one workflow task has.
+	// maxTask is the most that the commands of one workflow task and the Updates that it accepts hold together; MaxCommands is
+	// how many there are. The server terminates the run beyond 4 MiB, results and signals that came meanwhile included.
+	maxTask     = 2<<20 - 128<<10
 	MaxCommands = 500
-	// eventSize is what a command's event holds beside its payload: ids, options, memo, what encryption adds.
+	// eventSize is what a command's event holds beside its payload: ids, options, memo, what encryption adds. claimSize is more
+	// than the claim of a payload in the store holds.
 	eventSize = 1536
+	claimSize = 1 << 10
 	// Slack is how much more than a history has room for still goes, so that a run comes to its end.
 	Slack = 1 << 20
-	// ClaimSize is more than the claim of a payload in the store holds.
-	ClaimSize = 1 << 10
 	// minResult is the least that is reserved for a result.
 	minResult = 64 << 10
-	// MaxHistory is how many bytes a run lets its history hold. The server ends a run at 50 MiB; what is between
-	// is for signals, which cannot be refused.
+	// MaxHistory is how many bytes a run lets its history hold. What is left of the server's 50 MiB is for signals, which cannot
+	// be refused.
 	MaxHistory = 44 << 20
 )
 
 // Sizes keeps what a run sends, and what comes back, within what Temporal takes.
 type Sizes struct {
 	run *Run
-	// task is the history length at which the current workflow task began; bytes and commands are what goes with it.
-	// tasks counts those that were seen to begin.
+	// task is the history length at which the current workflow task began, bytes and commands are what goes with it; tasks
+	// counts those that were seen to begin.
 	task, bytes, commands, tasks int
 	// most is what one payload may hold; 0 means that there is no store.
 	most int
-	// reserved is how many bytes of the history are reserved for results to come; inFlight counts the calls and
-	// children that they are of. waiting are those that have no room yet, in order.
+	// reserved is how many bytes of the history are reserved for results to come, inFlight counts the calls and children that
+	// they are of; waiting are those that have no room yet, in order.
 	reserved, inFlight int
 	waiting            []*int
 	// signals are those that the server may not have delivered yet.
@@ -57,8 +55,7 @@ type Sizes struct {
 	ResultShare int
 }
 
-// Allow says how much one payload of the run may hold: most bytes in the store that the run was given when it
-// started, or, if most is 0, what Temporal takes.
+// Allow says how much one payload of the run may hold: most bytes in its store or, if most is 0, what Temporal takes.
 func (r *Run) Allow(most int) {
 	r.Shared.MaxPayload = most
 	r.Sizes.most = 0
@@ -84,14 +81,13 @@ func (s *Sizes) HasRoom(ctx workflow.Context) bool { return s.free(ctx) >= MaxHi
 type ResultSize struct {
 	// Bytes is the largest result, where that is known.
 	Bytes int
-	// Together, if positive, is how many calls share what is free: the share of each is told to the activity in
-	// Share.
+	// Together, if positive, is how many calls share what is free. The activity is told its share in Share.
 	Together int
 	Share    *int
 }
 
-// Share is how much is reserved for one of n results that come together. All of them have three quarters of what is
-// free; the rest is for what the run sends.
+// Share is how much is reserved for one of n results that come together: of three quarters of what is free, because the run sends,
+// too.
 func (s *Sizes) Share(ctx workflow.Context, n int) int {
 	free := s.free(ctx)
 	return max(minResult, min(contract.MaxPayload, (free+s.reserved)/max(1, n)*3/4, free*3/4))
@@ -113,8 +109,8 @@ func (s *Sizes) ReserveStay(bytes int) (release func()) {
 	return func() { s.reserved -= bytes }
 }
 
-// ReserveResult reserves bytes for a result until it is there. Where there is no room it waits in order for what is in
-// flight; with nothing in flight the run continues as new, or fails with state_too_large.
+// ReserveResult reserves bytes for a result until release. Where there is no room it waits in order for what is in flight; with
+// nothing in flight the run continues as new, or fails with state_too_large.
 func (s *Sizes) ReserveResult(ctx workflow.Context, what string, bytes int) (release func(), err error) {
 	fits := func() bool { return s.free(ctx) >= bytes }
 	own := &bytes
@@ -189,8 +185,7 @@ func (r *Run) admitted(ctx workflow.Context, c *Call, next invoker) error {
 	return next(ctx, &encoded)
 }
 
-// encode encodes an argument once. internal is set for one that only workers read, which goes into the store above its
-// threshold.
+// encode encodes an argument. internal is set for one that only workers read, which goes into the store above its threshold.
 func encode(v any, internal bool) (converter.RawValue, int, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -203,8 +198,7 @@ func encode(v any, internal bool) (converter.RawValue, int, error) {
 	return converter.NewRawValue(p), len(raw), nil
 }
 
-// Admit measures what is about to be sent. What does not fit gives a failure; a task that is full makes the run wait for
-// the next one.
+// Admit measures what is about to be sent, and waits for a workflow task that has room for it. What does not fit is a failure.
 func (s *Sizes) Admit(ctx workflow.Context, what string, arg any) error {
 	n, err := Size(arg)
 	if err != nil {
@@ -226,8 +220,8 @@ func (s *Sizes) admit(ctx workflow.Context, what string, n int) error {
 // Overflows reports whether n bytes more have no room in the history, whatever is reserved.
 func (s *Sizes) Overflows(ctx workflow.Context, n int) bool { return n > s.free(ctx)+s.reserved+Slack }
 
-// MaxSignals is how many answers and messages are on their way at once. Of all signals together the
-// server takes 2,000; one more fails the workflow task, again and again.
+// MaxSignals is how many answers and messages are on their way at once. The server takes 2,000 signals together; one more fails the
+// workflow task, again and again.
 const MaxSignals = 1000
 
 // Clear reports whether another signal may be sent.
@@ -251,7 +245,7 @@ func (s *Sizes) Wait(ctx workflow.Context, n int) error {
 	return nil
 }
 
-// Next waits for the next workflow task. Others may wait for the same task: the first that it wakes begins to count it.
+// Next waits for the next workflow task. The first of those that wait for the same one begins to count it.
 func (s *Sizes) Next(ctx workflow.Context) error {
 	seen := s.tasks
 	if err := wait.Pause(ctx, time.Millisecond, "the task is full"); err != nil {
@@ -298,7 +292,7 @@ func (s *Sizes) sent(info *workflow.Info) (bytes, commands int) {
 // taken is what n bytes take of a task's room.
 func taken(n int) int {
 	if n > contract.MaxPayload {
-		n = ClaimSize // the payload itself goes to the store
+		n = claimSize // the payload itself goes to the store
 	}
 	return n + eventSize
 }

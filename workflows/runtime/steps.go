@@ -14,9 +14,8 @@ import (
 // continue as new. It never leaves a workflow.
 var ErrYield = errors.New("the run continues as new")
 
-// RunStep does a step of an execution, unless the journal has its outcome. out points to what receives the
-// result. do may set what the step goes on with where it yields: a failure that waits for an operator, or
-// what an agent or a run below came back with. No step begins where the run should yield.
+// RunStep does a step of an execution, unless the journal has its outcome. out receives the result. Where do yields, it may have
+// set what the step goes on with. No step begins where the run should yield.
 func (r *Run) RunStep(ctx workflow.Context, j *journal.Journal, id, hash string, out any, do func(s *journal.Step) error) error {
 	s, err := j.Open(id, hash)
 	if err != nil {

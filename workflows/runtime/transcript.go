@@ -19,8 +19,7 @@ const (
 	MaxDepth = 100
 )
 
-// Transcript is what a run keeps of its conversations: each message once, by its hash. Activities
-// that need more than their input ask the run for it by query.
+// Transcript is what a run keeps of its conversations: each message once, by its hash. Activities query the run for it.
 type Transcript struct {
 	Workflow, Run string
 	Content       map[string]json.RawMessage
@@ -173,8 +172,7 @@ func (s *Transcript) page(q contract.TranscriptQuery) (contract.TranscriptPage, 
 	return page, nil
 }
 
-// outline stands for a message that is too long for an answer: its text is by reference, to
-// itself.
+// outline stands for a message that is too long for an answer: its text is a reference to itself.
 func (s *Transcript) outline(e threadEntry) (json.RawMessage, error) {
 	m, err := contract.DecodeMessage(e.Raw)
 	if err != nil {
@@ -194,7 +192,7 @@ func (s *Transcript) contentPage(q contract.ContentQuery) (contract.ContentPage,
 	return contract.ContentPage{Data: slices.Clone(raw[q.Offset:end]), Total: len(raw)}, nil
 }
 
-// Restore makes a thread of carried messages; the model knows the first called of them.
+// Restore makes a thread of carried messages. The model knows the first called of them.
 func (s *Transcript) Restore(t *Thread, messages []contract.ThreadMessage, called int) {
 	t.Entries, t.Bytes, t.Hash, t.Sent, t.published = nil, 0, "", nil, 0
 	t.Called.Len, t.Called.Hash = 0, ""
@@ -243,8 +241,7 @@ func (t *Thread) CarriedSent() []contract.Sent {
 	return out
 }
 
-// Thread is an append-only list of messages. The first called of them are those of which
-// the last model call knows.
+// Thread is an append-only list of messages, of which the last model call knows the first Called.
 type Thread struct {
 	Name     string
 	Entries  []threadEntry
@@ -281,8 +278,8 @@ func (t *Thread) Cut(n int) {
 	}
 }
 
-// Pending gives what a model call must be told: the thread as of the last call, and what
-// came since. The workflow's own messages go along up to a page; the activity queries the others.
+// Pending gives what a model call must be told: the thread as of the last call, and what came since. The workflow's own messages
+// go along up to a page; the activity queries the others.
 func (t *Thread) Pending() (contract.Head, []contract.TailEntry) {
 	entries, bytes := t.Entries[t.Called.Len:], 0
 	tail := slices.Grow([]contract.TailEntry(nil), len(entries))
@@ -333,10 +330,9 @@ func records(r *Run, x *Execution, threads ...*Thread) (out []*contract.ThreadRe
 	return out, nil
 }
 
-// Publish writes into history what a thread has that history does not name yet, and what another one has: in the same event if
-// there is room.
-func (r *Run) Publish(ctx workflow.Context, t *Thread, x *Execution, aside ...*Thread) error {
-	out, err := records(r, x, append([]*Thread{t}, aside...)...)
+// Publish writes into history what threads have that it does not name yet: that of two in the same event, if there is room.
+func (r *Run) Publish(ctx workflow.Context, x *Execution, threads ...*Thread) error {
+	out, err := records(r, x, threads...)
 	if err != nil {
 		return err
 	}
@@ -351,14 +347,14 @@ func (r *Run) Publish(ctx workflow.Context, t *Thread, x *Execution, aside ...*T
 	return nil
 }
 
-// PublishEntries is [Run.Publish] of the flow's conversation where all its entries are in history, also those of what failed
-// or was cancelled.
+// PublishEntries publishes the flow's conversation where all its entries go into history, also those of what failed or was
+// cancelled.
 func (r *Run) PublishEntries(ctx workflow.Context, x *Execution) error {
 	if r.Conversation.Thread == nil || !r.Shared.Entries {
 		return nil
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	return r.Publish(ctx, r.Conversation.Thread, x)
+	return r.Publish(ctx, x, r.Conversation.Thread)
 }
 
 // Mark notes that a model call knows all messages so far: what its input had is in history.

@@ -396,7 +396,7 @@ func TestPublishFails(t *testing.T) {
 		if _, err := r.Transcript.Write(th, &contract.Message{Role: contract.RoleTool, Text: strings.Repeat("x", contract.MaxPayload)}); err != nil {
 			t.Error(err)
 		}
-		err := r.Publish(ctx, th, &Execution{ID: "a#1"})
+		err := r.Publish(ctx, &Execution{ID: "a#1"}, th)
 		var failure *contract.Failure
 		if !errors.As(err, &failure) || failure.Class != contract.ClassTooLarge || !strings.Contains(err.Error(), "what was said is 1945") {
 			t.Errorf("error is %v", err)

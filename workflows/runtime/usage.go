@@ -11,8 +11,8 @@ type spender interface {
 	Spent() contract.Usage
 }
 
-// counted counts what a call of a model spent. A call that was cancelled counts as stopped, and one that
-// failed although a model answered counts with what it took.
+// counted counts what a call of a model spent, also one that failed although a model answered. One that was cancelled counts as
+// stopped.
 func (r *Run) counted(next invoker) invoker {
 	return func(ctx workflow.Context, c *Call) error {
 		started := ctx.Err() == nil
