@@ -21,10 +21,9 @@ import (
 	"weft/workflows/values"
 )
 
-// Branch runs a chain of nodes beside other branches of a flow. It comes back when it
-// cannot go on alone: at END, at a fork, before a deferred node, before a node that
-// others can reach, and where its choice of an edge closed the way to such a node, which
-// others may be waiting for.
+// Branch runs a chain of nodes beside other branches of a flow. It comes back when it cannot go on alone: at END, at a fork, before
+// a deferred node, before a node that others can reach, and where its choice of an edge closed the way to such a node, which others
+// may be waiting for.
 //
 // It fails with the failure of the node that failed. Its input is a [contract.BranchInput],
 // taken as it came, so that what is wrong with it can be said.
@@ -362,8 +361,7 @@ func (c *chain) occurrence() int {
 	return 1
 }
 
-// full reports whether what the chain must bring back has grown so much that it should not
-// run another node first.
+// full reports whether what the chain must bring back has grown so much that it should not run another node first.
 func (c *chain) full() bool {
 	if c.largest == 0 {
 		return false

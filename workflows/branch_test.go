@@ -29,7 +29,11 @@ func beside(t *testing.T, f *plan.Flow, nodes ...string) (*runtime.Run, *schedul
 		state.Suspended = append(state.Suspended, contract.ExecutionState{Node: id, Step: 1 + 1/(i+1), Occurrence: 1})
 	}
 	s.Restore(state)
-	return r, s, s.Ready()[0]
+	ready, err := s.Ready(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, s, ready[0]
 }
 
 func TestChainGoesOnAlone(t *testing.T) {

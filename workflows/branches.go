@@ -108,28 +108,29 @@ func (s *branches) starting() int {
 	return n
 }
 
-// start starts chains, those behind one that cannot start included: it has failed the
-// run, but not them. They share the budget with those that are queued behind them. Those for which the history has no
-// room while others are at work come later: when those have ended, the run goes on in a new one.
-func (s *branches) start(ctx workflow.Context, ready []*schedule.Execution, queued int) (later []*schedule.Execution, failed error) {
-	f := s.flow
-	for i, x := range ready {
-		if len(s.live) > 0 && !f.run.Sizes.HasRoom(ctx) {
-			return ready[i:], failed
+// start starts as many of the queued chains as may run, those behind one that cannot start included: it has failed the run, but
+// not them. Those for which the history has no room while others are at work stay queued: when those have ended, the run goes
+// on in a new one.
+func (s *branches) start(ctx workflow.Context) (failed error) {
+	free := max(0, min(len(s.queued), maxChildren-len(s.live), maxStarting-s.starting()))
+	for range free {
+		if len(s.live) > 0 && !s.flow.run.Sizes.HasRoom(ctx) {
+			break
 		}
-		b, err := s.startOne(ctx, x, len(ready)-i+queued, len(ready))
+		x, sharing := s.queued[0], len(s.queued)
+		s.queued = s.queued[1:]
+		b, err := s.startOne(ctx, x, sharing, free)
 		if err != nil {
-			f.sched.End(x)
+			s.flow.sched.End(x)
 			failed = cmp.Or(failed, err)
 			continue
 		}
 		s.live = append(s.live, b)
 	}
-	return nil, failed
+	return failed
 }
 
-// startOne starts the chain that begins with x, one of n that share what is left
-// of the budget, and of all that start together.
+// startOne starts the chain that begins with x, one of n that share what is left of the budget, and of all that start together.
 func (s *branches) startOne(ctx workflow.Context, x *schedule.Execution, n, all int) (*branchRun, error) {
 	f := s.flow
 	at, err := f.begin(x)

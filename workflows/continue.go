@@ -16,13 +16,9 @@ import (
 	"weft/workflows/schedule"
 )
 
-// A run continues as new between nodes or between an agent's turns, never with a live child:
-// it starts nothing new, asks its children to yield, waits for them, and starts again with
-// what it carries. The children's chains go on from where they came back.
-
-// ContinueAsNew ends this run and begins the next with what it carries. If that does not
-// fit, the run goes on for another while. A sub-agent that was asked to stop hands over
-// instead: the run above goes on with it.
+// ContinueAsNew ends this run and begins the next with what it carries: between nodes or between an agent's turns, never with a
+// live child. Children were asked to yield; their chains go on from where they came back. If what is carried does not fit, the
+// run goes on for another while. A sub-agent that was asked to stop hands over instead: the run above goes on with it.
 func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 	if f.nested {
 		f.rest = f.carryOver()
@@ -40,7 +36,7 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 		return err
 	}
 	if f.inbox != nil {
-		f.listRequests(ctx)
+		f.pub.List(ctx, f.inbox.Requests)
 	}
 	in := contract.RunInput{V: contract.Version, Model: f.run.Shared.Model, Depth: f.run.Shared.Depth, MaxEvents: f.run.Shared.MaxEvents,
 		MaxResultBytes: f.run.Sizes.ResultShare, Snapshot: f.carryOver()}
@@ -62,9 +58,8 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 	return workflow.NewContinueAsNewError(ctx, contract.WorkflowFlow, in)
 }
 
-// takeIn takes in all that has come, and waits until nothing of it is under way. Nothing is waited for
-// after the last look: what comes while this run waits may be in a channel when it goes on, before
-// it is received.
+// takeIn takes in all that has come, and waits until nothing of it is under way. Nothing is waited for after the last look: what
+// comes while this run waits may be in a channel when it goes on, before it is received.
 func (f *flowRun) takeIn(ctx workflow.Context) error {
 	for {
 		f.run.Requests.AwaitSignals(ctx)
@@ -165,8 +160,7 @@ func settled(s *contract.Shared) []*contract.ContentRef {
 	return slices.DeleteFunc(out, func(ref *contract.ContentRef) bool { return ref == nil })
 }
 
-// restore takes over what the run before this one carried. What this run holds from then on
-// is named as its own.
+// restore takes over what the run before this one carried. What this run holds from then on is named as its own.
 func (f *flowRun) restore(c *contract.RunSnapshot) {
 	c.Unfold()
 	f.run.Flow, f.run.Source, f.run.Hash, f.run.Shared, f.run.Budget.Usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage

@@ -17,8 +17,7 @@ import (
 // maxRows bounds the table that the Web UI shows of a run.
 const maxRows = 40
 
-// show tells Temporal's Web UI how the run stands: a table of nodes under User Metadata. It
-// leaves nothing in history.
+// show tells Temporal's Web UI how the run stands: a table of nodes under User Metadata. It leaves nothing in history.
 func (f *flowRun) show(ctx workflow.Context) {
 	if !f.nested {
 		workflow.SetCurrentDetails(ctx, details(f))
@@ -132,8 +131,7 @@ func doneState(e *contract.Execution) string {
 	return "done"
 }
 
-// requestsTable lists what the run waits for, each with what to send as an Update or a signal of the
-// kind's name.
+// requestsTable lists what the run waits for, each with what to send as an Update or a signal of the kind's name.
 func requestsTable(f *flowRun, b *strings.Builder) {
 	if f.inbox == nil || len(f.inbox.Requests) == 0 {
 		return
@@ -154,9 +152,8 @@ func requestsTable(f *flowRun, b *strings.Builder) {
 	}
 }
 
-// cell is text as a cell of a Markdown table shows it, to the sign: names are authors', and what
-// is asked is a model's. The Web UI takes HTML and links as they stand, which could hide a part of a
-// call from whoever allows it.
+// cell is text as a cell of a Markdown table shows it, to the sign: names are authors', and what is asked is a model's. The Web UI
+// takes HTML and links as they stand, which could hide a part of a call from whoever allows it.
 func cell(s string) string {
 	if s = textutil.Cut(s, 80); strings.ContainsAny(s, "|\r\n`\\*_[<&~$-:") {
 		return inCell.Replace(s)

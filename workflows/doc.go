@@ -19,11 +19,8 @@
 //   - Wait: the coroutines of a run take turns in one of the SDK's, which receives messages while all wait (package wait).
 //   - Inbox: the run at the root of a tree owns the tree's requests, accepts the answers and relays them (package inbox).
 //   - Session: a run with several turns, each of which executes the flow for a prompt (package session).
-//   - Limiter: a workflow for each key of a provider, which decides when calls of all workers may begin (package limiter).
-//     Workers ask it by Updates, with the calls that want to begin, and are told how long each has to wait. The attempt of a call
-//     that has to wait ends as rate_limited with a [contract.LimitWait]: Temporal makes the next attempt when its turn comes or, if
-//     attempts are bounded, the run does after a timer ([runtime.Run.Invoke]). The state is the rate used up, the waiting calls of
-//     each tenant (the tenant with the least virtual time is next), what each worker sent, and the limit learned from refusals.
+//   - Limiter: a workflow for each key of a provider, which decides when calls of all workers may begin (package limiter). A call
+//     that has to wait is made again when its turn comes ([runtime.Run.Invoke]).
 //   - Log: the results of executions, for a fork that starts in the middle of another run (fork.go).
 //
 // # Packages

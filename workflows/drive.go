@@ -20,8 +20,7 @@ import (
 	"weft/workflows/values"
 )
 
-// drive runs what is ready until nothing lives. A branch that lives alone runs here; beside
-// others, each runs as a child.
+// drive runs what is ready until nothing lives. A branch that lives alone runs here; beside others, each runs as a child.
 func (f *flowRun) drive(ctx workflow.Context) error {
 	ctx, cancel := workflow.WithCancel(ctx)
 	var failed error
@@ -42,8 +41,9 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			}
 			askToYield(ctx, f)
 		} else if failed == nil {
-			fresh, err := freshly(f)
-			note(err)
+			// What is ready and finished in the run of which this one is a fork is replayed from its log.
+			fresh, err := f.sched.Ready(f.run.Log.Replay, func(x *schedule.Replayed) error { return replayed(f, x) })
+			note(f.beyond(err))
 			ready = append(ready, fresh...)
 		}
 		if failed != nil {
@@ -54,11 +54,8 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			note(f.runHere(ctx, ready[0]))
 			continue
 		}
-		free := max(0, min(len(ready), maxChildren-len(f.branches.live), maxStarting-f.branches.starting()))
-		ready, f.branches.queued = ready[:free], ready[free:]
-		later, err := f.branches.start(ctx, ready, len(f.branches.queued))
-		note(err)
-		f.branches.queued = append(later, f.branches.queued...)
+		f.branches.queued = ready
+		note(f.branches.start(ctx))
 		if len(f.branches.live) == 0 {
 			f.show(ctx)
 			return stuck(f, failed)
@@ -91,16 +88,6 @@ func askToYield(ctx workflow.Context, f *flowRun) {
 
 // isHeld reports whether an execution's chain has ended and its result is to be fetched.
 func isHeld(x *schedule.Execution) bool { return x.Suspended != nil && x.Suspended.Held != nil }
-
-// freshly returns what has become ready to run. What is ready and finished in the run of which this
-// one is a fork is replayed from its log.
-func freshly(f *flowRun) ([]*schedule.Execution, error) {
-	if f.run.Log.Replay == nil {
-		return f.sched.Ready(), nil
-	}
-	ready, err := f.sched.Replay(f.run.Log.Replay, func(x *schedule.Replayed) error { return replayed(f, x) })
-	return ready, f.beyond(err)
-}
 
 // stuck says how the run ended once nothing lives.
 func stuck(f *flowRun, failed error) error {
@@ -179,8 +166,7 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 	return f.beyond(f.sched.Leave(x, x.Step, done.Edges, *at.View))
 }
 
-// beyond makes the failure of a run whose next node would be beyond its last step. Other errors stay
-// as they are.
+// beyond makes the failure of a run whose next node would be beyond its last step. Other errors stay as they are.
 func (f *flowRun) beyond(err error) error {
 	if limit, ok := errors.AsType[*schedule.StepLimitError](err); ok {
 		return stepLimit(f.run, limit.Node, f.trace)
@@ -338,18 +324,15 @@ func (f *flowRun) Knows(node string) (ready, found bool) {
 	return f.run.Graph != nil || f.ending, f.run.Graph == nil || f.run.Flow.Node(node) != nil
 }
 
-// Route is the branch that gets a message: one that can run the node that it names, or the first in the order
-// of declarations.
+// Route is the branch that gets a message: one that can run the node that it names, or the first in the order of declarations.
 func (f *flowRun) Route(m *contract.Inbound) (string, *runtime.ChildRun) {
 	if f.sched == nil {
 		return "", nil
 	}
 	var best *schedule.Execution
 	for _, x := range f.sched.Running {
-		if b := f.branches.byExecution[x]; b == nil || b.child == nil || !mayRead(f, x, m) {
-			continue
-		}
-		if best == nil || x.Node < best.Node {
+		b := f.branches.byExecution[x]
+		if b != nil && b.child != nil && (best == nil || x.Node < best.Node) && mayRead(f, x, m) {
 			best = x
 		}
 	}

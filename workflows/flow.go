@@ -47,8 +47,7 @@ func (s Settings) Register(w worker.WorkflowRegistry) {
 // It fails, without retry, with a [contract.Failure] that names node, place and remedy. A
 // cancelled run tells its children and ends as cancelled.
 //
-// Its input is a [contract.RunInput]; it is taken as it came, so that what is wrong with it
-// can be said.
+// Its input is a [contract.RunInput]; it is taken as it came, so that what is wrong with it can be said.
 func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.RunResult, error) {
 	f := newFlowRun(runtime.New(ctx))
 	f.prep.Settings, f.pub.Status = prepare.Settings(s), contract.StatusRunning
@@ -87,19 +86,6 @@ func (f *flowRun) complete(ctx workflow.Context, in *contract.RunInput) (*contra
 			out, err = f.Result() // messages may have come since
 		}
 	}
-	f.over(ctx, out, err)
-	if err == nil {
-		var held *contract.HeldResult
-		if held, err = f.run.Hold(ctx, out); held != nil {
-			out = &contract.RunResult{Held: held}
-		}
-	}
-	f.run.Requests.Listeners.Take() // what came while the run did not wait
-	return out, charged(f, in, err)
-}
-
-// over tells others how the run ended.
-func (f *flowRun) over(ctx workflow.Context, out *contract.RunResult, err error) {
 	if err == nil && !f.session.Conversing() {
 		f.hook.after(ctx, out, 1)
 	}
@@ -115,6 +101,14 @@ func (f *flowRun) over(ctx workflow.Context, out *contract.RunResult, err error)
 	}
 	f.pub.Finish(ctx, out, err)
 	f.pub.AwaitDeliveries(ctx)
+	if err == nil {
+		var held *contract.HeldResult
+		if held, err = f.run.Hold(ctx, out); held != nil {
+			out = &contract.RunResult{Held: held}
+		}
+	}
+	f.run.Requests.Listeners.Take() // what came while the run did not wait
+	return out, charged(f, in, err)
 }
 
 // charged is the error of a run below another with what it has spent and said, which the run above takes over.
@@ -204,8 +198,7 @@ type flowRun struct {
 	runner *node.Runner
 	// inbox is nil where another run owns the requests of this one.
 	inbox *inbox.Inbox
-	// dropped counts executions that the trace no longer holds; runs, how often the run has
-	// continued as new.
+	// dropped counts executions that the trace no longer holds; runs, how often the run has continued as new.
 	dropped, runs int
 	// nested is set for a flow that runs in the run of the node that calls it.
 	nested bool
@@ -231,7 +224,7 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 	f.run.Shared.Owner = f.run.Transcript.Workflow
 	f.inbox = inbox.New(f.run, f)
 	f.pub.Changed = workflow.NewBufferedChannel(ctx, 1)
-	f.run.Requests.Listeners.Add(func() { f.listRequests(ctx) }, f.pub.Changed)
+	f.run.Requests.Listeners.Add(func() { f.pub.List(ctx, f.inbox.Requests) }, f.pub.Changed)
 	if in.Snapshot != nil {
 		f.inbox.Restore(ctx, in.Snapshot.Inbox)
 	}
@@ -259,15 +252,9 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 }
 
 // begins restores what the run goes on with, or does what comes before its entry.
-func (f *flowRun) begins(ctx workflow.Context, in *contract.RunInput) (err error) {
+func (f *flowRun) begins(ctx workflow.Context, in *contract.RunInput) error {
 	if in.Snapshot == nil || in.Snapshot.Plan == nil {
-		if f.nested { // a part of a plan that was checked
-			f.run.Hash, err = in.Flow.Plan.Hash()
-		}
-		if err == nil {
-			err = f.settle(ctx, in)
-		}
-		return err
+		return f.settle(ctx, in)
 	}
 	f.restore(in.Snapshot)
 	if in.Budget != nil || f.nested {
@@ -363,14 +350,6 @@ func (f *flowRun) Opened(ctx workflow.Context, req *contract.Request) { f.pub.Op
 // Closed tells others of an answer.
 func (f *flowRun) Closed(ctx workflow.Context, a *contract.Answered) { f.pub.Closed(ctx, a) }
 
-// listRequests writes the open requests into the run's memo.
-func (f *flowRun) listRequests(ctx workflow.Context) {
-	f.pub.Changed.ReceiveAsync(nil)
-	if f.pub.Alive() {
-		f.pub.List(ctx, f.inbox.Requests)
-	}
-}
-
 // report answers the query status.
 func (f *flowRun) report() contract.Status {
 	s := contract.Status{Status: f.pub.Status, Flow: contract.LabelOf(f.run.Flow), Model: f.run.Shared.Model, Conflicts: f.conflicts, Usage: f.run.Budget.Usage, Budget: (*contract.Allowance)(f.run.Shared.Budget),
@@ -419,7 +398,14 @@ func newFlowRun(r *runtime.Run) *flowRun {
 // settle does what comes before the run's entry.
 func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 	text := in.Input
-	if err := f.prep.Prepare(ctx, in); err != nil {
+	var err error
+	if f.nested { // a part of a plan that was checked
+		f.run.Hash, err = in.Flow.Plan.Hash()
+	}
+	if err == nil {
+		err = f.prep.Prepare(ctx, in)
+	}
+	if err != nil {
 		return err
 	}
 	f.sched, f.pub.Public = schedule.New(f.run.Graph), f.prep.Public

@@ -8,11 +8,10 @@ import (
 	"weft/workflows/schedule"
 )
 
-// A run can be forked: another one begins with what this one's executions did, up to one that
-// it runs anew. So each run keeps what they did in memory, for the query past; nothing of it
-// enters history. The run that begins so takes such an execution as done where the scheduler
-// has it ready: which executions there are is a property of the graph and of the answers, so
-// that they are the same.
+// A run can be forked: another one begins with what this one's executions did, up to one that it runs anew. So each run keeps what
+// they did in memory, for the query past; nothing of it enters history. The run that begins so takes such an execution as done
+// where the scheduler has it ready: which executions there are is a property of the graph and of the answers, so that they are the
+// same.
 
 // takeFork begins with what another run did.
 func takeFork(f *flowRun, k *contract.ForkedFrom) error {
@@ -53,8 +52,7 @@ func keepFork(f *flowRun, k *contract.ForkedFrom) {
 	f.run.Log.Fork, f.run.Log.Replay = k, schedule.NewLog(k.Executions)
 }
 
-// carryFork is what is left of a fork for the next run, which is nothing in most: what is recorded is taken
-// before anything runs.
+// carryFork is what is left of a fork for the next run, which is nothing in most: what is recorded is taken before anything runs.
 func carryFork(f *flowRun) *contract.ForkedFrom {
 	if f.run.Log.Fork == nil {
 		return nil

@@ -19,9 +19,8 @@ import (
 	"weft/workflows/wait"
 )
 
-// Hooks are runs of their own: the one before a run is a child that the run waits for, the one
-// after it is started and left alone. What they are given is not checked against what their flow
-// declares, because it is made for another flow.
+// Hooks are runs of their own: the one before a run is a child that the run waits for, the one after it is started and left alone.
+// What they are given is not checked against what their flow declares, because it is made for another flow.
 
 // given are the parameters of a run as a hook gets them, with the text that came with them.
 func given(params json.RawMessage, text string) json.RawMessage {
@@ -35,8 +34,7 @@ func given(params json.RawMessage, text string) json.RawMessage {
 	return params
 }
 
-// before runs the hook before the run, if there is one: it may stop the run, or change what the
-// run is given, with which text came.
+// before runs the hook before the run, if there is one: it may stop the run, or change what the run is given, with which text came.
 func (h *hooks) before(ctx workflow.Context, in *contract.RunInput, text string) error {
 	if h.run.Flow.Hooks != nil || h.run.Flow.StartsSessions() {
 		h.run.Shared.Scope = in.Scope
@@ -44,12 +42,7 @@ func (h *hooks) before(ctx workflow.Context, in *contract.RunInput, text string)
 	if h.run.Flow.Hooks == nil || h.run.Flow.Hooks.Before == nil {
 		return nil
 	}
-	input := h.input(h.run.Flow.Hooks.Before, given(in.Params, text))
-	if input.ScriptRef = in.ScriptRef; len(in.Script) > 0 {
-		ref := h.run.Transcript.Keep(in.Script)
-		input.ScriptRef = &ref
-	}
-	params, err := h.ask(ctx, input, 1, func(json.RawMessage) error { return nil })
+	params, err := h.ask(ctx, given(in.Params, text), 1, func(json.RawMessage) error { return nil })
 	if err != nil || params == nil {
 		return err
 	}
@@ -65,7 +58,7 @@ func (h *hooks) beforeTurn(ctx workflow.Context, n int, prompt string) (string, 
 	var own struct {
 		Prompt string `json:"prompt"`
 	}
-	_, err := h.ask(ctx, h.input(h.run.Flow.Hooks.Before, given(nil, prompt)), n, func(params json.RawMessage) error {
+	_, err := h.ask(ctx, given(nil, prompt), n, func(params json.RawMessage) error {
 		if err := json.Unmarshal(params, &own); err != nil || own.Prompt == "" {
 			return errors.New("a turn has a prompt and nothing else, and the hook's parameters have none")
 		}
@@ -74,11 +67,11 @@ func (h *hooks) beforeTurn(ctx workflow.Context, n int, prompt string) (string, 
 	return cmp.Or(own.Prompt, prompt), err
 }
 
-// ask has the hook before the run's turn n say whether it goes on. It gives the parameters that the
-// hook wants, nil for those that are there; fit says what is wrong with them.
-func (h *hooks) ask(ctx workflow.Context, input contract.RunInput, n int, fit func(json.RawMessage) error) (json.RawMessage, error) {
+// ask has the hook before the run's turn n say whether it goes on with the parameters that it is given. It gives those that the
+// hook wants instead, nil if none; fit says what is wrong with them.
+func (h *hooks) ask(ctx workflow.Context, params json.RawMessage, n int, fit func(json.RawMessage) error) (json.RawMessage, error) {
 	hook, id := h.run.Flow.Hooks.Before, turnID(h.run.Root+beforeRun, n)
-	out, problem, err := h.consult(ctx, input, hook, id)
+	out, problem, err := h.consult(ctx, hook, params, id)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +120,8 @@ func (h *hooks) input(hook *plan.Hook, params json.RawMessage) contract.RunInput
 }
 
 // consult runs the hook before the run. The problem is why it has no result.
-func (h *hooks) consult(ctx workflow.Context, input contract.RunInput, hook *plan.Hook, id string) (*contract.RunResult, string, error) {
+func (h *hooks) consult(ctx workflow.Context, hook *plan.Hook, params json.RawMessage, id string) (*contract.RunResult, string, error) {
+	input := h.input(hook, params)
 	var release func()
 	input.Budget, release = h.run.Budget.Share(1)
 	defer release()
@@ -166,8 +160,7 @@ func (h *hooks) consult(ctx workflow.Context, input contract.RunInput, hook *pla
 	return nil, "Hook failed: " + contract.FailureOf(err).Text, nil
 }
 
-// replace gives the run other parameters. They are not checked, and placeholders, which have been
-// replaced, stay as they are.
+// replace gives the run other parameters. They are not checked, and placeholders, which have been replaced, stay as they are.
 func (h *hooks) replace(ctx workflow.Context, in *contract.RunInput, params json.RawMessage) error {
 	request := contract.CompileFlowInput{Flow: contract.FlowRef{Plan: h.run.Flow}, Model: h.run.Shared.Model, Params: params, Unchecked: true, Replaced: true}
 	var out contract.CompileFlowResult
@@ -209,8 +202,7 @@ func (h *hooks) after(ctx workflow.Context, out *contract.RunResult, n int) {
 	}
 }
 
-// resultParams are the parameters of a hook after a run: data that is an object, else a prompt, else
-// nothing.
+// resultParams are the parameters of a hook after a run: data that is an object, else a prompt, else nothing.
 func resultParams(out *contract.RunResult) json.RawMessage {
 	prompt := string(out.ResultData)
 	switch {

@@ -16,9 +16,8 @@ import (
 	"weft/workflows/schedule"
 )
 
-// A chain that makes few calls, and a known number at most, runs as a coroutine of the flow's run: what it does stands in
-// that run's history. Any other is a child workflow, whose history is its own. Both give the same executions, under
-// the same ids.
+// A chain that makes few calls, and a known number at most, runs as a coroutine of the flow's run: what it does stands in that
+// run's history. Any other is a child workflow, whose history is its own. Both give the same executions, under the same ids.
 const (
 	// maxChainCalls is how many calls a chain may make that runs in place; maxCallsInPlace is how many all of them may make
 	// together. Each call is at least three events of the history, and one of the 2,000 that the server has under way.

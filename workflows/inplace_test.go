@@ -56,7 +56,11 @@ func TestRunsInPlace(t *testing.T) {
 				if err := f.sched.Arrive(f.run.Graph.Starts, 1, "", contract.View{}); err != nil {
 					t.Fatal(err)
 				}
-				calls, ok := runsInPlace(f, f.sched.Ready()[0])
+				ready, err := f.sched.Ready(nil, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				calls, ok := runsInPlace(f, ready[0])
 				if calls != tc.calls || ok != tc.want {
 					t.Errorf("%d calls, in place %t, want %d, %t", calls, ok, tc.calls, tc.want)
 				}

@@ -172,7 +172,7 @@ func replay(of *runtree.Workflow, entry *contract.Execution, records []Record, f
 	for i := range records {
 		entries[i] = records[i].ExecutionRecord
 	}
-	left, err := s.Replay(schedule.NewLog(entries), func(r *schedule.Replayed) error {
+	left, err := s.Ready(schedule.NewLog(entries), func(r *schedule.Replayed) error {
 		began, _ := schedule.Join(r.Execution.Arrivals)
 		ended := schedule.Clone(&r.View)
 		return visit(&r.Entry.Execution, &began, &ended)

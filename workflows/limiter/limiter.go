@@ -1,8 +1,9 @@
 // Package limiter is the workflow that gives the calls with one key of a provider their turns, on all workers of a namespace.
 //
 // Workers ask it by Updates, many calls at once. It makes no calls, continues as new after some hundred Updates, and ends when
-// nobody has asked for a while or nothing is limited. Start at [Limiter]; what [Queue] decides knows no
-// Temporal.
+// nobody has asked for a while or nothing is limited. The attempt of a call that has to wait ends as rate_limited with a
+// [contract.LimitWait]: Temporal makes the next attempt when its turn comes or, if attempts are bounded, the run does after a timer.
+// Start at [Limiter]; what [Queue] decides knows no Temporal.
 package limiter
 
 import (

@@ -30,7 +30,11 @@ func (p *Preparation) Prepare(ctx workflow.Context, in *contract.RunInput) error
 	if in.Flow.Plan != nil {
 		p.Run.Shared.Model = cmp.Or(in.Model, in.Flow.Plan.Model)
 	}
-	p.Run.Shared.Grant, p.Run.Shared.ServerSessions, p.Run.Shared.Entries = in.Grant, in.ServerSessions, in.Entries
+	p.Run.Shared.Grant, p.Run.Shared.ServerSessions, p.Run.Shared.Entries, p.Run.Shared.Script = in.Grant, in.ServerSessions, in.Entries, in.ScriptRef
+	if len(in.Script) > 0 {
+		ref := p.Run.Transcript.Keep(in.Script)
+		p.Run.Shared.Script = &ref
+	}
 	if in.Flow.Source != nil {
 		p.Run.Source = *in.Flow.Source
 	}
@@ -405,11 +409,6 @@ func (p *Preparation) Accept(in *contract.RunInput) (*contract.View, error) {
 			return nil, err
 		}
 		p.Run.Shared.Chat = &chat
-	}
-	p.Run.Shared.Script = in.ScriptRef
-	if len(in.Script) > 0 {
-		ref := p.Run.Transcript.Keep(in.Script)
-		p.Run.Shared.Script = &ref
 	}
 	first := &contract.View{}
 	if err := p.writeInput(first, in, given); err != nil {

@@ -87,9 +87,10 @@ func (p *Publisher) upsert(ctx workflow.Context, names []string) {
 const maxListed = 16 << 10
 
 // List writes the open requests into the memo where they are others than those that it has, so that lists show them
-// without asking the run.
+// without asking the run. It takes what Changed holds.
 func (p *Publisher) List(ctx workflow.Context, open []contract.Request) {
-	if p.Public == nil {
+	p.Changed.ReceiveAsync(nil)
+	if p.Public == nil || !p.Alive() {
 		return
 	}
 	var ids []string

@@ -57,7 +57,7 @@ func BenchmarkFork(b *testing.B) {
 				if err := s.Arrive(s.g.Starts, 1, "", contract.View{}); err != nil {
 					b.Fatal(err)
 				}
-				for ready := s.Ready(); len(ready) > 0; ready = s.Ready() {
+				for ready := s.ready(nil); len(ready) > 0; ready = s.ready(nil) {
 					for _, x := range ready {
 						v, _ := s.Begin(x)
 						s.Started(x, v)
@@ -69,7 +69,7 @@ func BenchmarkFork(b *testing.B) {
 						if err := s.Leave(x, x.Step, s.g.Out(x.Node), v); err != nil {
 							b.Fatal(err)
 						}
-						if len(s.Running) > 0 && len(s.Ready()) > 0 {
+						if len(s.Running) > 0 && len(s.ready(nil)) > 0 {
 							b.Fatal("the join runs early")
 						}
 					}

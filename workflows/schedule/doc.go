@@ -23,7 +23,7 @@
 // the latest output of each node among them. A version vector records how much of each strand, a
 // chain of executions, the view contains, so that [Join] can distinguish a later write from a concurrent one.
 //
-// [Scheduler.Replay] restores the state of a scheduler from the log of finished executions of another run;
+// [Scheduler.Ready] restores the state of a scheduler from the log of finished executions of another run;
 // a fork starts there.
 //
 // The package is pure: it does no I/O, reads no clock, imports no SDK and never ranges over a map.

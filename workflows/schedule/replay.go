@@ -41,7 +41,7 @@ func (l *Log) Left() []contract.ExecutionRecord {
 
 // open finds the log's entries by execution, and keeps their occurrences from others.
 func (l *Log) open(s *Scheduler) {
-	if l.at != nil {
+	if l == nil || l.at != nil {
 		return
 	}
 	l.at = map[logKey][]int{}
@@ -90,10 +90,10 @@ type Replayed struct {
 	Conflicts []contract.Conflict
 }
 
-// Replay ends each execution that is ready and that the log has, with what it wrote, its output and
-// the edges that it took, until no more are. It calls visit for each, in order, and returns the
-// executions that are ready and not in the log. The error is that of visit, or a [StepLimitError].
-func (s *Scheduler) Replay(log *Log, visit func(*Replayed) error) ([]*Execution, error) {
+// Ready takes out what can run now, by step and declaration, and counts it as running. Executions that were suspended come
+// first. Each that the log has, which may be nil, is ended with what it wrote, its output and the edges that it took, until no
+// more are: visit is called for each, in order. The error is that of visit, or a [StepLimitError].
+func (s *Scheduler) Ready(log *Log, visit func(*Replayed) error) ([]*Execution, error) {
 	log.open(s)
 	var left []*Execution
 	for {

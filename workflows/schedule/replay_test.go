@@ -42,7 +42,7 @@ func (r *recording) start(t *testing.T) {
 func (r *recording) run(t *testing.T, n int, rng *rand.Rand) {
 	views := map[*Execution]contract.View{}
 	begin := func() {
-		for _, x := range r.s.Ready() {
+		for _, x := range r.s.ready(nil) {
 			views[x], _ = r.s.Begin(x)
 			r.s.Started(x, views[x])
 		}
@@ -102,7 +102,7 @@ func TestReplay(t *testing.T) {
 		again.start(t)
 		log := NewLog(old.log)
 		var visited []string
-		ready, err := again.s.Replay(log, func(r *Replayed) error {
+		ready, err := again.s.Ready(log, func(r *Replayed) error {
 			visited = append(visited, r.Entry.SHA)
 			return nil
 		})
@@ -133,14 +133,14 @@ func TestReplayLeavesWhatDoesNotFit(t *testing.T) {
 	s, _ := suspended(f, "a", 1)
 	log := NewLog([]contract.ExecutionRecord{{Execution: contract.Execution{Node: "a", Step: 1, Taken: []string{"e1"}}}, {Execution: contract.Execution{Node: "b", Step: 9}}})
 	s.Suspended[0].Suspended = &contract.SuspendedExecution{}
-	ready, err := s.Replay(log, func(*Replayed) error { return nil })
+	ready, err := s.Ready(log, func(*Replayed) error { return nil })
 	if err != nil || len(ready) != 1 || len(log.Left()) != 2 {
 		t.Fatalf("%d are ready, %d left, %v", len(ready), len(log.Left()), err)
 	}
 	if err := s.Leave(ready[0], 1, s.g.Out(0), contract.View{}); err != nil {
 		t.Fatal(err)
 	}
-	ready, err = s.Replay(log, func(*Replayed) error { return nil })
+	ready, err = s.Ready(log, func(*Replayed) error { return nil })
 	if got := s.IDs(ready); err != nil || !slices.Equal(got, []string{"b#2"}) || len(log.Left()) != 2 {
 		t.Fatalf("%v are ready, %d left, %v", got, len(log.Left()), err)
 	}

@@ -84,11 +84,7 @@ func (s *Scheduler) count(x *Execution, by int) {
 	})
 }
 
-// Ready takes out what can run now, by step and declaration, and counts it as running. Executions
-// that were suspended come first.
-func (s *Scheduler) Ready() []*Execution { return s.ready(nil) }
-
-// ready is Ready; what a log has keeps its occurrence from there.
+// ready is [Scheduler.Ready] once, but that what the log has keeps its occurrence from there and is not ended.
 func (s *Scheduler) ready(log *Log) []*Execution {
 	var out []*Execution
 	free := func(list []*Execution) (blocked []*Execution) {

@@ -44,7 +44,7 @@ func simulate(f *plan.Flow, yes func(question string, step int) bool, maxSteps i
 	var ran []string
 	arrive(g.Starts, 0, nil)
 	for {
-		for _, x := range s.Ready() {
+		for _, x := range s.ready(nil) {
 			ran = append(ran, fmt.Sprintf("%s#%d", f.Nodes[x.Node].ID, x.Step))
 		}
 		if len(s.Running) == 0 {

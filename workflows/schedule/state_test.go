@@ -72,8 +72,8 @@ func TestSnapshotLosesNothing(t *testing.T) {
 			t.Errorf("Execution.%s is not set here", name)
 		}
 	}
-	_, _ = s.Waits(), s.Ready() // blockers are found again
-	_, _ = again.Waits(), again.Ready()
+	_, _ = s.Waits(), s.ready(nil) // blockers are found again
+	_, _ = again.Waits(), again.ready(nil)
 	if diff := cmp.Diff(s, again, cmp.AllowUnexported(Scheduler{}, Execution{}, Graph{})); diff != "" {
 		t.Errorf("-before +after:\n%s", diff)
 	}
