@@ -48,7 +48,7 @@ func TestSnapshotHasTheWholeAgent(t *testing.T) {
 			Turn: 3, Left: 2, Exhausted: true, Errors: 1, Repairs: 1, Summaries: 2, StartLen: 1, Results: 2, Think: true, Active: "m",
 			Refused: []contract.Answer{{Edge: "e"}}, Starts: []contract.StartCount{{ID: "call_1", N: 2}}, Served: map[string]contract.ServerSession{"web": {Sealed: "s"}},
 		}
-		old.team.lines = []*line{{name: "m", n: 2, activeAgent: "m", thread: talked(t, old.run.Transcript, "a#1:m~1")}}
+		old.team.lines = []*line{{state: contract.SideConversation{Name: "m", Questions: 2, Active: "m"}, thread: talked(t, old.run.Transcript, "a#1:m~1")}}
 
 		old.takeMark()
 		again.restore(new(workflowtest.Travels(t, *old.snapshot())))
@@ -61,6 +61,6 @@ func TestSnapshotHasTheWholeAgent(t *testing.T) {
 			})
 		}
 		workflowtest.SameFields(t, old.team, again.team, workflowtest.Without{"top": "see above", "lines": "see below"})
-		workflowtest.SameFields(t, old.team.lines[0], again.team.lines[0], workflowtest.Without{"thread": "see above", "carried": wasRun, "by": "who is asked is carried by who asks", "yielded": wasRun})
+		workflowtest.SameFields(t, old.team.lines[0], again.team.lines[0], workflowtest.Without{"thread": "see above", "by": "who is asked is carried by who asks", "yielded": wasRun})
 	})
 }

@@ -33,13 +33,9 @@ func (t *team) node() *plan.Node { return t.top.execution.Node }
 
 // line is a conversation in which a member is asked.
 type line struct {
-	name   string
+	// state is the conversation as it travels, up to date but for its thread, of which it may lack the last messages.
+	state  contract.SideConversation
 	thread *runtime.Thread
-	// carried are the first messages of the thread as they travel.
-	carried []contract.ThreadMessage
-	// n counts questions; activeAgent is the member that the conversation was handed to, if it was.
-	n           int
-	activeAgent string
 	// by is the agent whose question is being answered; yielded is set where it stopped in its middle.
 	by      *agentRun
 	yielded bool
@@ -64,9 +60,9 @@ func (a *agentRun) bulk() int {
 
 // line finds the conversation of a name.
 func (t *team) line(name string) *line {
-	i := slices.IndexFunc(t.lines, func(l *line) bool { return l.name == name })
+	i := slices.IndexFunc(t.lines, func(l *line) bool { return l.state.Name == name })
 	if i < 0 {
-		i, t.lines = len(t.lines), append(t.lines, &line{name: name})
+		i, t.lines = len(t.lines), append(t.lines, &line{state: contract.SideConversation{Name: name}})
 	}
 	return t.lines[i]
 }
@@ -97,19 +93,24 @@ func (c *toolCall) to(k *plan.Contacts) (*plan.Contact, turned, error) {
 	return nil, args, runtime.Refuse("there is no recipient %q; there are: %s", args.Recipient, strings.Join(names, ", "))
 }
 
-// ask has a member answer.
+// ask has a member answer, or a flow in a run of its own that the question begins: with its outputs, or else with what was said in
+// it last.
 func (c *toolCall) ask(ctx workflow.Context) (contract.ToolReply, error) {
 	to, args, err := c.to(c.agent.cfg.Ask)
-	switch {
-	case err != nil:
+	if err != nil {
 		return contract.ToolReply{}, err
-	case to.Flow != "":
-		return c.askFlow(ctx, to, args.Message)
 	}
 	t := c.agent.team
+	if to.Flow != "" {
+		flow, err := bundled(c.agent, "flow", to.Flow)
+		if err != nil {
+			return contract.ToolReply{}, err
+		}
+		return c.child(ctx, args.Message, values.Wanted(flow.Plan, t.top.ports).JSON(), flow)
+	}
 	l := t.line(to.Thread)
-	if l.n == 0 && l.activeAgent == "" {
-		l.activeAgent = to.Member
+	if l.state.Questions == 0 && l.state.Active == "" {
+		l.state.Active = to.Member
 	}
 	reply, err := c.step(ctx, c.id("ask"), runtime.HashOf(args.Recipient, args.Message), func(s *journal.Step) (contract.ToolReply, error) {
 		return c.askMember(ctx, l, to, &args, s)
@@ -140,25 +141,16 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 	}
 	if err != nil {
 		// The next question begins anew: this conversation may have ended in the middle.
-		l.thread, l.carried, l.activeAgent = nil, nil, to.Member
+		l.thread, l.state = nil, contract.SideConversation{Name: l.state.Name, Questions: l.state.Questions, Active: to.Member}
 		reply, err = subAgentFailed(err)
 		reply.Text = strings.Replace(reply.Text, "the sub-agent failed", "the agent failed", 1)
 	} else {
-		l.activeAgent = cmp.Or(sub.state.Active, to.Member)
+		l.state.Active = cmp.Or(sub.state.Active, to.Member)
 		reply, err = sub.reply(&out)
 	}
 	l.by = nil
 	reply.Conversations = c.agent.team.grown(before)
 	return reply, err
-}
-
-// askFlow has a flow answer, in a run of its own that the question begins: with its outputs, or else with what was said in it last.
-func (c *toolCall) askFlow(ctx workflow.Context, to *plan.Contact, question string) (contract.ToolReply, error) {
-	flow, err := bundled(c.agent, "flow", to.Flow)
-	if err != nil {
-		return contract.ToolReply{}, err
-	}
-	return c.child(ctx, question, values.Wanted(flow.Plan, c.agent.team.top.ports).JSON(), flow)
 }
 
 // whenFree waits until a conversation is free. Calls of one message take turns; whoever else is asked
@@ -179,16 +171,16 @@ func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) error {
 
 // asked is the execution of a member that is asked, or that goes on with what it stopped with.
 func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract.SuspendedExecution) (*agentRun, error) {
-	l.n++
+	l.state.Questions++
 	a, t := c.agent, c.agent.team
 	m := t.node().Agent.MemberNamed(to.Member)
-	id := fmt.Sprintf("%s:%s~%d", t.top.execution.ID, contract.EscapeID(l.name), l.n)
+	id := fmt.Sprintf("%s:%s~%d", t.top.execution.ID, contract.EscapeID(l.state.Name), l.state.Questions)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
 	x := &runtime.Execution{Node: node, ID: id, Step: a.execution.Step, Order: a.execution.Order, Strand: a.execution.Strand, View: a.execution.View,
 		Suspended: rest, Journal: journal.Of(a.execution.Journal, rest)}
 	sub := &agentRun{run: a.run, execution: x, sessions: a.sessions, cfg: &m.Agent, state: contract.AgentState{Left: m.Agent.MaxCalls},
 		team: t, above: a, ports: t.top.ports, before: t.questions()}
-	sub.speakAs(l.activeAgent)
+	sub.speakAs(l.state.Active)
 	if l.thread == nil {
 		l.thread = a.run.Transcript.Open(id)
 	}
@@ -251,7 +243,7 @@ func (a *agentRun) reply(out *runtime.Outcome) (contract.ToolReply, error) {
 func (t *team) questions() map[string]int {
 	out := map[string]int{}
 	for _, l := range t.lines {
-		out[l.name] = l.n
+		out[l.state.Name] = l.state.Questions
 	}
 	return out
 }
@@ -261,15 +253,14 @@ func (t *team) questions() map[string]int {
 func (t *team) grown(before map[string]int) []contract.SideConversation {
 	var out []contract.SideConversation
 	for _, l := range t.lines {
-		if l.by != nil || l.yielded || l.n <= before[l.name] {
+		if l.by != nil || l.yielded || l.state.Questions <= before[l.state.Name] {
 			continue
 		}
-		s := contract.SideConversation{Name: l.name, Questions: l.n, Active: l.activeAgent}
-		if l.thread != nil {
-			l.carried = append(l.carried, runtime.CarriedMessages(l.thread.Entries[len(l.carried):])...)
-			s.Thread, s.Called, s.Sent, s.Messages = l.thread.Name, l.thread.Called.Len, l.thread.CarriedSent(), l.carried
+		if s, t := &l.state, l.thread; t != nil {
+			s.Thread, s.Called, s.Sent = t.Name, t.Called.Len, t.CarriedSent()
+			s.Messages = append(s.Messages, runtime.CarriedMessages(t.Entries[len(s.Messages):])...)
 		}
-		out = append(out, s)
+		out = append(out, l.state)
 	}
 	return out
 }
@@ -278,10 +269,10 @@ func (t *team) grown(before map[string]int) []contract.SideConversation {
 func (t *team) catchUp(r *runtime.Run, list []contract.SideConversation) {
 	for _, c := range list {
 		l := t.line(c.Name)
-		if l.by != nil || l.n >= c.Questions {
+		if l.by != nil || l.state.Questions >= c.Questions {
 			continue
 		}
-		l.n, l.activeAgent, l.thread, l.carried = c.Questions, c.Active, nil, nil
+		l.state, l.thread = c, nil
 		if c.Thread != "" {
 			l.thread = r.Transcript.Open(c.Thread)
 			r.Transcript.Restore(l.thread, c.Messages, c.Called)

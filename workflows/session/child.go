@@ -134,8 +134,7 @@ func problemOf(f *contract.Failure) string {
 // heard takes over how a turn of a session below stands. What is from none is left out. What is told of
 // one turn may come behind what is told of the next.
 func (b *Children) heard(report *contract.ChildTurn) {
-	c := b.child(report.Session)
-	t := report.Turn
+	c, t := b.child(report.Session), &report.Turn
 	if c == nil || c.Closed {
 		return
 	}
@@ -145,10 +144,10 @@ func (b *Children) heard(report *contract.ChildTurn) {
 	}
 	switch {
 	case t.N != 0:
-		b.turned(c, &t, report)
+		b.turned(c, report)
 	case i >= 0 && t.Done() && c.taken(t.ID) < 0: // the prompt was refused
 		b.s.run.Policy.Moved = true
-		c.Done = append(c.Done, t)
+		c.Done = append(c.Done, *t)
 	default:
 		return
 	}
@@ -156,7 +155,8 @@ func (b *Children) heard(report *contract.ChildTurn) {
 }
 
 // turned takes over how a turn stands of which a session below has told.
-func (b *Children) turned(c *childSession, t *contract.Turn, report *contract.ChildTurn) {
+func (b *Children) turned(c *childSession, report *contract.ChildTurn) {
+	t := &report.Turn
 	b.charge(c, report.Usage)
 	if late := c.Last != nil && (t.N < c.Last.N || t.N == c.Last.N && c.Last.Done()); !late {
 		c.Params, c.Last, c.Expects = nil, t, report.Expects
