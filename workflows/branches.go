@@ -112,6 +112,9 @@ func (s *branches) starting() int {
 // not them. Those for which the history has no room while others are at work stay queued: when those have ended, the run goes
 // on in a new one.
 func (s *branches) start(ctx workflow.Context) (failed error) {
+	if len(s.queued) == 0 {
+		return nil
+	}
 	free := max(0, min(len(s.queued), maxChildren-len(s.live), maxStarting-s.starting()))
 	for range free {
 		if len(s.live) > 0 && !s.flow.run.Sizes.HasRoom(ctx) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
@@ -46,11 +47,12 @@ func details(f *flowRun) string {
 		return ""
 	}
 	var b strings.Builder
+	b.Grow(512)
 	heading(f, &b)
 	rows, live := 0, 0
 	row := func(id string, node int, state string) {
 		rows++
-		b.WriteString("| " + code(textutil.Cut(id, 80)) + " | " + cell(f.run.Flow.Nodes[node].Name) + " | " + state + " |\n")
+		write(&b, "| ", code(textutil.Cut(id, 80)), " | ", cell(f.run.Flow.Nodes[node].Name), " | ", state, " |\n")
 	}
 	asks := map[string]string{}
 	if f.inbox != nil {
@@ -100,11 +102,18 @@ func heading(f *flowRun, b *strings.Builder) {
 			between = ": " + inCell.Replace(textutil.Cut(f.run.Flow.Description, 300)) + "\n\n"
 		}
 	}
-	fmt.Fprintf(b, "**%s**%smodel %s · %d model calls, %d + %d tokens", cell(name), between, code(f.run.Shared.Model), u.Calls, u.Input, u.Output)
+	write(b, "**", cell(name), "**", between, "model ", code(f.run.Shared.Model), " · ",
+		strconv.Itoa(u.Calls), " model calls, ", strconv.Itoa(u.Input), " + ", strconv.Itoa(u.Output), " tokens")
 	if u.Cached > 0 && u.Input > 0 {
 		fmt.Fprintf(b, ", %d %% of the input cached", u.Cached*100/u.Input)
 	}
 	b.WriteString("\n\n| execution | node | state |\n|---|---|---|\n")
+}
+
+func write(b *strings.Builder, parts ...string) {
+	for _, p := range parts {
+		b.WriteString(p)
+	}
 }
 
 // fallbacksTable lists which models could not answer, and which were asked instead.

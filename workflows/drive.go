@@ -227,13 +227,14 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 
 // bound leaves out what a result has no room for. Its error is that of a result that is too large, at the node that gave it.
 func (f *flowRun) bound(out *contract.RunResult, last *contract.Execution) error {
-	if !f.run.Sizes.FitsShare(out) {
-		// The result itself matters more than that it stands among the exits' outputs too; and
-		// that every client can read it, more than that a store could take all of it.
-		for i := range out.ExitOutputs {
-			o := &out.ExitOutputs[i]
-			o.Text, o.Data, o.OmittedBytes = "", nil, len(o.Text)+len(o.Data)
-		}
+	if f.run.Sizes.FitsShare(out) {
+		return nil
+	}
+	// The result itself matters more than that it stands among the exits' outputs too; and
+	// that every client can read it, more than that a store could take all of it.
+	for i := range out.ExitOutputs {
+		o := &out.ExitOutputs[i]
+		o.Text, o.Data, o.OmittedBytes = "", nil, len(o.Text)+len(o.Data)
 	}
 	sent := *out
 	if f.nested || f.run.Sizes.Holds() {

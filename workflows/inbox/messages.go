@@ -71,11 +71,11 @@ func (d *Inbox) Give(branch string, reads func(*contract.Inbound) bool) []contra
 
 // TakeBack takes back what a branch that has ended did not read: all of it where the branch never began.
 func (d *Inbox) TakeBack(ctx workflow.Context, branch string, unread []contract.Inbound, never bool) {
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	// Before anything blocks: other messages may be given out meanwhile.
 	own := runtime.Take(&d.given, func(g *dispatched) bool { return g.branch == branch })
 	back := false
 	for _, g := range own {
+		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		lost := never || g.sent != nil && wait.Get(quiet, g.sent, nil) != nil
 		if lost || slices.ContainsFunc(unread, func(m contract.Inbound) bool { return m.Seq == g.message.Seq }) {
 			d.run.Requests.UnreadMessages, back = append(d.run.Requests.UnreadMessages, g.message), true
