@@ -132,22 +132,17 @@ func (a *agentRun) begin() error {
 		return cmp.Or(err, a.describe())
 	}
 	m := &contract.Message{Role: contract.RoleUser, Parts: append([]contract.Part{a.run.Shared.InputPart()}, a.outputs("")...)}
+	var err error
 	if a.cfg.Opening != nil && a.run.Shared.Turn < 2 {
-		var err error
 		if m, err = a.opening(); err != nil {
 			return err
 		}
 	}
-	if _, err := a.run.Transcript.Write(a.thread, m); err != nil {
-		return err
-	}
-	if a.cfg.React != nil {
+	if _, err = a.run.Transcript.Write(a.thread, m); err == nil && a.cfg.React != nil {
 		a.state.Think = true
-		if err := a.tell(a.cfg.React.Prompt); err != nil {
-			return err
-		}
+		err = a.tell(a.cfg.React.Prompt)
 	}
-	return a.describe()
+	return cmp.Or(err, a.describe())
 }
 
 // outputs are the latest outputs of earlier nodes, but that of one execution.

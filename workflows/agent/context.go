@@ -92,13 +92,10 @@ func (w *window) fit(ctx workflow.Context, refused bool) (changed bool, err erro
 // cut leaves out what a policy leaves out. refused says that a model found what is sent too long.
 func (w *window) cut(ctx workflow.Context, c *plan.Context, refused bool) (changed bool, err error) {
 	s := w.s
-	if !refused && !w.over(c) {
+	switch {
+	case !refused && !w.over(c), refused && c.How == plan.ContextFail:
 		return false, nil
-	}
-	if c.How == plan.ContextFail {
-		if refused {
-			return false, nil
-		}
+	case c.How == plan.ContextFail:
 		return false, w.a.run.Fail(w.a.execution, contract.ClassContextLength, "set the policy truncate or summarise, or raise its threshold",
 			"the conversation is about %d tokens in %d messages, more than the agent's policy sends", w.tokens(), len(w.messages))
 	}

@@ -190,11 +190,8 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 		return sub, sub.describe()
 	}
 	sub.state.StartLen = len(sub.thread.Entries)
-	m1 := &contract.Message{Role: contract.RoleUser, Text: args.Message, From: a.who(), To: sub.who()}
-	if _, err := a.run.Transcript.Write(sub.thread, m1); err != nil {
-		return nil, err
-	}
-	return sub, sub.describe()
+	_, err := a.run.Transcript.Write(sub.thread, &contract.Message{Role: contract.RoleUser, Text: args.Message, From: a.who(), To: sub.who()})
+	return sub, cmp.Or(err, sub.describe())
 }
 
 // speakAs makes an agent of the team the one that goes on with the conversation.

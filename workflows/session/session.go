@@ -1,8 +1,8 @@
 package session
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -103,8 +103,7 @@ func (s *Session) Settle() error {
 	}
 	lone := s.run.Flow.LoneAgent()
 	if lone == nil && s.state.Parent == "" {
-		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the flow %q cannot be a session: it is not one agent alone", s.run.Flow.Name),
-			Remedy: "start it as a run, without session"}
+		return contract.Failf(contract.ClassBadRequest, "start it as a run, without session", "the flow %q cannot be a session: it is not one agent alone", s.run.Flow.Name)
 	}
 	if lone == nil || lone.Agent.Conversation != "" {
 		return nil
@@ -270,9 +269,8 @@ func (s *Session) goOn(ctx workflow.Context) error {
 			return err
 		}
 	}
-	return &contract.Failure{Class: contract.ClassStateTooLarge,
-		Text:   fmt.Sprintf("the session above goes on in a new run, and this one's conversation of %d bytes is too large to go with it", s.weight()),
-		Remedy: "set a store in the worker's settings, or give the work to several sessions"}
+	return contract.Failf(contract.ClassStateTooLarge, "set a store in the worker's settings, or give the work to several sessions",
+		"the session above goes on in a new run, and this one's conversation of %d bytes is too large to go with it", s.weight())
 }
 
 // heavy reports whether the session above waits for this one to yield, which carries too much to: no wait would ever end that.
@@ -299,11 +297,11 @@ func (s *Session) again(ctx workflow.Context) error {
 	} else {
 		t.Callbacks, prompt.Text = s.Below.called()
 	}
-	if err := s.host.Begin(s.state.Count+1, &prompt); err != nil {
-		return err
+	err := s.host.Begin(s.state.Count+1, &prompt)
+	if err == nil {
+		s.begin(ctx, t)
 	}
-	s.begin(ctx, t)
-	return nil
+	return err
 }
 
 // leave is where this run of the session ends and the session does not, or cannot go on.
@@ -345,10 +343,7 @@ func (s *Session) finish(ctx workflow.Context) {
 // quiet waits until Updates under way have their answers.
 func (s *Session) quiet(ctx workflow.Context, err error) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	if waited := wait.Until(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err == nil {
-		return waited
-	}
-	return err
+	return cmp.Or(err, wait.Until(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }))
 }
 
 // tell tells the session above how a turn stands.
