@@ -214,7 +214,7 @@ func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, v
 	p := s.Part(x)
 	in := contract.BranchInput{
 		V: contract.Version, Root: r.Root, Node: r.Flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence,
-		Lineage: x.Lineage, View: *view, Shared: r.Shared, Suspended: x.Suspended, Exits: exits(r.Flow), Edges: p.Edges, Ran: s.Ran(p.Nodes, x.Step),
+		Lineage: x.Lineage, View: *view, Shared: r.Shared, Suspended: x.Suspended, Exits: r.Graph.Exits, Edges: p.Edges, Ran: s.Ran(p.Nodes, x.Step),
 	}
 	part := *r.Flow
 	// Without id: a node that calls its own flow wants the whole of it, from Agents, not this part.

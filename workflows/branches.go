@@ -30,7 +30,7 @@ func (s *branches) first(ctx workflow.Context, mayAsk bool) (*branchRun, error) 
 	// The wait outlives a cancellation: children end by themselves after one, and it must not hide how.
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	full := len(s.queued) > 0 && len(s.live) < maxChildren && s.starting() >= maxStarting
-	unasked := mayAsk && slices.ContainsFunc(s.live, (*branchRun).mayBeAsked)
+	unasked := mayAsk && slices.ContainsFunc(s.live, func(b *branchRun) bool { return b.child != nil && b.held == nil && !b.child.Asked })
 	first := -1
 	f.stale = true
 	err := wait.Until(quiet, func() bool {
@@ -50,9 +50,6 @@ func (s *branches) first(ctx workflow.Context, mayAsk bool) (*branchRun, error) 
 	}
 	return s.live[first], err
 }
-
-// mayBeAsked reports whether a child has not been asked to yield.
-func (b *branchRun) mayBeAsked() bool { return b.child != nil && b.held == nil && !b.child.Asked }
 
 // branchRun is an execution whose chain runs beside others.
 type branchRun struct {

@@ -85,7 +85,7 @@ func (f *flowRun) HandOver(ctx workflow.Context, err error) (*contract.RunResult
 	if err == nil {
 		return nil, f.ContinueAsNew(ctx)
 	}
-	if errors.Is(err, runtime.ErrYield) && f.rest == nil && f.entry != nil && f.sched != nil {
+	if errors.Is(err, runtime.ErrYield) && f.rest == nil && f.entry != nil {
 		err = f.ContinueAsNew(ctx)
 	}
 	if !errors.Is(err, runtime.ErrYield) {
@@ -115,7 +115,7 @@ func (f *flowRun) carryOver() *contract.RunSnapshot {
 	if f.session.On() {
 		c.Session = f.session.Snapshot()
 	}
-	first, exits := tail(f.trace), exits(f.run.Flow)
+	first := tail(f.trace)
 	for i, e := range f.trace {
 		exit := f.run.Flow.Nodes[f.run.Graph.Index(e.Node)].Exit
 		switch {
@@ -124,7 +124,7 @@ func (f *flowRun) carryOver() *contract.RunSnapshot {
 			continue
 		case i < first:
 			e.Answers = nil // what an exit node said is part of the result
-		case !exit && exits:
+		case !exit && f.run.Graph.Exits:
 			e.Text = nil
 		}
 		c.Trace = append(c.Trace, e)
@@ -253,20 +253,17 @@ func weights(f *flowRun) map[string]weight {
 		}
 	}
 	seen := map[string]bool{} // several branches know the same
-	once := func(what string) bool {
-		again := seen[what]
-		seen[what] = true
-		return !again
-	}
 	for i := range arrivals {
 		v := &arrivals[i].View
 		for k := range v.State {
-			if e := &v.State[k]; once(e.By.Exec + "\n" + e.Key) {
+			if e := &v.State[k]; !seen[e.By.Exec+"\n"+e.Key] {
+				seen[e.By.Exec+"\n"+e.Key] = true
 				add(e.By.Exec, schedule.EntryBytes(e), e.By.Step)
 			}
 		}
 		for _, o := range v.Outputs {
-			if once(o.SHA) {
+			if !seen[o.SHA] {
+				seen[o.SHA] = true
 				add(contract.EscapeID(o.Node), len(f.run.Transcript.Content[o.SHA]), o.By.Step)
 			}
 		}

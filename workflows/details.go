@@ -43,7 +43,7 @@ func failureDetails(f *contract.Failure) string {
 
 // details is a Markdown table of the nodes that have run, run or wait. It is empty while nothing is known.
 func details(f *flowRun) string {
-	if f.run.Flow == nil || f.sched == nil {
+	if f.run.Graph == nil {
 		return ""
 	}
 	var b strings.Builder

@@ -180,7 +180,7 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 	slices.SortStableFunc(trace, func(a, b contract.Execution) int {
 		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(f.run.Graph.Index(a.Node), f.run.Graph.Index(b.Node)))
 	})
-	exits := exits(f.run.Flow)
+	exits := f.run.Graph.Exits
 	out := &contract.RunResult{
 		Status: "completed", ExitOutputs: []contract.ExitOutput{}, Usage: f.run.Budget.Usage, FlowHash: f.run.Hash, Model: f.run.Shared.Model,
 	}
@@ -204,7 +204,7 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 	}
 	switch {
 	case last == nil:
-		return nil, noExit(f, exits)
+		return nil, noExit(f)
 	case last.Unfit != nil:
 		return nil, last.Unfit
 	}
@@ -248,18 +248,8 @@ func (f *flowRun) bound(out *contract.RunResult, last *contract.Execution) error
 	return nil
 }
 
-// exits reports whether a flow has exit nodes. It is asked for each branch, and copies no node.
-func exits(f *plan.Flow) bool {
-	for i := range f.Nodes {
-		if f.Nodes[i].Exit {
-			return true
-		}
-	}
-	return false
-}
-
 // noExit is the failure of a run that ended without an exit node.
-func noExit(f *flowRun, exits bool) *contract.Failure {
+func noExit(f *flowRun) *contract.Failure {
 	out := &contract.Failure{Class: contract.ClassNoExit, Answers: allAnswers(f),
 		Remedy: "let the conditions cover all cases, or add an edge without a condition"}
 	var refused, last []string
@@ -276,7 +266,7 @@ func noExit(f *flowRun, exits bool) *contract.Failure {
 		out.Node, out.Step, out.At = e.Node, e.Step, f.run.Source.At(plan.NodePath(e.Node))
 	}
 	out.Text = "the run ended and no exit node had run"
-	if !exits {
+	if !f.run.Graph.Exits {
 		out.Text = "the run ended and no node had run"
 	}
 	if len(refused) > 0 {
@@ -327,9 +317,6 @@ func (f *flowRun) Knows(node string) (ready, found bool) {
 
 // Route is the branch that gets a message: one that can run the node that it names, or the first in the order of declarations.
 func (f *flowRun) Route(m *contract.Inbound) (string, *runtime.ChildRun) {
-	if f.sched == nil {
-		return "", nil
-	}
 	var best *schedule.Execution
 	for _, x := range f.sched.Running {
 		b := f.branches.byExecution[x]

@@ -152,14 +152,6 @@ func read(ctx workflow.Context, raw converter.RawValue) (*contract.RunInput, err
 	if err := contract.CheckRunID(info.WorkflowExecution.ID); err != nil {
 		return nil, contract.Failf(contract.ClassBadRequest, "start the run with another workflow id", "%v", err)
 	}
-	if name := foreign(in); name != "" {
-		return nil, contract.Failf(contract.ClassBadRequest, "leave "+name+" to the interpreter", "%s is set, but no run is above this one", name)
-	}
-	return in, nil
-}
-
-// foreign names what an input has that only a run gives the runs below it, empty if nothing.
-func foreign(in *contract.RunInput) string {
 	for _, field := range []struct {
 		name string
 		set  bool
@@ -168,10 +160,10 @@ func foreign(in *contract.RunInput) string {
 		{"grant", in.Grant != nil}, {"server_sessions", len(in.ServerSessions) > 0},
 	} {
 		if field.set {
-			return field.name
+			return nil, contract.Failf(contract.ClassBadRequest, "leave "+field.name+" to the interpreter", "%s is set, but no run is above this one", field.name)
 		}
 	}
-	return ""
+	return in, nil
 }
 
 // flowRun is a run of a whole flow.
@@ -233,7 +225,18 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 
 // play runs the flow to its end, or to where the run stops.
 func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.RunResult, error) {
-	err := f.begins(ctx, in)
+	var err error
+	if in.Snapshot == nil || in.Snapshot.Plan == nil {
+		err = f.settle(ctx, in)
+	} else {
+		f.restore(in.Snapshot)
+		if in.Budget != nil || f.nested {
+			f.run.Shared.Budget = in.Budget // others may have spent of what it had
+		}
+		if ctx.Err() != nil && !f.nested {
+			f.cancelTasks(ctx) // branches that have yielded do not go on
+		}
+	}
 	if err == nil && !f.nested {
 		if err = f.session.Settle(); err == nil {
 			err = revise(ctx)
@@ -249,21 +252,6 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 		return f.HandOver(ctx, err)
 	}
 	return f.Result()
-}
-
-// begins restores what the run goes on with, or does what comes before its entry.
-func (f *flowRun) begins(ctx workflow.Context, in *contract.RunInput) error {
-	if in.Snapshot == nil || in.Snapshot.Plan == nil {
-		return f.settle(ctx, in)
-	}
-	f.restore(in.Snapshot)
-	if in.Budget != nil || f.nested {
-		f.run.Shared.Budget = in.Budget // others may have spent of what it had
-	}
-	if ctx.Err() != nil && !f.nested {
-		f.cancelTasks(ctx) // branches that have yielded do not go on
-	}
-	return nil
 }
 
 // once runs the flow from START, or from where it stands, until nothing lives.
@@ -282,25 +270,23 @@ func (f *flowRun) once(ctx workflow.Context) error {
 
 // enter takes the edges out of START.
 func (f *flowRun) enter(ctx workflow.Context) error {
-	var taken []int
-	if k := f.run.Log.Fork; k != nil {
-		f.answers = k.Entry.Answers
-		for _, id := range k.Entry.Taken {
-			taken = append(taken, f.run.Graph.Edge(id))
-		}
-	} else {
-		var err error
-		if taken, f.answers, err = f.judgeEntry(ctx); err != nil {
-			return err
-		}
+	taken, answers, err := f.judgeEntry(ctx)
+	if err != nil {
+		return err
 	}
 	first := f.entry.View
-	f.entered, f.entry = f.runner.EdgeIDs(taken), nil
+	f.answers, f.entered, f.entry = answers, f.runner.EdgeIDs(taken), nil
 	return f.beyond(f.sched.Arrive(taken, 1, "", first))
 }
 
-// judgeEntry decides which edges out of START are taken.
+// judgeEntry decides which edges out of START are taken: by a fork those that the other run took.
 func (f *flowRun) judgeEntry(ctx workflow.Context) (taken []int, answers []contract.Answer, err error) {
+	if k := f.run.Log.Fork; k != nil {
+		for _, id := range k.Entry.Taken {
+			taken = append(taken, f.run.Graph.Edge(id))
+		}
+		return taken, k.Entry.Answers, nil
+	}
 	j := journal.New(nil, f.entry.Steps)
 	// Its calls are others than those of the turn before.
 	x := &runtime.Execution{Node: &plan.Node{ID: plan.Start}, ID: turnID(plan.Start, f.run.Shared.Turn), View: &f.entry.View, Journal: j}
@@ -321,12 +307,7 @@ func (f *flowRun) judgeEntry(ctx workflow.Context) (taken []int, answers []contr
 }
 
 // known is the state of all branches together, for the query.
-func (f *flowRun) known() contract.View {
-	if f.sched == nil {
-		return contract.View{}
-	}
-	return f.sched.Known()
-}
+func (f *flowRun) known() contract.View { return f.sched.Known() }
 
 // Changed shows how the run stands, as after a change of its requests.
 func (f *flowRun) Changed(ctx workflow.Context) {
@@ -356,14 +337,12 @@ func (f *flowRun) report() contract.Status {
 		Limited: f.run.Shared.Limited, Rejected: f.run.Requests.Rejected, RejectionReasons: f.run.Requests.RejectionReasons}
 	s.Tasks = slices.Clone(f.run.Requests.Tasks)
 	s.Executions, s.Dropped = lean(slices.Concat(traces(f)...), f.dropped)
-	if f.sched != nil {
-		s.Running, s.Waiting, s.PendingJoins = f.sched.IDs(f.sched.Running), f.sched.IDs(f.sched.Waiting), f.sched.IDs(f.sched.Joins)
-		s.Waits = f.sched.Waits()
-		for i, x := range f.sched.Running {
-			if c := chainOf(f, x); c != nil {
-				s.Usage.Add(c.run.Budget.Usage)
-				s.Running[i] = cmp.Or(c.now, s.Running[i])
-			}
+	s.Running, s.Waiting, s.PendingJoins = f.sched.IDs(f.sched.Running), f.sched.IDs(f.sched.Waiting), f.sched.IDs(f.sched.Joins)
+	s.Waits = f.sched.Waits()
+	for i, x := range f.sched.Running {
+		if c := chainOf(f, x); c != nil {
+			s.Usage.Add(c.run.Budget.Usage)
+			s.Running[i] = cmp.Or(c.now, s.Running[i])
 		}
 	}
 	if len(f.entered) > 0 || len(f.answers) > 0 {
@@ -390,7 +369,8 @@ func (f *flowRun) report() contract.Status {
 
 // newFlowRun is a run of a flow that has not begun.
 func newFlowRun(r *runtime.Run) *flowRun {
-	f := &flowRun{run: r, prep: prepare.Preparation{Run: r}, pub: publish.Publisher{Run: r}, hook: hooks{run: r}}
+	f := &flowRun{run: r, prep: prepare.Preparation{Run: r}, pub: publish.Publisher{Run: r}, hook: hooks{run: r},
+		sched: schedule.New(schedule.NewGraph(&plan.Flow{}))} // until the flow is known
 	f.branches = branches{flow: f, byExecution: map[*schedule.Execution]*branchRun{}}
 	return f
 }

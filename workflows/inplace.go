@@ -36,16 +36,11 @@ func runsInPlace(f *flowRun, x *schedule.Execution) (calls int, ok bool) {
 		if !p.Runs.Has(i) {
 			continue
 		}
-		own, bounded := n.Calls()
+		own, bounded := callsAt(f.run.Flow, f.run.Graph, i)
 		if !bounded || asksPeople(f, n) {
 			return 0, false
 		}
 		calls += own
-	}
-	for _, e := range p.Edges {
-		if f.run.Flow.Edges[e].Question != "" {
-			calls++
-		}
 	}
 	return calls, mayRunInPlace(f.run, 1, calls)
 }
@@ -63,6 +58,18 @@ func countInPlace(r *runtime.Run, n, calls int) (release func()) {
 	}
 	count(n)
 	return func() { count(-n) }
+}
+
+// callsAt returns how many calls an execution of a node makes at most, with the questions behind it; it is false where the plan
+// does not bound them.
+func callsAt(flow *plan.Flow, g *schedule.Graph, node int) (calls int, bounded bool) {
+	calls, bounded = flow.Nodes[node].Calls()
+	for _, e := range g.Out(node) {
+		if flow.Edges[e].Question != "" {
+			calls++
+		}
+	}
+	return calls, bounded
 }
 
 // asksPeople reports whether a person, a client of the run, or a task of a server is waited for where a node calls its tools.
@@ -86,7 +93,7 @@ func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) 
 	p := f.sched.Part(x)
 	first := contract.ExecutionState{Node: f.run.Flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage, Suspended: x.Suspended}
 	c := newChain(r, first, &x.Arrivals[0].View, p.Others)
-	c.ran, c.exits = f.sched.Ran(p.Nodes, x.Step), exits(f.run.Flow)
+	c.ran, c.exits = f.sched.Ran(p.Nodes, x.Step), f.run.Graph.Exits
 	c.moved = func() { f.stale = true }
 	leave := countInPlace(f.run, 1, calls)
 	b.chain, b.release = c, func() {
@@ -126,9 +133,6 @@ func chainOf(f *flowRun, x *schedule.Execution) *chain {
 // traces are the executions that have finished: those of the run, and of each chain that runs in place.
 func traces(f *flowRun) [][]contract.Execution {
 	all := [][]contract.Execution{f.trace}
-	if f.sched == nil {
-		return all
-	}
 	for _, x := range f.sched.Running {
 		if c := chainOf(f, x); c != nil && len(c.done) > 0 {
 			all = append(all, c.done)
@@ -189,17 +193,11 @@ func callsOf(flow *plan.Flow) (calls int, bounded bool) {
 	}
 	follow(g.Starts)
 	for i := range flow.Nodes {
-		n := &flow.Nodes[i]
-		own, bounded := n.Calls()
+		own, bounded := callsAt(flow, g, i)
 		if !bounded {
 			return 0, false
 		}
-		for _, e := range g.Out(i) {
-			if flow.Edges[e].Question != "" {
-				own++
-			}
-		}
-		calls += times[i]*own + len(n.BoundTools())
+		calls += times[i]*own + len(flow.Nodes[i].BoundTools())
 	}
 	return calls, executions <= maxChainCalls
 }

@@ -15,6 +15,8 @@ type Graph struct {
 	// Starts are the edges from START; out are the edges from each node. They must not be changed.
 	Starts []int
 	out    [][]int
+	// Exits is set where the flow has exit nodes.
+	Exits bool
 	// deferred are the nodes that wait for all that can reach them.
 	deferred NodeSet
 	// reach and forward are by node and nil where not asked for yet; forward is reach without back edges.
@@ -32,6 +34,7 @@ func NewGraph(f *plan.Flow) *Graph {
 		deferred: NewNodeSet(n), reach: make([]NodeSet, n), forward: make([]NodeSet, n), walksTo: make([][]NodeSet, n)}
 	for i := range f.Nodes {
 		g.index[f.Nodes[i].ID] = i
+		g.Exits = g.Exits || f.Nodes[i].Exit
 		if f.Nodes[i].Deferred {
 			g.deferred.Add(i)
 		}
