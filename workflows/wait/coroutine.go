@@ -8,14 +8,14 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// host is the SDK's coroutine that runs the workflow: the first of the run's coroutines, with which the others take turns in the
-// order of their starts. While all wait, it receives messages.
+// host is the SDK's coroutine in which those of a run take turns, in the order of their starts. While all wait, it receives
+// messages.
 type host struct {
 	listeners  *Listeners
 	coroutines []*coroutine
 	// quiet is a context that nobody cancels.
 	quiet workflow.Context
-	// resumed counts the turns.
+	// resumed counts turns since the SDK's coroutine yielded.
 	resumed int
 }
 
@@ -24,7 +24,6 @@ type coroutine struct {
 	host *host
 	// ready reports whether it can continue; nil before it has started.
 	ready func() bool
-	// yield is nil for the first coroutine of a run, which is the SDK's own.
 	yield func(struct{}) bool
 	next  func() (struct{}, bool)
 	stop  func()
@@ -41,7 +40,7 @@ func of(ctx workflow.Context) *coroutine {
 // unwound is the panic that unwinds a coroutine whose run has ended.
 type unwound struct{}
 
-// maxTurns is how many turns are taken before the SDK's coroutine yields: it must not run longer than the SDK allows.
+// maxTurns is after how many turns the SDK's coroutine yields: it must not run longer than the SDK allows.
 const maxTurns = 64
 
 // Run calls f, and returns when it has returned. Meanwhile what it starts by [Go] takes turns with it, and messages are received
@@ -50,18 +49,21 @@ func Run(ctx workflow.Context, l *Listeners, f func(workflow.Context)) {
 	h := &host{listeners: l}
 	h.quiet, _ = workflow.NewDisconnectedContext(ctx)
 	defer func() { stopAll(h.coroutines) }()
-	f(workflow.WithValue(ctx, coroutineKey{}, &coroutine{host: h}))
-	h.turns()
-}
-
-// await has the others take turns, and receives messages, until the first coroutine is ready.
-func (h *host) await(ready func() bool) {
-	for h.turns(); !ready(); {
-		switch {
-		case h.turns(), h.listeners.Take():
-		default:
-			_ = workflow.Await(h.quiet, func() bool { return ready() || h.ready() || h.listeners.hold() })
-		}
+	main := h.start(ctx, "main", f)
+	for rest := false; !main.ended; {
+		// The turns are taken within the condition, because a wait that ends has the SDK resume all coroutines once more. Only
+		// handlers of Updates need that, which it resumes before this one.
+		_ = workflow.Await(h.quiet, func() bool {
+			if rest {
+				rest = false
+				return false
+			}
+			taken := false
+			for h.resumed = 0; !main.ended && !rest && (h.turns() || h.listeners.Take()); rest = h.resumed >= maxTurns {
+				taken = true
+			}
+			return main.ended || rest || taken && !workflow.AllHandlersFinished(ctx)
+		})
 	}
 }
 
@@ -107,22 +109,11 @@ func (c *coroutine) until(ctx workflow.Context, cond func() bool) error {
 			return err
 		}
 		c.ready = func() bool { return cond() || ctx.Err() != nil }
-		if c.yield == nil {
-			c.host.await(c.ready)
-		} else if !c.yield(struct{}{}) {
+		if !c.yield(struct{}{}) {
 			panic(unwound{})
 		}
 	}
 	return nil
-}
-
-func (h *host) ready() bool {
-	for _, c := range h.coroutines {
-		if c.ready == nil || c.ready() {
-			return true
-		}
-	}
-	return false
 }
 
 // turns resumes each coroutine that can continue, those included that start meanwhile, and reports whether there was one.
@@ -136,10 +127,7 @@ func (h *host) turns() bool {
 		_, waits := c.next()
 		c.ended = !waits
 		taken, ended = true, ended || c.ended
-		if h.resumed++; h.resumed%maxTurns == 0 {
-			again := false
-			_ = workflow.Await(h.quiet, func() bool { defer func() { again = true }(); return again })
-		}
+		h.resumed++
 	}
 	if ended {
 		h.coroutines = slices.DeleteFunc(h.coroutines, func(c *coroutine) bool { return c.ended })
