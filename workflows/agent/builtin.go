@@ -120,7 +120,8 @@ func getState(v *contract.View, args *builtinArgs) contract.ToolReply {
 			text = ""
 		}
 	}
-	if text += "}"; reply.Parts == nil {
+	text += "}"
+	if reply.Parts == nil {
 		reply.Text = text
 	} else {
 		reply.Parts = append(reply.Parts, contract.Part{Text: text})

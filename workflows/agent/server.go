@@ -177,7 +177,7 @@ func linking(a *agentRun, uri string) *plan.Tool {
 		}
 		for t := range a.cfg.Tools {
 			tool := &a.cfg.Tools[t]
-			if b := resolvedConnection(a.run, tool); tool.As == m.Name && b != nil && b.Resources {
+			if b := resolvedConnection(a.run, tool); tool.As == m.Name && b.Resources {
 				return tool
 			}
 		}

@@ -47,10 +47,9 @@ func (c *toolCall) inlineAgent(ctx workflow.Context, args *builtinArgs) (contrac
 	if strings.TrimSpace(args.Question) == "" || len(args.Agent) == 0 {
 		return runtime.ToolError(`%s wants {"user_question": "…", "agent_def": a whole agent definition}`, c.call.Name), nil
 	}
-	text := string(args.Agent)
-	var quoted string
-	if json.Unmarshal(args.Agent, &quoted) == nil {
-		text = quoted
+	var text string
+	if json.Unmarshal(args.Agent, &text) != nil {
+		text = string(args.Agent)
 	}
 	return c.child(ctx, args.Question, nil, contract.FlowRef{Text: text, Name: "agent_def.json", Dialect: c.agent.run.Flow.Dialect})
 }
@@ -74,9 +73,11 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 		part, release := r.Budget.Allocated(s.Run, 1+n)
 		defer release()
 		in := r.Below()
-		if in.Budget = part; s.Run != nil && s.Run.Plan != nil {
+		in.Budget = part
+		if s.Run != nil && s.Run.Plan != nil {
 			in.Snapshot = s.Run
-		} else if in.Flow, in.Input, in.Params = flow, question, params; flow.Text != "" {
+		} else {
+			in.Flow, in.Input, in.Params = flow, question, params
 			confine(c.agent, &in)
 		}
 		var out contract.RunResult
@@ -88,8 +89,11 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 	})
 }
 
-// confine gives a flow that a model wrote what the node has, and nothing else.
+// confine gives a flow that a model wrote, which is its text, what the node has, and nothing else.
 func confine(a *agentRun, in *contract.RunInput) {
+	if in.Flow.Text == "" {
+		return
+	}
 	r := a.run
 	bound := r.Flow.Reaches([]plan.Node{*a.execution.Node}, nil)
 	for _, d := range r.Flow.Connections {

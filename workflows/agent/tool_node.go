@@ -21,11 +21,24 @@ func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 	t := *x.Node.Tool
 	a := agentRun{run: r, execution: x, cfg: &plan.Agent{Tools: []plan.Tool{t}, MaxCalls: 1, MaxErrors: 2}, state: contract.AgentState{Left: 1, Turn: 1}}
 	a.thread = r.Transcript.Open(x.ID)
-	if err := a.callOnce(ctx, &t); err != nil {
+	in, err := values.Given(r, x)
+	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	if in, err = value.Cast(t.ArgumentsSchema, in); err != nil {
+		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct what gives the value, or its type", "the tool %q: %s", t.Name, err.Error())
+	}
+	// It is written down as a model would write it.
+	msg := &contract.Message{Role: contract.RoleAssistant, Calls: []contract.ToolCall{{ID: "call_1", Name: t.As, Arguments: string(in.JSON())}}}
+	ref, err := r.Transcript.Write(a.thread, msg)
+	if err == nil {
+		err = a.call(ctx, msg, ref.SHA)
+	}
+	if err != nil {
 		return runtime.Outcome{}, err
 	}
 	last := a.thread.Entries[len(a.thread.Entries)-1]
-	msg, err := contract.DecodeMessage(last.Raw)
+	msg, err = contract.DecodeMessage(last.Raw)
 	if err != nil {
 		return runtime.Outcome{}, err
 	}
@@ -45,21 +58,4 @@ func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "let the tool return what the node declares", "the tool %q: %s", t.Name, err.Error())
 	}
 	return runtime.Outcome{Ref: a.run.Transcript.Ref(last.Sha), Value: &v}, nil
-}
-
-// callOnce writes the call down as a model would, and makes it.
-func (a *agentRun) callOnce(ctx workflow.Context, t *plan.Tool) error {
-	in, err := values.Given(a.run, a.execution)
-	if err != nil {
-		return err
-	}
-	if in, err = value.Cast(t.ArgumentsSchema, in); err != nil {
-		return a.run.Fail(a.execution, contract.ClassInvalidValue, "correct what gives the value, or its type", "the tool %q: %s", t.Name, err.Error())
-	}
-	msg := &contract.Message{Role: contract.RoleAssistant, Calls: []contract.ToolCall{{ID: "call_1", Name: t.As, Arguments: string(in.JSON())}}}
-	ref, err := a.run.Transcript.Write(a.thread, msg)
-	if err != nil {
-		return err
-	}
-	return a.call(ctx, msg, ref.SHA)
 }
