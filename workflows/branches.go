@@ -25,10 +25,8 @@ type branches struct {
 
 // first waits until one of the branches has ended that has not been taken over. It returns nil where the run wants to
 // continue as new and has not asked them yet, and where more of those that are queued may start.
-func (s *branches) first(ctx workflow.Context, mayAsk bool) (*branchRun, error) {
+func (s *branches) first(ctx, quiet workflow.Context, mayAsk bool) (*branchRun, error) {
 	f := s.flow
-	// The wait outlives a cancellation: children end by themselves after one, and it must not hide how.
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	full := len(s.queued) > 0 && len(s.live) < maxChildren && s.starting() >= maxStarting
 	unasked := mayAsk && slices.ContainsFunc(s.live, func(b *branchRun) bool { return b.child != nil && b.held == nil && !b.child.Asked })
 	first := -1
