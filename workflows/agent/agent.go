@@ -186,9 +186,10 @@ func forkOf(f *plan.Flow, merge *plan.Node) *plan.Node {
 
 // outputPart is an output as part of a message. A short value of this run is sent itself, so that no worker has to query it.
 func outputPart(a *agentRun, sha string) contract.Part {
-	m, err := contract.DecodeMessage(a.run.Transcript.Content[sha])
-	if a.run.Flow.Values != nil && err == nil && len(m.Text) <= runtime.MaxInline && len(m.Parts) == 0 {
-		return contract.Part{Text: m.Text}
+	if a.run.Flow.Values != nil {
+		if m, err := contract.DecodeMessage(a.run.Transcript.Content[sha]); err == nil && len(m.Text) <= runtime.MaxInline && len(m.Parts) == 0 {
+			return contract.Part{Text: m.Text}
+		}
 	}
 	return contract.Part{Ref: &contract.ContentRef{SHA: sha}}
 }

@@ -197,12 +197,15 @@ func (b *Children) turned(c *childSession, report *contract.ChildTurn) {
 	if late := c.Last != nil && (t.N < c.Last.N || t.N == c.Last.N && c.Last.Done()); !late {
 		c.Params, c.Last, c.Expects = nil, t, report.Expects
 	}
-	if t.Done() {
-		b.s.run.Policy.Moved = true
-		shorten(t)
-		b.fulfilEnded(c)
-		b.fulfil(c, t, report.Expects)
-		b.fulfilEnded(c) // the turn that it waited for may have been told before
+	if !t.Done() {
+		return
+	}
+	b.s.run.Policy.Moved = true
+	shorten(t)
+	b.fulfil(c, t, report.Expects)
+	// Callbacks that waited until the session expects none of its own get its latest turn.
+	if c.Last.Done() && !c.Expects && len(runtime.Take(&c.Orders, func(o *contract.SessionOrder) bool { return o.Ended })) > 0 {
+		b.callBack(c, *c.Last)
 	}
 }
 
@@ -224,13 +227,6 @@ func (c *childSession) standing() string {
 	return contract.StatusIdle
 }
 
-// fulfilEnded gives the latest turn to callbacks that waited until the session expects none of its own.
-func (b *Children) fulfilEnded(c *childSession) {
-	if c.Last.Done() && !c.Expects && len(runtime.Take(&c.Orders, func(o *contract.SessionOrder) bool { return o.Ended })) > 0 {
-		b.callBack(c, *c.Last)
-	}
-}
-
 // fulfil gives a turn that has ended to what asked for it.
 func (b *Children) fulfil(c *childSession, t *contract.Turn, expects bool) {
 	i := slices.IndexFunc(c.Orders, func(o contract.SessionOrder) bool { return o.ID == t.ID && (t.ID != "" || t.N == 1) })
@@ -244,7 +240,7 @@ func (b *Children) fulfil(c *childSession, t *contract.Turn, expects bool) {
 		}
 		return
 	case contract.ModeCallback:
-		if lone := b.s.run.Flow.LoneAgent(); expects && lone != nil && lone.Agent != nil && lone.Agent.CallbackWhenSettled {
+		if lone := b.s.run.Flow.LoneAgent(); expects && lone != nil && lone.Agent.CallbackWhenSettled {
 			c.Orders[i].Ended = true
 			return
 		}
