@@ -43,8 +43,7 @@ func (a *agentRun) snapshot() *contract.AgentState {
 
 // restore makes the agent what it was at its last boundary.
 func (a *agentRun) restore(s *contract.AgentState) {
-	a.run.Transcript.Restore(a.thread, s.Messages, s.Called)
-	a.thread.Resent(s.Sent)
+	a.run.Transcript.Restore(a.thread, s.Messages, s.Called, s.Sent)
 	a.state = *s
 	a.state.Messages, a.state.Called, a.state.Sent, a.state.Conversations = nil, 0, nil, nil
 	if a.team != nil {

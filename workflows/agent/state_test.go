@@ -27,7 +27,7 @@ func talked(t *testing.T, s *runtime.Transcript, name string) *runtime.Thread {
 		}
 	}
 	out.Mark()
-	s.Restore(out, runtime.CarriedMessages(out.Entries), 2) // by a run before
+	s.Restore(out, runtime.CarriedMessages(out.Entries), 2, nil) // by a run before
 	out.Sent = []*contract.Sent{{Key: "k", Skip: 1, Note: "n", Tokens: 5, Counted: 2}}
 	return out
 }

@@ -272,8 +272,7 @@ func (t *team) catchUp(r *runtime.Run, list []contract.SideConversation) {
 		l.state, l.thread = c, nil
 		if c.Thread != "" {
 			l.thread = r.Transcript.Open(c.Thread)
-			r.Transcript.Restore(l.thread, c.Messages, c.Called)
-			l.thread.Resent(c.Sent)
+			r.Transcript.Restore(l.thread, c.Messages, c.Called, c.Sent)
 		}
 	}
 }

@@ -29,13 +29,11 @@ func (c *Conversation) Open() *Thread {
 
 // Fork is the conversation of a parallel node, for the merge behind it.
 func (c *Conversation) Fork(node string) *contract.Fork {
-	for i := range c.Forks {
-		if c.Forks[i].Node == node {
-			return &c.Forks[i]
-		}
+	i := slices.IndexFunc(c.Forks, func(f contract.Fork) bool { return f.Node == node })
+	if i < 0 {
+		i, c.Forks = len(c.Forks), append(c.Forks, contract.Fork{Node: node})
 	}
-	c.Forks = append(c.Forks, contract.Fork{Node: node})
-	return &c.Forks[len(c.Forks)-1]
+	return &c.Forks[i]
 }
 
 // SpentFor is what is spent for a node. Nodes beside each other count each for itself, until a merge picks one.
@@ -84,8 +82,7 @@ func (c *Conversation) Remind(node string) int {
 func (c *Conversation) reminders(node string) *contract.Reminded {
 	i := slices.IndexFunc(c.reminded, func(r contract.Reminded) bool { return r.Node == node })
 	if i < 0 {
-		i = len(c.reminded)
-		c.reminded = append(c.reminded, contract.Reminded{Node: node})
+		i, c.reminded = len(c.reminded), append(c.reminded, contract.Reminded{Node: node})
 	}
 	return &c.reminded[i]
 }
@@ -111,7 +108,7 @@ func (c *Conversation) Restore(t *contract.Conversation) {
 	}
 	c.Add(t.Messages, true)
 	if c.Thread != nil {
-		c.Thread.Resent(t.Sent)
+		c.Thread.resent(t.Sent)
 	}
 	c.Forks, c.Spent, c.reminded, c.Inherited = t.Forks, t.Spent, t.Reminded, t.Inherited
 }

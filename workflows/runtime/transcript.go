@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -146,10 +147,7 @@ func (s *Transcript) page(q contract.TranscriptQuery) (contract.TranscriptPage, 
 	if !ok {
 		return contract.TranscriptPage{}, notFound("thread %q", q.Thread)
 	}
-	upto := len(t.Entries)
-	if q.Upto > 0 {
-		upto = q.Upto
-	}
+	upto := cmp.Or(max(q.Upto, 0), len(t.Entries))
 	if q.From < 0 || q.From > upto || upto > len(t.Entries) {
 		return contract.TranscriptPage{}, notFound("messages %d to %d of thread %q, which has %d", q.From, upto, q.Thread, len(t.Entries))
 	}
@@ -192,13 +190,14 @@ func (s *Transcript) contentPage(q contract.ContentQuery) (contract.ContentPage,
 	return contract.ContentPage{Data: slices.Clone(raw[q.Offset:end]), Total: len(raw)}, nil
 }
 
-// Restore makes a thread of carried messages. The model knows the first called of them.
-func (s *Transcript) Restore(t *Thread, messages []contract.ThreadMessage, called int) {
+// Restore makes a thread of carried messages, of which the model knows the first called, and of what was sent of it.
+func (s *Transcript) Restore(t *Thread, messages []contract.ThreadMessage, called int, sent []contract.Sent) {
 	t.Entries, t.Bytes, t.Hash, t.Sent, t.published = nil, 0, "", nil, 0
 	t.Called.Len, t.Called.Hash = 0, ""
 	s.take(t, messages[:called], true)
 	t.Mark()
 	s.take(t, messages[called:], true)
+	t.resent(sent)
 }
 
 // SentBy is what is sent of the thread by an agent's policy.
@@ -207,23 +206,17 @@ func (t *Thread) SentBy(a *plan.Agent) *contract.Sent {
 	if len(a.MoreContexts)+len(a.MoreLong) > 0 {
 		policy = append(policy, a.MoreContexts, a.MoreLong)
 	}
-	raw, err := json.Marshal(policy)
-	if err != nil {
-		return &contract.Sent{}
-	}
+	raw, _ := json.Marshal(policy) // the plan came as JSON
 	key := contract.SHA(raw)[:16]
-	for _, s := range t.Sent {
-		if s.Key == key {
-			return s
-		}
+	i := slices.IndexFunc(t.Sent, func(s *contract.Sent) bool { return s.Key == key })
+	if i < 0 {
+		i, t.Sent = len(t.Sent), append(t.Sent, &contract.Sent{Key: key})
 	}
-	s := &contract.Sent{Key: key}
-	t.Sent = append(t.Sent, s)
-	return s
+	return t.Sent[i]
 }
 
-// Resent takes over what was sent of a thread before the run continued as new.
-func (t *Thread) Resent(list []contract.Sent) {
+// resent takes over what was sent of a thread before the run continued as new.
+func (t *Thread) resent(list []contract.Sent) {
 	for i := range list {
 		t.Sent = append(t.Sent, &list[i])
 	}
@@ -310,7 +303,7 @@ func records(r *Run, x *Execution, threads ...*Thread) (out []*contract.ThreadRe
 			if err != nil {
 				return nil, err
 			}
-			if n++; i == from || n > room { // with a comma
+			if n++; n > room { // with a comma
 				last, room = &contract.ThreadRecord{Thread: t.Name, Execution: x.ID, From: i, Below: x.Below}, contract.MaxPayload-contract.Envelope
 				if t == r.Conversation.Thread {
 					last.Inherited = r.Conversation.Inherited
