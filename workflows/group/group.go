@@ -11,15 +11,14 @@ import (
 	"weft/workflows/wait"
 )
 
-// Group is several calls under way beside each other. The first that fails cancels the
-// others, so that none of them waits for somebody in vain.
+// Group is several calls under way beside each other. The first that fails cancels the others, so that none of them waits for
+// somebody in vain.
 type Group struct {
-	ctx    workflow.Context
-	cancel workflow.CancelFunc
-	left   int
-	err    error
-	// yielded is set when a wait of the group has yielded.
-	yielded bool
+	ctx     workflow.Context
+	cancel  workflow.CancelFunc
+	left    int
+	err     error
+	yielded bool // one of the calls has
 }
 
 // New is a group without calls.
@@ -57,7 +56,7 @@ func (g *Group) Start(fn func(workflow.Context) error) (ended func() error) {
 	}
 }
 
-// Wait waits until all have ended. It returns the first failure, or [errYield].
+// Wait waits until all have ended. It returns the first failure, or [runtime.ErrYield].
 func (g *Group) Wait() error {
 	if err := g.await(func() bool { return g.left == 0 }); err != nil {
 		return err

@@ -15,8 +15,7 @@ import (
 	"weft/workflows/wait"
 )
 
-// maxOpen is how many questions of a run may be open: the server holds ten Updates of a run at a time, and people send
-// theirs too.
+// maxOpen is how many questions of a run may be open: the server holds ten Updates of a run at a time, people's included.
 const maxOpen = 6
 
 // Shape is the JSON of the Update.
@@ -34,7 +33,6 @@ type Calls struct {
 	open  int
 }
 
-// call is a call under way.
 type call struct {
 	ctx       workflow.Context
 	id        string
@@ -42,7 +40,6 @@ type call struct {
 	questions []question
 }
 
-// question is one that was asked.
 type question struct {
 	attempt int32
 	n       int
@@ -69,7 +66,7 @@ func (c *Calls) find(id string) *call {
 	return nil
 }
 
-// Admit refuses a question that belongs to no call, or for which there is no room yet.
+// Admit refuses a question of no call, or for which there is no room yet.
 func (c *Calls) Admit(raw json.RawMessage) error {
 	in, err := read(raw)
 	switch {

@@ -1,8 +1,7 @@
 // Package journal holds what an execution that stops in its middle has done since its last boundary.
 //
-// Such an execution goes on in another run from its last boundary: an agent's turn, a node's outcome, an element of a map. What
-// it did since then it does again, and the steps by which it reached outside itself are answered from its journal: each is done
-// once, and nobody is asked twice.
+// Such an execution goes on in another run from its last boundary: an agent's turn, a node's outcome, an element of a map. It does
+// again what it did since then, and the steps by which it reached outside itself are answered from its journal.
 package journal
 
 import (
@@ -19,8 +18,7 @@ type Journal struct {
 	above *Journal
 	steps []*Step
 	byID  map[string]*Step
-	// bytes is about how many bytes the state at the boundary and the results of the steps hold, those of
-	// agents below included.
+	// bytes is about what the state at the boundary and the results of the steps hold, those of agents below included.
 	bytes int
 }
 
@@ -49,8 +47,7 @@ func Of(above *Journal, x *contract.SuspendedExecution) *Journal {
 	return New(above, x.Steps)
 }
 
-// Open finds a step, or begins it. A step with another hash than the one recorded is a defect of the
-// interpreter.
+// Open finds a step, or begins it. A step with another hash than the one recorded is a defect of the interpreter.
 func (j *Journal) Open(id, hash string) (*Step, error) {
 	if s := j.byID[id]; s != nil {
 		if s.Hash != hash {

@@ -19,8 +19,8 @@ const (
 	modelCall = "/model/1"
 )
 
-// sample has the run's model answer what the server of a call asks: in a conversation of its own, named like that of an agent
-// that is asked, as one call of a model within the run's budget. It is a step, unless the server holds the call meanwhile.
+// sample has the run's model answer what the server of a call asks, by one call in a conversation with a name. It is a step, unless
+// the server holds the call meanwhile.
 func (c *Call) sample(ctx workflow.Context, name string, s *contract.Sampling, held bool) (json.RawMessage, error) {
 	p := c.Profile
 	params := plan.Params{MaxTokens: s.MaxTokens, Temperature: s.Temperature, Stop: s.Stop}

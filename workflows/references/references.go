@@ -1,7 +1,7 @@
 // Package references finds what a run that continues elsewhere must keep.
 //
-// A message may refer to content of its run: a long input, a long value of the state as it was when a tool read it, the
-// output of a node. If the message continues in another run, so must the content, even if nothing else refers to it.
+// A message may refer to content of its run: a long input, a value of the state as it was when a tool read it, the output of a
+// node. If the message continues in another run, so must the content.
 package references
 
 import (

@@ -62,6 +62,18 @@ func (c *Conversation) Add(messages []contract.ThreadMessage, recorded bool) {
 	c.run.Transcript.take(c.Open(), messages, recorded)
 }
 
+// ConversationMark is how much a run has said before an execution.
+type ConversationMark struct{ messages, forks, spent int }
+
+// Mark is how much has been said so far.
+func (c *Conversation) Mark() ConversationMark {
+	m := ConversationMark{forks: len(c.Forks), spent: c.Spent}
+	if c.Thread != nil {
+		m.messages = len(c.Thread.Entries)
+	}
+	return m
+}
+
 // CarriedMessages are the messages of some entries.
 func CarriedMessages(entries []threadEntry) []contract.ThreadMessage {
 	var out []contract.ThreadMessage

@@ -8,19 +8,16 @@ import (
 	"weft/workflows/plan"
 )
 
-// Watcher sees what runs do, for metrics and traces. It is called in workflow code, so it must
-// neither command anything nor wait, and it is called again when a run is replayed, which
-// [workflow.IsReplaying] tells.
+// Watcher sees what runs do. It is called in workflow code, so it must neither command anything nor wait, and it is called again
+// when a run is replayed, see [workflow.IsReplaying].
 type Watcher interface {
-	// Enter is called when a run begins an execution of a node. What the execution does, it does
-	// with the context that Enter returns. leave is called when the execution ends there: with
-	// nil, with its error, or with yielded where another run goes on with it.
+	// Enter is called when a run begins an execution of a node, which works with the context that Enter returns. leave is called
+	// when the execution ends there: with nil, with its error, or with yielded where another run goes on with it.
 	Enter(ctx workflow.Context, at Visit) (inside workflow.Context, leave func(ctx workflow.Context, yielded bool, err error))
-	// Open is called when a request begins to wait at the run that owns it, and where it goes on
-	// waiting in the run that continues it. Request.OpenedAt is set.
+	// Open is called when a request begins to wait at the run that owns it, and in each run that continues that one.
+	// Request.OpenedAt is set.
 	Open(ctx workflow.Context, req *contract.Request)
-	// Close is called when a request waits no more. answered is false where nobody waits any
-	// longer, or its time was over.
+	// Close is called when a request waits no more. answered is false where nobody waits any longer, or its time was over.
 	Close(ctx workflow.Context, req *contract.Request, answered bool)
 }
 
@@ -36,8 +33,7 @@ type Visit struct {
 
 type watchersKey struct{}
 
-// With adds a watcher of the run whose workflow function gets the context. It is for
-// interceptors.
+// With adds a watcher of the run whose workflow function gets the context. It is for interceptors.
 func With(ctx workflow.Context, w Watcher) workflow.Context {
 	return workflow.WithValue(ctx, watchersKey{}, append(Of(ctx), w))
 }
