@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/converter"
@@ -243,8 +242,7 @@ func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, v
 		return kept[path] || len(part.Agents) > 0 && strings.HasPrefix(path, "agents/")
 	})
 	if r.Flow.Values != nil {
-		converses := func(n plan.Node) bool { return n.Agent != nil && n.Agent.Conversation != "" }
-		in.Values, in.Conversation = values.LongValues(r, view), r.Conversation.Snapshot(slices.ContainsFunc(part.Nodes, converses))
+		in.Values, in.Conversation = values.LongValues(r, view), r.Conversation.Snapshot(plan.Converse(part.Nodes))
 		if in.Conversation != nil {
 			in.Conversation.Spent = r.Conversation.SpentFor(&r.Flow.Nodes[x.Node])
 		}

@@ -30,31 +30,29 @@ type Flows interface {
 
 // call runs a node of kind call: each of its flows, or one flow for each element of lists,
 // as a run of its own below this one. Elements that make few calls run in this run.
-func (n *Runner) call(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
-	c := callRun{run: r, execution: x, cfg: x.Node.Call}
+func (n *Runner) call(ctx workflow.Context, x *runtime.Execution, in value.Value) (runtime.Outcome, error) {
+	r, c := n.run, callRun{run: n.run, execution: x, cfg: x.Node.Call}
 	x.Below = true
-	in, err := values.Given(r, x)
-	if err != nil {
-		return runtime.Outcome{}, err
-	}
 	if err := c.divide(in); err != nil {
 		return runtime.Outcome{}, err
 	}
-	if x.Suspended != nil && x.Suspended.Map != nil && len(x.Suspended.Map.Flows) == len(c.jobs) {
-		for i := range c.jobs {
-			c.jobs[i].outcome = x.Suspended.Map.Flows[i]
-			x.Journal.Grow(c.jobs[i].weight())
+	c.atOnce = min(c.cfg.AtOnce, len(c.jobs))
+	if s := x.Suspended; s != nil && s.Map != nil && len(s.Map.Flows) == len(c.jobs) {
+		for i, j := range c.jobs {
+			j.outcome = s.Map.Flows[i]
+			x.Journal.Grow(j.weight())
 		}
 	}
 	if c.cfg.Map {
-		if release, ok := n.flows.Reserve(r, r.Flow.Closure(c.cfg.Flows[0]), len(c.jobs), min(c.cfg.AtOnce, len(c.jobs))); ok {
+		if release, ok := n.flows.Reserve(r, r.Flow.Closure(c.cfg.Flows[0]), len(c.jobs), c.atOnce); ok {
 			c.flows = n.flows
 			defer release()
 		}
 	}
 	if err := c.all(ctx); err != nil {
-		x.State.Map = c.snapshot()
+		x.State.Map = &contract.MapState{}
 		for _, j := range c.jobs {
+			x.State.Map.Flows = append(x.State.Map.Flows, j.outcome)
 			if !errors.Is(err, runtime.ErrYield) {
 				c.listen(j)
 			}
@@ -74,7 +72,8 @@ type callRun struct {
 	execution *runtime.Execution
 	cfg       *plan.Call
 	jobs      []*calledFlow
-	next      int
+	// atOnce is how many run at once, next the first that has not begun.
+	atOnce, next int
 	// flows runs them in this run; nil where each is a child.
 	flows Flows
 	// stores are the collections of the run, with what the flows that were heard of have changed; changes are those of this
@@ -87,9 +86,8 @@ type calledFlow struct {
 	outcome contract.FlowOutcome
 	flow    string
 	params  value.Value
-	// left is what the flow left, once the node has heard of it: has taken over what it said and changed.
-	left  value.Value
-	heard bool
+	// left is what the flow left, once the node has taken over what it said and changed; else null.
+	left value.Value
 	// here is set where the flow ended in this run.
 	here bool
 }
@@ -162,7 +160,7 @@ func pairs(v value.Value) value.Value {
 // all runs what is left, so many at a time.
 func (c *callRun) all(ctx workflow.Context) error {
 	g := group.New(ctx)
-	for range min(c.cfg.AtOnce, len(c.jobs)) {
+	for range c.atOnce {
 		g.Start(func(ctx workflow.Context) error {
 			for c.next < len(c.jobs) {
 				i := c.next
@@ -248,7 +246,7 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *jour
 		}
 	}
 	in := c.input(j, s.Run)
-	part, release := c.run.Budget.Allocated(in.Snapshot, min(c.cfg.AtOnce, len(c.jobs)))
+	part, release := c.run.Budget.Allocated(in.Snapshot, c.atOnce)
 	defer release()
 	in.Budget = part
 	if c.flows != nil {
@@ -259,7 +257,7 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *jour
 		return c.run.FinishFlow(in.Snapshot, out, s, err)
 	}
 	k := &runtime.Child{Workflow: contract.WorkflowFlow, ID: id, Summary: fmt.Sprintf("%s · %s", c.execution.Node.ID, j.flow)}
-	return c.run.AwaitFlow(ctx, k, in, "the flow "+j.flow, min(c.cfg.AtOnce, len(c.jobs)), out, s, c.execution.Journal)
+	return c.run.AwaitFlow(ctx, k, in, "the flow "+j.flow, c.atOnce, out, s, c.execution.Journal)
 }
 
 // listen takes what was said in a flow into the conversation.
@@ -273,10 +271,9 @@ func (c *callRun) listen(j *calledFlow) {
 // heardOf takes over what was said in a flow, and makes its changes to the collections of the run.
 func (c *callRun) heardOf(j *calledFlow) error {
 	c.listen(j)
-	if j.heard || len(j.outcome.Data) == 0 {
+	if j.left.Kind != value.Null || len(j.outcome.Data) == 0 {
 		return nil
 	}
-	j.heard = true
 	var err error
 	if j.left, err = value.Parse(j.outcome.Data); err != nil {
 		return c.run.Fail(c.execution, contract.ClassInvalidValue, "", "what the flow %q left: %v", j.flow, err)
@@ -301,19 +298,11 @@ func (c *callRun) input(j *calledFlow, rest *contract.RunSnapshot) contract.RunI
 	}
 	flow, src := c.run.Flow.Closure(j.flow), c.run.Source.Sub(j.flow)
 	in.Flow, in.Params = contract.FlowRef{Plan: flow, Source: &src}, j.params.JSON()
-	if c.run.Conversation.Thread != nil && !c.cfg.Apart && converses(flow) {
+	nodes := func(f plan.Flow) bool { return plan.Converse(f.Nodes) }
+	if c.run.Conversation.Thread != nil && !c.cfg.Apart && (nodes(*flow) || slices.ContainsFunc(flow.Agents, nodes)) {
 		in.Conversation = &contract.Conversation{Messages: runtime.CarriedMessages(c.run.Conversation.Thread.Entries)}
 	}
 	return in
-}
-
-// converses reports whether anything in a flow hears or adds to the conversation.
-func converses(f *plan.Flow) bool {
-	has := func(n plan.Node) bool { return n.Agent != nil && n.Agent.Conversation != "" }
-	if slices.ContainsFunc(f.Nodes, has) {
-		return true
-	}
-	return slices.ContainsFunc(f.Agents, func(a plan.Flow) bool { return slices.ContainsFunc(a.Nodes, has) })
 }
 
 // weight is what of the job the node would carry.
@@ -325,14 +314,6 @@ func (j *calledFlow) weight() int {
 		}
 	}
 	return n
-}
-
-func (c *callRun) snapshot() *contract.MapState {
-	out := &contract.MapState{}
-	for _, j := range c.jobs {
-		out.Flows = append(out.Flows, j.outcome)
-	}
-	return out
 }
 
 // joined makes the node's values of those of its flows.

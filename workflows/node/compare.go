@@ -80,20 +80,10 @@ func (n *Runner) edgePlace(edges []int, id string) string {
 
 // leavingBy are the edges that may be taken by a branch: those of the branch, and those of none.
 func (n *Runner) leavingBy(branch string, edges []int) []int {
-	labelled := false
-	for _, e := range edges {
-		labelled = labelled || n.run.Flow.Edges[e].Branch != ""
-	}
-	if !labelled {
-		return edges
-	}
-	out := []int{}
-	for _, e := range edges {
-		if b := n.run.Flow.Edges[e].Branch; b == "" || b == branch {
-			out = append(out, e)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(edges), func(e int) bool {
+		own := n.run.Flow.Edges[e].Branch
+		return own != "" && own != branch
+	})
 }
 
 // noEdge is the failure of a run that leaves a node by a branch without an edge, with what the node caught.

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/plan/collection"
@@ -21,14 +21,11 @@ import (
 )
 
 // pass runs a node of kind pass: what it takes is what it leaves, unless it makes a text or matches of it.
-func pass(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
-	in, err := values.Given(r, x)
-	if err != nil {
-		return runtime.Outcome{}, err
-	}
+func pass(r *runtime.Run, x *runtime.Execution, in value.Value) (runtime.Outcome, error) {
 	p := x.Node.Pass
 	switch {
 	case p.Store != nil:
+		var err error
 		if in, err = stored(p.Store, in); err != nil {
 			return runtime.Outcome{}, r.Fail(x, contract.ClassToolErrors, "look at what the node was given, and at datastore_schema", "the datastore %q: %v", p.Store.Name, err)
 		}
@@ -103,29 +100,20 @@ func matches(m *plan.Match, text string) (found value.Value, ok bool, err error)
 }
 
 // branch runs a node of kind branch: the text of its value says by which branch it leaves.
-func branch(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
-	in, err := values.Given(r, x)
-	if err != nil {
-		return runtime.Outcome{}, err
-	}
-	b := x.Node.Branch
+func branch(x *runtime.Execution, in value.Value) runtime.Outcome {
+	out := runtime.Outcome{Value: &value.Value{Kind: value.Object}, Branch: x.Node.Branch.Default}
 	text := in.Members[0].Value.Spaced()
-	out := runtime.Outcome{Value: &value.Value{Kind: value.Object}, Branch: b.Default}
-	for _, c := range b.Cases {
+	for _, c := range x.Node.Branch.Cases {
 		if c.Text == text {
 			out.Branch = c.Branch
 			break
 		}
 	}
-	return out, nil
+	return out
 }
 
 // say runs a node of kind say: its text goes into the flow's conversation.
-func say(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
-	in, err := values.Given(r, x)
-	if err != nil {
-		return runtime.Outcome{}, err
-	}
+func say(ctx workflow.Context, r *runtime.Run, x *runtime.Execution, in value.Value) (runtime.Outcome, error) {
 	text := value.FillIn(x.Node.Say.Text, in)
 	ref, err := r.Transcript.Write(r.Conversation.Open(), &contract.Message{Role: contract.RoleAssistant, Text: text})
 	if err != nil {
@@ -135,7 +123,7 @@ func say(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Ou
 }
 
 // transform runs a node of kind transform: it takes apart the value that comes in.
-func transform(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+func transform(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	t := x.Node.Transform
 	if t.Fail != "" {
 		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the node", "%s", t.Fail)
@@ -153,7 +141,7 @@ func transform(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtim
 }
 
 // merge runs a node of kind merge: it makes one value of those that parallel nodes left.
-func merge(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+func merge(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	m := x.Node.Merge
 	if m.Fail != "" {
 		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the node", "%s", m.Fail)
@@ -222,16 +210,13 @@ func pickFork(c *runtime.Conversation, node string, m *plan.Merge) {
 // ask runs a node of kind ask: a person is asked, and the answer is the node's output.
 func ask(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	question := x.Node.Ask.Text
+	var t *runtime.Thread
 	if x.Node.Ports != nil {
 		in, err := values.Given(r, x)
 		if err != nil {
 			return runtime.Outcome{}, err
 		}
-		question = value.FillIn(question, in)
-	}
-	var t *runtime.Thread
-	if x.Node.Ports != nil {
-		t = r.Conversation.Open()
+		question, t = value.FillIn(question, in), r.Conversation.Open()
 	} else {
 		t = r.Transcript.Open(x.ID)
 	}
@@ -287,7 +272,7 @@ func program(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtim
 	if out.Code != 0 {
 		f := r.Fail(x, contract.ClassProgramFailed, "look at what it wrote; fix the program or the parameters", "the program %s ended with the code %d", name, out.Code)
 		if out.Late {
-			f.Text += ": it was ended after " + fmt.Sprintf("%d seconds", p.Seconds)
+			f.Text += fmt.Sprintf(": it was ended after %d seconds", p.Seconds)
 		}
 		f.Data = data
 		return runtime.Outcome{}, f
@@ -301,10 +286,7 @@ func programData(out *contract.ProgramResult) json.RawMessage {
 	if len(out.Data) > 0 {
 		return out.Data
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(struct {
+	raw, err := textutil.JSON(struct {
 		Code   int    `json:"return_code"`
 		Stdout string `json:"stdout"`
 		Stderr string `json:"stderr"`
@@ -312,5 +294,5 @@ func programData(out *contract.ProgramResult) json.RawMessage {
 	if err != nil {
 		return json.RawMessage("null")
 	}
-	return bytes.TrimSpace(b.Bytes())
+	return raw
 }

@@ -1,7 +1,7 @@
 // Package node runs executions of nodes, and decides which outgoing edges are taken.
 //
 // A kind of node is a [Kind], a small type with one method, in one file. A new kind is plan/<kind>.go, a case in
-// plan's check, <kind>.go here and a row in [New].
+// plan's check, <kind>.go here and a case in [Runner.visit].
 package node
 
 import (
@@ -200,11 +200,7 @@ func (n *Runner) leave(ctx workflow.Context, x *runtime.Execution, edges []int, 
 
 // gain runs the node and takes over what it gives.
 func (n *Runner) gain(ctx workflow.Context, x *runtime.Execution, done *Executed) error {
-	visit := n.visits(x.Node.Kind)
-	if visit == nil {
-		return n.run.Fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.Node.Kind)
-	}
-	out, err := visit(ctx, n.run, x)
+	out, err := n.visit(ctx, x)
 	if err == nil {
 		err = values.SettleValue(n.run, x, &out)
 	}
@@ -269,19 +265,39 @@ func New(r *runtime.Run, agents, tools Kind, flows Flows) *Runner {
 	return &Runner{r, agents, tools, flows}
 }
 
-// visits returns what runs the nodes of a kind, nil for one that is unknown.
-func (n *Runner) visits(k plan.Kind) func(workflow.Context, *runtime.Run, *runtime.Execution) (runtime.Outcome, error) {
-	switch k {
+// visit runs a node as its kind does.
+func (n *Runner) visit(ctx workflow.Context, x *runtime.Execution) (runtime.Outcome, error) {
+	switch x.Node.Kind {
 	case plan.KindAgent:
-		return n.agents.Visit
+		return n.agents.Visit(ctx, n.run, x)
 	case plan.KindTool:
-		return n.tools.Visit
-	case plan.KindCall:
-		return n.call
+		return n.tools.Visit(ctx, n.run, x)
+	case plan.KindAsk:
+		return ask(ctx, n.run, x)
+	case plan.KindTransform:
+		return transform(n.run, x)
+	case plan.KindMerge:
+		return merge(n.run, x)
+	case plan.KindProgram:
+		return program(ctx, n.run, x)
+	case plan.KindCall, plan.KindPass, plan.KindBranch, plan.KindSay:
+		return n.visitNamed(ctx, x)
 	}
-	return kinds[k]
+	return runtime.Outcome{}, n.run.Fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.Node.Kind)
 }
 
-var kinds = map[plan.Kind]func(workflow.Context, *runtime.Run, *runtime.Execution) (runtime.Outcome, error){
-	plan.KindAsk: ask, plan.KindTransform: transform, plan.KindMerge: merge, plan.KindPass: pass, plan.KindBranch: branch, plan.KindSay: say, plan.KindProgram: program,
+// visitNamed runs a node with the values that it takes by name.
+func (n *Runner) visitNamed(ctx workflow.Context, x *runtime.Execution) (runtime.Outcome, error) {
+	in, err := values.Given(n.run, x)
+	switch {
+	case err != nil:
+		return runtime.Outcome{}, err
+	case x.Node.Kind == plan.KindCall:
+		return n.call(ctx, x, in)
+	case x.Node.Kind == plan.KindPass:
+		return pass(n.run, x, in)
+	case x.Node.Kind == plan.KindBranch:
+		return branch(x, in), nil
+	}
+	return say(ctx, n.run, x, in)
 }

@@ -186,6 +186,11 @@ func (f *Flow) StartsSessions() bool {
 	return slices.ContainsFunc(f.Nodes, func(n Node) bool { return n.Agent != nil && slices.Contains(n.Agent.Builtins, SessionStart) })
 }
 
+// Converse reports whether any of some nodes takes part in its flow's conversation.
+func Converse(nodes []Node) bool {
+	return slices.ContainsFunc(nodes, func(n Node) bool { return n.Agent != nil && n.Agent.Conversation != "" })
+}
+
 // LoneAgent is the flow's only node where that is an agent that takes text, or nil.
 func (f *Flow) LoneAgent() *Node {
 	if len(f.Nodes) != 1 || f.Nodes[0].Agent == nil || f.Values != nil || f.Nodes[0].Agent.Finish != nil {

@@ -75,29 +75,44 @@ func SettleValue(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) err
 	if r.Flow.Values == nil {
 		return nil
 	}
-	if x.Node.Ports != nil {
-		return settlePorts(r, x, out)
-	}
-	v := value.Of(out.Text)
+	v, err := leftBy(r, x, out)
 	switch {
-	case out.Value != nil:
-		v = *out.Value
-	case out.Data != nil:
-		var err error
-		if v, err = value.Parse(out.Data); err != nil {
-			return r.Fail(x, contract.ClassInvalidValue, "", "the node's value: %v", err)
+	case err != nil:
+		return err
+	case x.Node.Ports == nil:
+		err = putValue(r, x, cmp.Or(x.Node.StateKey, contract.ValueKey), v)
+	default:
+		if v, err = writePorts(r, x, v); err == nil && len(v.Members) == 0 && out.Value == nil {
+			return nil
 		}
 	}
-	if err := putValue(r, x, cmp.Or(x.Node.StateKey, contract.ValueKey), v); err != nil {
+	if err != nil {
 		return err
 	}
 	out.Text, out.Data = spoken(v)
-	if out.Value == nil {
-		return nil
+	if out.Ref.SHA == "" {
+		out.Ref, err = textMessage(r, out.Text)
 	}
-	var err error
-	out.Ref, err = textMessage(r, out.Text)
 	return err
+}
+
+// leftBy is what a node gave: an object, where values have names.
+func leftBy(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) (value.Value, error) {
+	switch {
+	case out.Value != nil:
+		return *out.Value, nil
+	case out.Data != nil:
+		v, err := value.Parse(out.Data)
+		if err != nil {
+			return v, r.Fail(x, contract.ClassInvalidValue, "", "the node's value: %v", err)
+		}
+		return v, nil
+	case x.Node.Ports == nil:
+		return value.Of(out.Text), nil
+	case len(x.Node.Ports.Out) == 1:
+		return Object(x.Node.Ports.Out[0].Name, value.Of(out.Text)), nil
+	}
+	return value.Value{Kind: value.Object}, nil
 }
 
 // spoken is a value as the text, and the data, of an execution: no string has data.
@@ -256,38 +271,26 @@ func portValue(r *runtime.Run, x *runtime.Execution, in *plan.In) (value.Value, 
 	return v, nil
 }
 
-// settlePorts writes what a node left to the keys from which others take it, and makes text and
-// data of the outcome agree with it.
-func settlePorts(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) error {
-	left, err := leftBy(r, x, out)
-	if err != nil {
-		return err
-	}
+// writePorts writes what a node left to the keys from which others take it, and returns the node's outputs.
+func writePorts(r *runtime.Run, x *runtime.Execution, left value.Value) (value.Value, error) {
 	forget(x, x.Node.Ports.Clear)
 	all := value.Value{Kind: value.Object}
 	for i := range x.Node.Ports.Out {
 		o := &x.Node.Ports.Out[i]
 		v, err := written(r, x, o, left)
 		if err != nil {
-			return err
+			return all, err
 		}
 		for _, key := range o.Keys {
 			if err := putValue(r, x, key, v); err != nil {
-				return err
+				return all, err
 			}
 		}
 		if o.Name[0] != '.' || x.Node.Exit {
 			all.Members = append(all.Members, value.Member{Key: o.Name, Value: v})
 		}
 	}
-	if len(all.Members) == 0 && out.Value == nil {
-		return nil
-	}
-	out.Text, out.Data = spoken(all)
-	if out.Ref.SHA == "" {
-		out.Ref, err = textMessage(r, out.Text)
-	}
-	return err
+	return all, nil
 }
 
 // written is what a node leaves by one port, with what is already there.
@@ -315,23 +318,6 @@ func written(r *runtime.Run, x *runtime.Execution, o *plan.Out, left value.Value
 		return v, r.Fail(x, contract.ClassInvalidValue, "write overwrite, or give what can be added", "%s cannot be added to %s by %s", v.Kind, old.Kind, o.Write)
 	}
 	return Leaving(r, x, o, Object(o.Name, old))
-}
-
-// leftBy is what a node gave, as an object.
-func leftBy(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) (value.Value, error) {
-	switch {
-	case out.Value != nil:
-		return *out.Value, nil
-	case out.Data != nil:
-		v, err := value.Parse(out.Data)
-		if err != nil {
-			return v, r.Fail(x, contract.ClassInvalidValue, "", "the node's value: %v", err)
-		}
-		return v, nil
-	case len(x.Node.Ports.Out) == 1:
-		return Object(x.Node.Ports.Out[0].Name, value.Of(out.Text)), nil
-	}
-	return value.Value{Kind: value.Object}, nil
 }
 
 // Leaving is what a node leaves by one port: what it gave, or the port's default.
