@@ -18,16 +18,12 @@ import (
 // want is a connection that tools of the flow name.
 type want struct {
 	bound contract.ResolvedConnection
-	// names are the tools bound to it; at says where each binding was written.
-	names []string
-	at    []string
-	// takes are the schemas that the flow knows tools by.
-	takes map[string]json.RawMessage
-	// all takes all tools, for boxes at boxedAt; offered are those, problem is why there are
-	// none.
-	all              bool
-	boxedAt, problem string
+	// request is for the tools that are bound to it, at says where each binding was written.
+	request contract.CatalogueInput
+	at      []string
+	// offered are the tools for the boxes at boxedAt, problem is why there are none, until it is reported.
 	offered          []string
+	boxedAt, problem string
 	// node is the first that needs the connection.
 	node *plan.Node
 	// listed is what the connection's list gave, failed why there is none.
@@ -46,35 +42,33 @@ func (w *want) needsLogin() bool {
 // Connect finds the connections that the flow's tools need and lists their tools, once per
 // run. Everything that is missing is reported together.
 func (p *Preparation) Connect(ctx workflow.Context) error {
-	wants := p.withToolboxes(p.wanted())
+	wants := p.wanted()
 	nodes := p.Run.Flow.Nodes
-	problems, err := p.listAll(ctx, wants, func(ctx workflow.Context, w *want) {
-		p.listTools(ctx, w, len(wants), nil)
-		if len(w.names) > 0 {
-			p.awaitLogin(ctx, w, len(wants))
-		}
-	})
+	problems, err := p.listAll(ctx, wants, false)
 	if err == nil && len(problems) > 0 && slices.ContainsFunc(wants, func(w want) bool { return w.needsLogin() }) {
 		// Boxes may have what is missing.
 		p.Run.Flow.Nodes = nodes
-		problems, err = p.listAll(ctx, wants, func(ctx workflow.Context, w *want) { p.awaitLogin(ctx, w, len(wants)) })
+		problems, err = p.listAll(ctx, wants, true)
 	}
 	if err != nil {
 		return err
 	}
-	if len(problems) > 0 {
-		return &contract.Failure{Class: contract.ClassConnection, Text: strings.Join(problems, "; "), Diagnostics: problems,
-			Remedy: "bind the tools to connections that have them, or configure the connections on the worker"}
-	}
-	return nil
+	return failureOf(problems, contract.ClassConnection, "bind the tools to connections that have them, or configure the connections on the worker")
 }
 
-// listAll lists the tools of all connections, and takes over what they have. What is missing is returned as problems.
-func (p *Preparation) listAll(ctx workflow.Context, wants []want, list func(workflow.Context, *want)) (problems []string, _ error) {
+// listAll lists the tools of all connections, or again of those that need a login, and takes over what they have. What is
+// missing is returned as problems.
+func (p *Preparation) listAll(ctx workflow.Context, wants []want, again bool) (problems []string, _ error) {
 	calls := group.New(ctx)
 	for i := range wants {
 		calls.Start(func(ctx workflow.Context) error {
-			list(ctx, &wants[i])
+			w := &wants[i]
+			if !again {
+				p.listTools(ctx, w, len(wants), nil)
+			}
+			if again || len(w.request.Names) > 0 {
+				p.awaitLogin(ctx, w, len(wants))
+			}
 			return nil
 		})
 	}
@@ -90,19 +84,21 @@ func (p *Preparation) listAll(ctx workflow.Context, wants []want, list func(work
 		problems = append(problems, found...)
 		p.Run.Shared.Connections = append(p.Run.Shared.Connections, wants[i].bound)
 	}
-	return append(problems, p.expandToolboxes(wants)...), nil
+	p.ownAgents(func(a *plan.Agent) bool { return a.Toolboxes != nil }, func(s plan.TeamAgent) {
+		problems = append(problems, p.expandToolboxes(s, wants)...)
+	})
+	return problems, nil
 }
 
 // listTools lists the tools of a connection, one of several. waiting, if not nil, is what an operator is asked about.
 func (p *Preparation) listTools(ctx workflow.Context, w *want, several int, waiting *contract.JournalStep) {
 	w.listed = contract.CatalogueResult{}
-	request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes}
-	local := 0
-	if w.bound.Connection.ID == "" || w.bound.Connection.Kind != plan.ConnectionMCP {
+	request, local := w.request, 0
+	if request.Connection.ID == "" || request.Connection.Kind != plan.ConnectionMCP {
 		local = runtime.LocalBytes // no server lists them
 	}
 	w.failed = p.Run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityListTools, Args: []any{&request}, What: "the tools bound to connection " + w.bound.ID,
-		ID: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: p.listOptions(w.bound.Connection.Retry),
+		ID: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: p.listOptions(request.Connection.Retry),
 		At: &runtime.Execution{Run: p.Run, Node: w.node, ID: w.node.ID}, Waiting: waiting,
 		Result: runtime.ResultSize{Together: several, Share: &request.MaxResultBytes}, Local: local, Out: &w.listed})
 }
@@ -150,7 +146,7 @@ func (p *Preparation) awaitLogin(ctx workflow.Context, w *want, several int) {
 	}
 }
 
-// wanted lists the connections that the flow's tools name, in order.
+// wanted lists the connections that the flow's tools name, in order, and behind them those of its boxes.
 func (p *Preparation) wanted() []want {
 	var out []want
 	for i := range p.Run.Flow.Nodes {
@@ -158,38 +154,46 @@ func (p *Preparation) wanted() []want {
 		for _, named := range n.BoundTools() {
 			tool := named.Tool
 			w := p.want(&out, n, tool.BoundTo(), tool.Connection)
+			r := &w.request
 			if len(tool.ArgumentsSchema) > 0 && tool.Connection != "" {
-				if w.takes == nil {
-					w.takes = map[string]json.RawMessage{}
+				if r.Takes == nil {
+					r.Takes = map[string]json.RawMessage{}
 				}
-				w.takes[tool.Name] = tool.ArgumentsSchema
+				r.Takes[tool.Name] = tool.ArgumentsSchema
 			}
-			if !slices.Contains(w.names, tool.Name) {
-				w.names, w.at = append(w.names, tool.Name), append(w.at, p.Run.Source.At(plan.ToolPath(named.Of, named.Index)))
+			if !slices.Contains(r.Names, tool.Name) {
+				r.Names, w.at = append(r.Names, tool.Name), append(w.at, p.Run.Source.At(plan.ToolPath(named.Of, named.Index)))
+			}
+		}
+	}
+	for i := range p.Run.Flow.Nodes {
+		n := &p.Run.Flow.Nodes[i]
+		for _, s := range n.TeamAgents() {
+			if s.Agent.Toolboxes == nil {
+				continue
+			}
+			for _, id := range s.Agent.Toolboxes.Connections {
+				w := p.want(&out, n, id, id)
+				w.request.All, w.boxedAt = true, p.Run.Source.At(plan.NodePath(s.ID))
 			}
 		}
 	}
 	return out
 }
 
-// want finds the one with an id among others, or adds it for a node and a connection.
+// want finds the one with an id among others, or adds it for a node with what the run's input or the flow says of the
+// connection. What neither knows is left to the worker's configuration.
 func (p *Preparation) want(all *[]want, n *plan.Node, id, connection string) *want {
 	k := slices.IndexFunc(*all, func(w want) bool { return w.bound.ID == id })
 	if k < 0 {
+		c := plan.Connection{ID: connection, Kind: plan.ConnectionMCP}
+		if i := slices.IndexFunc(p.Run.Flow.Connections, func(c plan.Connection) bool { return c.ID == connection && connection != "" }); i >= 0 {
+			c = p.Run.Flow.Connections[i]
+		}
 		k = len(*all)
-		*all = append(*all, want{node: n, bound: contract.ResolvedConnection{ID: id, Connection: p.connection(connection)}})
+		*all = append(*all, want{node: n, bound: contract.ResolvedConnection{ID: id, Connection: c}, request: contract.CatalogueInput{Connection: c}})
 	}
 	return &(*all)[k]
-}
-
-// connection is what the run's input or the flow says of a connection. What neither knows
-// is left to the worker's configuration.
-func (p *Preparation) connection(id string) plan.Connection {
-	i := slices.IndexFunc(p.Run.Flow.Connections, func(c plan.Connection) bool { return c.ID == id && id != "" })
-	if i < 0 {
-		return plan.Connection{ID: id, Kind: plan.ConnectionMCP}
-	}
-	return p.Run.Flow.Connections[i]
 }
 
 // takeOver takes over a connection's catalogue, or why there is none. What is wrong with the connection or its
@@ -204,10 +208,10 @@ func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
 			return nil, err
 		}
 		fail := contract.FailureOf(err)
-		if p.leaveOut(w.bound.ID, w.names) {
+		if p.leaveOut(w.bound.ID, w.request.Names) {
 			return problems, nil
 		}
-		if len(w.names) == 0 {
+		if len(w.request.Names) == 0 {
 			w.problem = fmt.Sprintf("%s: %s [V9]", w.boxedAt, fail.Error())
 			return nil, nil
 		}
@@ -225,14 +229,19 @@ func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
 	if out.SHA != "" {
 		ref := p.Run.Transcript.Keep(out.Catalogue)
 		w.bound.Catalogue = &ref
-		w.offered = names(out.Catalogue)
+		w.offered = nil
+		if c := (contract.Catalogue{}); json.Unmarshal(out.Catalogue, &c) == nil {
+			for i := range c.Tools {
+				w.offered = append(w.offered, c.Tools[i].Name)
+			}
+		}
 	}
 	missing := out.Missing
 	if p.leaveOut(w.bound.ID, missing) {
 		missing = nil
 	}
 	for _, name := range missing {
-		at := w.at[slices.Index(w.names, name)]
+		at := w.at[slices.Index(w.request.Names, name)]
 		problems = append(problems, fmt.Sprintf("%s: tool %q is not offered by %q; it offers: %s [V10]",
 			at, name, w.bound.ID, textutil.Some(out.Offered)))
 	}
@@ -240,35 +249,6 @@ func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
 		problems = append(problems, fmt.Sprintf("%s: %s [V10]", w.at[0], wrong))
 	}
 	return problems, nil
-}
-
-// Nodes may take tools by what connections offer at the run's start. Once that is known, they
-// become tools of the node like any other, in the plan that the run carries.
-
-// withToolboxes adds the connections of the flow's boxes to those that are listed.
-func (p *Preparation) withToolboxes(wants []want) []want {
-	for i := range p.Run.Flow.Nodes {
-		for _, s := range p.Run.Flow.Nodes[i].TeamAgents() {
-			if s.Agent.Toolboxes == nil {
-				continue
-			}
-			for _, id := range s.Agent.Toolboxes.Connections {
-				w := p.want(&wants, &p.Run.Flow.Nodes[i], id, id)
-				w.all, w.boxedAt = true, p.Run.Source.At(plan.NodePath(s.ID))
-			}
-		}
-	}
-	return wants
-}
-
-// expandToolboxes makes tools of what the boxes' connections offer, and says what is missing.
-func (p *Preparation) expandToolboxes(wants []want) []string {
-	var problems []string
-	reported := map[string]bool{}
-	p.ownAgents(func(a *plan.Agent) bool { return a.Toolboxes != nil }, func(s plan.TeamAgent) {
-		problems = append(problems, p.expandToolbox(s, wants, reported)...)
-	})
-	return problems
 }
 
 // ownAgents changes agents in the run's own copy of the plan.
@@ -290,21 +270,21 @@ func (p *Preparation) ownAgents(which func(*plan.Agent) bool, change func(plan.T
 	}
 }
 
-// expandToolbox makes tools of what the boxes of one agent offer.
-func (p *Preparation) expandToolbox(s plan.TeamAgent, wants []want, reported map[string]bool) []string {
+// expandToolboxes makes tools of an agent of what its boxes offer, in the plan that the run carries, and says what is missing.
+func (p *Preparation) expandToolboxes(s plan.TeamAgent, wants []want) []string {
 	var problems []string
 	toolboxes := s.Agent.Toolboxes
 	s.Agent.Tools = slices.Clone(s.Agent.Tools)
-	left, offered := p.take(s.Agent, wants)
+	left, offered := takeTools(s.Agent, wants)
 	s.Agent.Toolboxes = nil
 	if left == nil && !toolboxes.All && !toolboxes.Lenient {
 		return nil // a connection that could not be listed matters only where something is missing
 	}
 	for _, id := range toolboxes.Connections {
 		for k := range wants {
-			if wants[k].bound.ID == id && wants[k].problem != "" && !reported[id] {
-				reported[id] = true
-				problems = append(problems, wants[k].problem)
+			if w := &wants[k]; w.bound.ID == id && w.problem != "" {
+				problems = append(problems, w.problem)
+				w.problem = ""
 			}
 		}
 	}
@@ -317,23 +297,12 @@ func (p *Preparation) expandToolbox(s plan.TeamAgent, wants []want, reported map
 	return problems
 }
 
-// take adds the wanted tools to an agent's own. It returns the names that it did not find, and
+// takeTools adds the wanted tools to an agent's own. It returns the names that it did not find, and
 // what there is.
-func (p *Preparation) take(a *plan.Agent, wants []want) (left, offered []string) {
-	taken := map[string]bool{}
-	for _, b := range a.Builtins {
-		taken[b] = true
-	}
-	for i := range a.Tools {
-		taken[a.Tools[i].As] = true
-	}
-	if a.Finish != nil {
-		taken[a.Finish.Name] = true
-	}
-	for _, k := range []*plan.Contacts{a.Ask, a.Handoff} {
-		if k != nil {
-			taken[k.Name] = true
-		}
+func takeTools(a *plan.Agent, wants []want) (left, offered []string) {
+	taken := func(name string) bool {
+		return slices.Contains(a.Builtins, name) || slices.ContainsFunc(a.Tools, func(t plan.Tool) bool { return t.As == name }) ||
+			a.Finish != nil && a.Finish.Name == name || a.Ask != nil && a.Ask.Name == name || a.Handoff != nil && a.Handoff.Name == name
 	}
 	found := map[string]bool{}
 	for _, id := range a.Toolboxes.Connections {
@@ -341,32 +310,19 @@ func (p *Preparation) take(a *plan.Agent, wants []want) (left, offered []string)
 		for _, name := range wants[k].offered {
 			offered = append(offered, name)
 			as := safeName(name)
-			if !a.Toolboxes.All && !slices.Contains(a.Toolboxes.Names, name) || taken[as] {
+			if !a.Toolboxes.All && !slices.Contains(a.Toolboxes.Names, name) || taken(as) {
 				continue
 			}
-			taken[as], found[name] = true, true
+			found[name] = true
 			a.Tools = append(a.Tools, plan.Tool{Name: name, As: as, Connection: id, Confirm: slices.Contains(a.Toolboxes.Confirm, id)})
 		}
 	}
 	for _, name := range a.Toolboxes.Names {
-		if !found[name] && !taken[name] {
+		if !found[name] && !taken(name) {
 			left = append(left, name)
 		}
 	}
 	return left, offered
-}
-
-// names lists the tools of an encoded catalogue.
-func names(raw json.RawMessage) []string {
-	var c contract.Catalogue
-	if json.Unmarshal(raw, &c) != nil {
-		return nil
-	}
-	var out []string
-	for i := range c.Tools {
-		out = append(out, c.Tools[i].Name)
-	}
-	return out
 }
 
 // maxToolName is the longest name of a tool that all providers take.

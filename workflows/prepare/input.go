@@ -2,13 +2,113 @@ package prepare
 
 import (
 	"encoding/json"
+	"errors"
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
 	"weft/activities/contract"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
+	"weft/workflows/runtime"
 	"weft/workflows/schedule"
-
-	"go.temporal.io/sdk/workflow"
 )
+
+// Inputs refuses params that the flow does not declare, and values of placeholders that it does
+// not replace.
+func (p *Preparation) Inputs(in *contract.RunInput) error {
+	f := p.Run.Flow
+	given := func(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+	refuse := func(what, remedy string) error {
+		return contract.Failf(contract.ClassBadRequest, remedy, "the run brings %s, but the flow %q, of the dialect %s, declares no inputs", what, f.Name, f.Dialect)
+	}
+	switch {
+	case f.Inputs != nil:
+		return nil
+	case given(in.Scope):
+		return refuse("a scope", "leave the scope out")
+	case given(in.Params) && (f.Values == nil || !f.Values.Named):
+		return refuse("params", "give the text with input, and values for the nodes with state")
+	}
+	return nil
+}
+
+// broughtConnections are the run's own connections.
+func broughtConnections(in *contract.RunInput) ([]plan.Connection, error) {
+	var out []plan.Connection
+	for i := range in.DataConnections {
+		c, err := in.DataConnections[i].Connection()
+		if err != nil {
+			remedy := "correct the run's input"
+			if errors.Is(err, contract.ErrSecret) {
+				remedy = contract.InHistory + "; " + remedy
+			}
+			return nil, contract.Failf(contract.ClassBadRequest, remedy, "%v", err)
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// Accept stores what the run was given, and makes the view with which it begins. The run's own connections come before the flow's.
+func (p *Preparation) Accept(in *contract.RunInput) (*contract.View, error) {
+	brought, err := broughtConnections(in)
+	if err != nil {
+		return nil, err
+	}
+	for i := range brought {
+		if k := slices.IndexFunc(p.Run.Flow.Connections, func(c plan.Connection) bool { return c.ID == brought[i].ID }); k >= 0 {
+			brought[i].WholeResults = p.Run.Flow.Connections[k].WholeResults // what its agents see is the flow's
+		}
+	}
+	p.Run.Flow.Connections = append(brought, p.Run.Flow.Connections...)
+	text, given, err := p.inputOf(in)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.SetInput("input", contract.InputMessage(text, in.Media)); err != nil {
+		return nil, err
+	}
+	p.Run.Shared.MaxEvents = in.MaxEvents
+	if len(in.History) > 0 {
+		raw, err := json.Marshal(in.History)
+		if err != nil {
+			return nil, err
+		}
+		chat, err := p.Run.Transcript.Write(p.Run.Transcript.Open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)})
+		if err != nil {
+			return nil, err
+		}
+		p.Run.Shared.Chat = &chat
+	}
+	first := &contract.View{}
+	if err := p.writeInput(first, in, given); err != nil {
+		return nil, err
+	}
+	for _, key := range workflow.DeterministicKeys(in.State) {
+		if d := plan.Depth(in.State[key]); d > runtime.MaxDepth {
+			return nil, contract.Failf(contract.ClassBadRequest, "", "the input's state key %q nests %d deep, at most %d are stored", key, d, runtime.MaxDepth)
+		}
+		if err := p.write(first, key, in.State[key]); err != nil {
+			return nil, err
+		}
+	}
+	if n, limit := schedule.StateBytes(first), p.Run.Flow.Limits.MaxStateBytes; n > limit {
+		return nil, contract.Failf(contract.ClassTooLarge, "shorten its values, or raise limits.max_state_bytes in weft.yaml",
+			"the input's state holds %d bytes, at most %d are allowed", n, limit)
+	}
+	return first, nil
+}
+
+// SetInput makes a message the run's input, under a thread's name. A long one, or one with files, is read by reference.
+func (p *Preparation) SetInput(thread string, m *contract.Message) (err error) {
+	p.Run.Shared.Text = ""
+	p.Run.Shared.Input, err = p.Run.Transcript.Write(p.Run.Transcript.Open(thread), m)
+	if err == nil && len(m.Text) <= runtime.MaxInline && len(m.Media) == 0 {
+		p.Run.Shared.Text = m.Text
+	}
+	return err
+}
 
 // beginNamed writes what a run is given into the view with which it begins: its params by their
 // names, and its text as what a person said first.
@@ -19,11 +119,9 @@ func (p *Preparation) beginNamed(first *contract.View, in *contract.RunInput) er
 			return contract.Failf(contract.ClassBadRequest, "give a JSON object", "the run's params: %v", err)
 		}
 		for _, m := range params.Members {
-			e, err := p.Run.Transcript.Value(plan.InKey(m.Key), m.Value.JSON(), contract.Stamp{Exec: plan.Start})
-			if err != nil {
+			if err := p.write(first, plan.InKey(m.Key), m.Value.JSON()); err != nil {
 				return err
 			}
-			schedule.SetEntry(first, e)
 		}
 	}
 	if in.Conversation != nil {
@@ -85,10 +183,45 @@ func (p *Preparation) writeInput(first *contract.View, in *contract.RunInput, v 
 			return contract.Failf(contract.ClassBadRequest, "use another key, or give the run's value with value", "the input's state has the key %q; keys that begin with $ are the flow's own", key)
 		}
 	}
-	e, err := p.Run.Transcript.Value(contract.ValueKey, v.JSON(), contract.Stamp{Exec: plan.Start})
-	if err != nil {
-		return err
+	return p.write(first, contract.ValueKey, v.JSON())
+}
+
+// write writes a value into the view with which the run begins.
+func (p *Preparation) write(first *contract.View, key string, raw json.RawMessage) error {
+	e, err := p.Run.Transcript.Value(key, raw, contract.Stamp{Exec: plan.Start})
+	if err == nil {
+		schedule.SetEntry(first, e)
 	}
-	schedule.SetEntry(first, e)
+	return err
+}
+
+// MendThread answers tool calls in whose middle a turn or a flow ended: no provider takes a
+// conversation without their results.
+func MendThread(r *runtime.Run) error {
+	t := r.Conversation.Thread
+	if t == nil {
+		return nil
+	}
+	answered := map[string]bool{}
+	for i := len(t.Entries) - 1; i >= 0; i-- {
+		m, err := contract.DecodeMessage(t.Entries[i].Raw)
+		if err != nil {
+			return err
+		}
+		if m.Role == contract.RoleTool {
+			answered[m.CallID] = true
+			continue
+		}
+		for _, c := range m.Calls {
+			if answered[c.ID] {
+				continue
+			}
+			lost := contract.Message{Role: contract.RoleTool, Text: "the flow ended before the call had its result", CallID: c.ID, Name: c.Name, Error: true}
+			if _, err := r.Transcript.Write(t, &lost); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	return nil
 }
