@@ -184,7 +184,7 @@ func TestManyEventsShareTasks(t *testing.T) {
 		f.pub.Public = &contract.Publish{Webhooks: []contract.Webhook{{Name: "w", Events: []string{contract.EventRequestOpened}}}}
 		before := workflow.Now(ctx)
 		for i := range 200 {
-			f.Opened(ctx, &contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestConfirm, Arguments: json.RawMessage(`"` + strings.Repeat("x", 16_000) + `"`)})
+			f.pub.Opened(ctx, &contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestConfirm, Arguments: json.RawMessage(`"` + strings.Repeat("x", 16_000) + `"`)})
 		}
 		if len(f.pub.Deliveries) != 200 {
 			t.Errorf("%d events are waited for, want 200", len(f.pub.Deliveries))

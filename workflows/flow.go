@@ -214,7 +214,7 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 		return nil
 	}
 	f.run.Shared.Owner = f.run.Transcript.Workflow
-	f.inbox = inbox.New(f.run, f)
+	f.inbox = inbox.New(f.run, f, &f.pub)
 	f.pub.Changed = workflow.NewBufferedChannel(ctx, 1)
 	f.run.Requests.Listeners.Add(func() { f.pub.List(ctx, f.inbox.Requests) }, f.pub.Changed)
 	if in.Snapshot != nil {
@@ -324,12 +324,6 @@ func (f *flowRun) Changed(ctx workflow.Context) {
 	}
 	f.show(ctx)
 }
-
-// Opened tells others of a request.
-func (f *flowRun) Opened(ctx workflow.Context, req *contract.Request) { f.pub.Opened(ctx, req) }
-
-// Closed tells others of an answer.
-func (f *flowRun) Closed(ctx workflow.Context, a *contract.Answered) { f.pub.Closed(ctx, a) }
 
 // report answers the query status.
 func (f *flowRun) report() contract.Status {

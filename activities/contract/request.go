@@ -96,6 +96,15 @@ type Request struct {
 	DueAt    *time.Time `json:"due_at,omitempty"`
 }
 
+// RequestIDs are the ids of requests.
+func RequestIDs(list []Request) []string {
+	var out []string
+	for i := range list {
+		out = append(out, list[i].ID)
+	}
+	return out
+}
+
 // MessageAnswer is what the Update and the signal message take: an answer to a request of
 // that kind, or, without an id, a message to a run that has not asked.
 type MessageAnswer struct {

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,27 +20,26 @@ import (
 	"weft/workflows/wait"
 )
 
-// admit looks at an answer before it is taken: its shape, its size, and whether there is
-// something that it answers.
-func (d *Inbox) admit(kind string, raw json.RawMessage) error {
+// admit reads an answer before it is taken. It refuses one of a wrong shape or size, and one that answers nothing.
+func (d *Inbox) admit(kind string, raw json.RawMessage) (*sent, error) {
 	const remedy = "keep the data elsewhere and pass a reference to it"
 	if len(raw) > maxAnswer {
-		return contract.Failf(contract.ClassTooLarge, remedy, "the answer is %d bytes, at most %d are taken", len(raw), maxAnswer)
+		return nil, contract.Failf(contract.ClassTooLarge, remedy, "the answer is %d bytes, at most %d are taken", len(raw), maxAnswer)
 	}
 	a, err := readAnswer(kind, raw)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// A client may write characters as they are that take six bytes on their way to the run that
 	// waits.
 	if n, err := runtime.Size(a.reply); err != nil || n > maxAnswer+contract.Envelope {
-		return contract.Failf(contract.ClassTooLarge, remedy, "the answer takes %d bytes in a payload, at most %d are taken", n, maxAnswer)
+		return nil, contract.Failf(contract.ClassTooLarge, remedy, "the answer takes %d bytes in a payload, at most %d are taken", n, maxAnswer)
 	}
-	return d.fits(kind, a)
+	return a, d.fits(a)
 }
 
 // fits refuses an answer to what is not open, or is answered otherwise.
-func (d *Inbox) fits(kind string, a *sent) error {
+func (d *Inbox) fits(a *sent) error {
 	id := a.reply.ID
 	if id == "" {
 		return d.roomFor(a.reply.Message)
@@ -58,18 +58,11 @@ func (d *Inbox) fits(kind string, a *sent) error {
 	}
 	i := d.index(id)
 	if i < 0 {
-		open := "none"
-		if len(d.Requests) > 0 {
-			var ids []string
-			for i := range d.Requests {
-				ids = append(ids, d.Requests[i].ID)
-			}
-			open = textutil.Some(ids)
-		}
+		open := cmp.Or(textutil.Some(contract.RequestIDs(d.Requests)), "none")
 		return contract.Failf(contract.ClassUnknownRequest, "take the id from the run's status", "no request has the id %q; open: %s", textutil.Cut(id, 200), open)
 	}
-	if want := d.Requests[i].Kind; want != kind {
-		return contract.Failf(contract.ClassBadRequest, "send "+want+": "+updateText[want], "the request %q is of kind %s and is not answered by %s", id, want, kind)
+	if want := d.Requests[i].Kind; want != a.kind {
+		return contract.Failf(contract.ClassBadRequest, "send "+want+": "+shapes[want].whole, "the request %q is of kind %s and is not answered by %s", id, want, a.kind)
 	}
 	return nil
 }
@@ -77,13 +70,13 @@ func (d *Inbox) fits(kind string, a *sent) error {
 // roomFor refuses a message that is too long, that the unread ones leave no room for, or for a node that there is not.
 func (d *Inbox) roomFor(m *contract.MessageAnswer) error {
 	own := messageSize(&contract.Inbound{Text: m.Text, Node: m.Node})
-	n, all := len(d.run.Requests.UnreadMessages)+len(d.given), own
-	for i := range d.run.Requests.UnreadMessages {
-		all += messageSize(&d.run.Requests.UnreadMessages[i])
+	waiting := slices.Clone(d.run.Requests.UnreadMessages)
+	for _, g := range d.given { // what branches have counts too, read or not: they bring back what they have not read
+		waiting = append(waiting, g.message)
 	}
-	// What branches have counts too, read or not: they bring back what they have not read.
-	for i := range d.given {
-		all += messageSize(&d.given[i].message)
+	n, all := len(waiting), own
+	for i := range waiting {
+		all += messageSize(&waiting[i])
 	}
 	switch {
 	case len(m.Text) > runtime.MaxMessage:
@@ -107,11 +100,7 @@ func (d *Inbox) placed(m *contract.MessageAnswer) error {
 
 // answer takes an answer that was admitted. What the tool's schema says of it is checked by
 // an activity, because schemas are untrusted; a wrong one leaves the request open.
-func (d *Inbox) answer(ctx workflow.Context, kind string, raw json.RawMessage, update string) (*contract.Receipt, error) {
-	a, err := readAnswer(kind, raw)
-	if err != nil {
-		return nil, err
-	}
+func (d *Inbox) answer(ctx workflow.Context, a *sent, update string) (*contract.Receipt, error) {
 	if a.reply.ID == "" {
 		if update != "" {
 			update = contract.SHA([]byte(update + "\n" + a.hash))[:16]
@@ -122,7 +111,7 @@ func (d *Inbox) answer(ctx workflow.Context, kind string, raw json.RawMessage, u
 		return nil, err
 	}
 	// While it was checked another one may have come.
-	if err := d.fits(kind, a); err != nil {
+	if err := d.fits(a); err != nil {
 		return nil, err
 	}
 	if i := d.index(a.reply.ID); i >= 0 {
@@ -217,15 +206,15 @@ func (d *Inbox) take(ctx workflow.Context, a *sent, update string) (*contract.Re
 
 // sent is an answer as it was sent.
 type sent struct {
-	hash   string
-	author contract.Author
-	reply  contract.Reply
+	kind, hash string
+	author     contract.Author
+	reply      contract.Reply
 }
 
 // readAnswer decodes an answer strictly: a misspelt field would be a silent default.
 func readAnswer(kind string, raw json.RawMessage) (*sent, error) {
-	a := &sent{hash: contract.SHA(canonical(raw))}
-	err := a.read(kind, raw)
+	a := &sent{kind: kind, hash: contract.SHA(canonical(raw))}
+	err := a.read(raw)
 	switch m := a.reply.Message; {
 	case err != nil:
 	case a.reply.ID == "" && m == nil:
@@ -234,15 +223,15 @@ func readAnswer(kind string, raw json.RawMessage) (*sent, error) {
 		err = fmt.Errorf("it nests more than %d deep, or by or key is longer than %d bytes", runtime.MaxDepth, runtime.MaxName)
 	}
 	if err != nil {
-		return nil, contract.Failf(contract.ClassBadRequest, "send "+updateText[kind], "the answer of kind %s: %v", kind, err)
+		return nil, contract.Failf(contract.ClassBadRequest, "send "+shapes[kind].whole, "the answer of kind %s: %v", kind, err)
 	}
 	return a, nil
 }
 
-// read decodes an answer of a kind, and says what is wrong with it by itself.
-func (a *sent) read(kind string, raw json.RawMessage) error {
+// read decodes an answer of its kind, and says what is wrong with it by itself.
+func (a *sent) read(raw json.RawMessage) error {
 	r := &a.reply
-	switch kind {
+	switch a.kind {
 	case contract.RequestMessage:
 		m, err := decode(raw, &r.Message)
 		r.ID, a.author = m.ID, m.Author
@@ -287,16 +276,7 @@ func Example(q *contract.Request) string {
 	if err != nil {
 		return err.Error()
 	}
-	rest := `, "text": "…"`
-	switch q.Kind {
-	case contract.RequestConfirm:
-		rest = `, "approve": true`
-	case contract.RequestRetry:
-		rest = ""
-	case contract.RequestToolResult:
-		rest = `, "result": "…"`
-	}
-	return inTable.Replace(`{"id": ` + string(id) + rest + "}")
+	return inTable.Replace(`{"id": ` + string(id) + shapes[q.Kind].example + "}")
 }
 
 // inTable writes what would end a cell, or code in one, so that it stays the same JSON.
@@ -305,15 +285,9 @@ var inTable = strings.NewReplacer("|", `\u007c`, "`", `\u0060`)
 // canonical is JSON without what does not count, blanks and the order of keys, so that the same
 // answer has the same hash: a program may write an object in another order each time.
 func canonical(raw json.RawMessage) []byte {
-	var v any
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	if dec.Decode(&v) != nil {
-		return raw
+	v, ok := textutil.DecodeExact(raw)
+	if out, err := json.Marshal(v); ok && err == nil {
+		return out
 	}
-	out, err := json.Marshal(v)
-	if err != nil {
-		return raw
-	}
-	return out
+	return raw
 }

@@ -12,6 +12,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
+	"weft/workflows/publish"
 	"weft/workflows/runtime"
 	"weft/workflows/wait"
 )
@@ -43,10 +44,10 @@ type Inbox struct {
 	limits map[string]workflow.CancelFunc
 	// relays are answers still to be relayed, looking those by signal that are being looked at.
 	relays  []relay
-	looking []*contract.RequestID
+	looking []*sent
 	host    Host
-	// requests and closes are the channels of the signals by which runs below tell of requests.
-	requests, closes workflow.ReceiveChannel
+	// publisher is told of each request and each answer, once.
+	publisher *publish.Publisher
 	// given are messages that branches have and may come back with unread; full is set where unread ones wait
 	// for a workflow task with room for them.
 	given []dispatched
@@ -57,9 +58,6 @@ type Inbox struct {
 type Host interface {
 	// Changed is called when there is something new to show.
 	Changed(ctx workflow.Context)
-	// Opened and Closed are called with each request and answer, once.
-	Opened(ctx workflow.Context, req *contract.Request)
-	Closed(ctx workflow.Context, a *contract.Answered)
 	// Knows reports whether the flow is known yet, and whether it has a node.
 	Knows(node string) (ready, found bool)
 	// Route finds the branch that gets a message, nil where none that runs does.
@@ -67,8 +65,8 @@ type Host interface {
 }
 
 // New is the empty inbox of a run, which owns the requests of its tree from then on.
-func New(r *runtime.Run, h Host) *Inbox {
-	d := &Inbox{run: r, host: h, limits: map[string]workflow.CancelFunc{}}
+func New(r *runtime.Run, h Host, p *publish.Publisher) *Inbox {
+	d := &Inbox{run: r, host: h, publisher: p, limits: map[string]workflow.CancelFunc{}}
 	r.Requests.Own(d)
 	return d
 }
@@ -77,13 +75,13 @@ func New(r *runtime.Run, h Host) *Inbox {
 func (d *Inbox) Serve(ctx workflow.Context) error {
 	var kinds []runtime.Message
 	for _, kind := range contract.Requests {
-		kinds = append(kinds, runtime.Message{Name: kind, Shape: updateText[kind], Handler: answers{d, kind}})
+		kinds = append(kinds, runtime.Message{Name: kind, Shape: shapes[kind].whole, Handler: answers{d, kind}})
 	}
 	if err := d.run.Requests.Receive(ctx, kinds...); err != nil {
 		return err
 	}
-	d.requests, d.closes = workflow.GetSignalChannel(ctx, contract.SignalRequest), workflow.GetSignalChannel(ctx, contract.SignalCloseRequest)
-	d.run.Requests.Listeners.Add(func() { d.hearAnnouncements(ctx) }, d.requests, d.closes)
+	d.run.Requests.Listeners.Add(func() { d.hearAnnouncements(ctx) },
+		workflow.GetSignalChannel(ctx, contract.SignalRequest), workflow.GetSignalChannel(ctx, contract.SignalCloseRequest))
 	return nil
 }
 
@@ -95,8 +93,8 @@ func (d *Inbox) Drain(ctx workflow.Context) {
 
 // hearAnnouncements takes in what runs below the owner say.
 func (d *Inbox) hearAnnouncements(ctx workflow.Context) {
-	hear := func(name string, c workflow.ReceiveChannel, take func(*contract.Request) error) {
-		runtime.Each(ctx, d.run.Requests, c, func(req *contract.Request, err error) {
+	hear := func(name string, take func(*contract.Request) error) {
+		runtime.Each(ctx, d.run.Requests, workflow.GetSignalChannel(ctx, name), func(req *contract.Request, err error) {
 			if err == nil {
 				err = take(req)
 			}
@@ -105,13 +103,13 @@ func (d *Inbox) hearAnnouncements(ctx workflow.Context) {
 			}
 		})
 	}
-	hear(contract.SignalRequest, d.requests, func(req *contract.Request) error {
+	hear(contract.SignalRequest, func(req *contract.Request) error {
 		if err := d.announced(req); err != nil {
 			return err
 		}
 		return d.Open(ctx, req)
 	})
-	hear(contract.SignalCloseRequest, d.closes, func(req *contract.Request) error {
+	hear(contract.SignalCloseRequest, func(req *contract.Request) error {
 		if req.ID == "" && req.Run.Workflow != "" {
 			d.Disown(ctx, req.Run.Workflow)
 			return nil
@@ -124,11 +122,12 @@ func (d *Inbox) hearAnnouncements(ctx workflow.Context) {
 	})
 }
 
-var updateText = map[string]string{
-	contract.RequestMessage:    `{"text": "…"}, with "id" to answer a request, with "node" to address an agent`,
-	contract.RequestToolResult: `{"id": "…", "result": any JSON} or {"id": "…", "error": "…"}`,
-	contract.RequestConfirm:    `{"id": "…", "approve": true or false, "reason": "…"}`,
-	contract.RequestRetry:      `{"id": "…"} when what the request names is fixed, with "give_up": true to fail the node`,
+// shapes are the JSON of the kinds of answers, for people: the whole, and what an example has behind the id.
+var shapes = map[string]struct{ whole, example string }{
+	contract.RequestMessage:    {`{"text": "…"}, with "id" to answer a request, with "node" to address an agent`, `, "text": "…"`},
+	contract.RequestToolResult: {`{"id": "…", "result": any JSON} or {"id": "…", "error": "…"}`, `, "result": "…"`},
+	contract.RequestConfirm:    {`{"id": "…", "approve": true or false, "reason": "…"}`, `, "approve": true`},
+	contract.RequestRetry:      {`{"id": "…"} when what the request names is fixed, with "give_up": true to fail the node`, ""},
 }
 
 // answers takes the answers of a kind.
@@ -138,27 +137,33 @@ type answers struct {
 }
 
 // Admit is [runtime.MessageHandler].
-func (a answers) Admit(raw json.RawMessage) error { return a.d.admit(a.kind, raw) }
+func (a answers) Admit(raw json.RawMessage) error {
+	_, err := a.d.admit(a.kind, raw)
+	return err
+}
 
 // Take is [runtime.MessageHandler].
 func (a answers) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
-	return a.d.answer(ctx, a.kind, raw, workflow.GetCurrentUpdateInfo(ctx).ID)
+	s, err := readAnswer(a.kind, raw)
+	if err != nil {
+		return nil, err
+	}
+	return a.d.answer(ctx, s, workflow.GetCurrentUpdateInfo(ctx).ID)
 }
 
 // Signalled takes an answer by signal. A wrong one is counted and shown, and changes nothing.
 func (a answers) Signalled(ctx workflow.Context, raw json.RawMessage) error {
 	d := a.d
-	if err := d.admit(a.kind, raw); err != nil {
+	s, err := d.admit(a.kind, raw)
+	if err != nil {
 		return err
 	}
-	to := &contract.RequestID{}
-	_ = json.Unmarshal(raw, to) // admitted
-	d.looking = append(d.looking, to)
+	d.looking = append(d.looking, s)
 	wait.Go(ctx, "answer", func(ctx workflow.Context) {
-		if _, err := d.answer(ctx, a.kind, raw, ""); err != nil {
+		if _, err := d.answer(ctx, s, ""); err != nil {
 			d.reject(ctx, a.kind, err)
 		}
-		d.looking = slices.DeleteFunc(d.looking, func(l *contract.RequestID) bool { return l == to })
+		d.looking = slices.DeleteFunc(d.looking, func(l *sent) bool { return l == s })
 	})
 	return nil
 }
@@ -174,7 +179,7 @@ func (d *Inbox) looked(ctx workflow.Context, id string) error {
 	d.Drain(ctx)
 	came := slices.Clone(d.looking)
 	return wait.Until(ctx, func() bool {
-		return !slices.ContainsFunc(came, func(l *contract.RequestID) bool { return (l.ID == id || l.ID == "") && slices.Contains(d.looking, l) })
+		return !slices.ContainsFunc(came, func(l *sent) bool { return (l.reply.ID == id || l.reply.ID == "") && slices.Contains(d.looking, l) })
 	})
 }
 
@@ -252,7 +257,7 @@ func (d *Inbox) Open(ctx workflow.Context, req *contract.Request) error {
 		own.DueAt = new(own.OpenedAt.Add(time.Duration(min(own.Timeout, maxLimit)) * time.Second))
 	}
 	d.Requests = append(d.Requests, own)
-	d.host.Opened(ctx, &own)
+	d.publisher.Opened(ctx, &own)
 	d.run.Watch.Open(ctx, &own)
 	d.watch(ctx, &own)
 	d.early(ctx, &own)
@@ -389,7 +394,7 @@ func (d *Inbox) record(ctx workflow.Context, a contract.Answered) {
 	a.At = workflow.Now(ctx).UTC()
 	d.answered = append(d.answered, a)
 	if a.Reply != nil {
-		d.host.Closed(ctx, &a)
+		d.publisher.Closed(ctx, &a)
 	}
 	for i := 0; len(d.answered) > maxAnswered && i < len(d.answered); {
 		if d.answered[i].Reply != nil {

@@ -12,6 +12,7 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 
+	"weft/workflows/publish"
 	"weft/workflows/runtime"
 
 	"github.com/stretchr/testify/mock"
@@ -41,7 +42,7 @@ func TestAssignWaitsForRoom(t *testing.T) {
 	env := workflowtest.Env()
 	env.OnSignalExternalWorkflow(mock.Anything, "branch", mock.Anything, contract.SignalSteer, mock.Anything).Return(nil)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		d := New(runtime.New(ctx), branchHost{child: runtime.StartedChild(startedChild{}, "branch")})
+		d := New(runtime.New(ctx), branchHost{child: runtime.StartedChild(startedChild{}, "branch")}, &publish.Publisher{})
 		for i := range 4 {
 			d.run.Requests.UnreadMessages = append(d.run.Requests.UnreadMessages, contract.Inbound{Seq: i + 1, Text: strings.Repeat("w", 900<<10)})
 		}
@@ -79,7 +80,7 @@ func TestRelaysTakeTurns(t *testing.T) {
 			return nil
 		})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		d := New(runtime.New(ctx), idleHost{})
+		d := New(runtime.New(ctx), idleHost{}, &publish.Publisher{})
 		for i := range n {
 			d.relay(ctx, &contract.Request{Run: contract.Run{Workflow: fmt.Sprint("waits-", i)}}, &contract.Reply{ID: "q", Expired: true})
 		}
@@ -108,7 +109,7 @@ func TestRelayKnowsTheHistory(t *testing.T) {
 		env.SetCurrentHistorySize(runtime.MaxHistory - 1000)
 		env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, contract.SignalReply, mock.Anything).Return(nil)
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
-			d := New(runtime.New(ctx), idleHost{})
+			d := New(runtime.New(ctx), idleHost{}, &publish.Publisher{})
 			d.relay(ctx, &contract.Request{ID: "q", Node: "a", Run: contract.Run{Workflow: "waits"}},
 				&contract.Reply{ID: "q", Message: &contract.MessageAnswer{Text: strings.Repeat("w", long)}})
 			_, err := d.run.Policy.ShouldContinueAsNew(ctx, 0)

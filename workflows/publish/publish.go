@@ -93,10 +93,7 @@ func (p *Publisher) List(ctx workflow.Context, open []contract.Request) {
 	if p.Public == nil || !p.Alive() {
 		return
 	}
-	var ids []string
-	for i := range open {
-		ids = append(ids, open[i].ID)
-	}
+	ids := contract.RequestIDs(open)
 	if slices.Equal(ids, p.Public.Requests) {
 		return
 	}
