@@ -383,9 +383,6 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 		return err
 	}
 	f.sched, f.pub.Public = schedule.New(f.run.Graph), f.prep.Public
-	if err := f.prep.Inputs(in); err != nil {
-		return err
-	}
 	if err := f.prep.Authorize(ctx, in); err != nil {
 		return err
 	}

@@ -83,10 +83,8 @@ func AssertReadable(ctx workflow.Context, raw converter.RawValue) {
 // SDK cannot decode would be refused without a class.
 func JSON(raw converter.RawValue, what, want string) (json.RawMessage, error) {
 	body, err := jsonOf(raw)
-	if unread, ok := errors.AsType[*contract.Failure](err); ok {
-		return nil, unread
-	} else if err != nil {
-		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("%s: %v", what, err), Remedy: "send JSON: " + want}
+	if _, unread := errors.AsType[*contract.Failure](err); err != nil && !unread {
+		err = contract.Failf(contract.ClassBadRequest, "send JSON: "+want, "%s: %v", what, err)
 	}
-	return body, nil
+	return body, err
 }

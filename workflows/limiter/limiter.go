@@ -54,7 +54,7 @@ func Limiter(ctx workflow.Context, in contract.LimiterInput) error {
 		case err != nil:
 			return err
 		case full && !free:
-			return workflow.NewContinueAsNewError(ctx, contract.WorkflowLimiter, contract.LimiterInput{WindowMillis: in.WindowMillis, State: q.State()})
+			return workflow.NewContinueAsNewError(ctx, contract.WorkflowLimiter, contract.LimiterInput{WindowMillis: in.WindowMillis, State: q.state})
 		}
 	}
 	return nil
@@ -82,9 +82,6 @@ type Queue struct {
 func NewQueue(state contract.LimiterState, window time.Duration) *Queue {
 	return &Queue{state: state, window: window.Microseconds()}
 }
-
-// State is what the run that continues this one begins with.
-func (q *Queue) State() contract.LimiterState { return q.state }
 
 // slack is how long after its turn a call may begin.
 func (q *Queue) slack() int64 { return q.window * 3 / 100 }
@@ -160,14 +157,9 @@ func (q *Queue) Reserve(now int64, in *contract.LimitRequest) *contract.LimitRep
 	q.admit(now, asking)
 	q.estimate(now, asking)
 	q.forget(now)
-	out.Free = q.free()
-	return out
-}
-
-// free reports whether nothing is limited.
-func (q *Queue) free() bool {
 	requests, tokens := q.limits()
-	return requests == 0 && tokens == 0 && q.state.Pause == 0
+	out.Free = requests == 0 && tokens == 0 && q.state.Pause == 0
+	return out
 }
 
 // enter gives calls places behind those of their tenants, unless they have one.

@@ -124,8 +124,8 @@ func TestOneRefusalIsForgotten(t *testing.T) {
 	if out := ask(&contract.LimitRefusal{}); !out.Turns[0].Ask || out.Turns[0].Micros > 1_000_000 || !out.Refused {
 		t.Errorf("after the refusal a call has %+v", out)
 	}
-	if now += 1_000_000; l.State().Learned != 95 {
-		t.Errorf("the limit is %d", l.State().Learned)
+	if now += 1_000_000; l.state.Learned != 95 {
+		t.Errorf("the limit is %d", l.state.Learned)
 	}
 	if out := ask(nil); out.Turns[0].Ask {
 		t.Errorf("after the pause a call has %+v", out)
@@ -166,13 +166,13 @@ func TestACallKeepsItsPlace(t *testing.T) {
 	}
 	ask("a", "b", "c")
 	first, again := ask("b"), ask("b")
-	if first.Turns[0] != again.Turns[0] || len(l.State().Tenants[0].Waiting) != 2 {
-		t.Errorf("first %+v, then %+v; %d wait", first.Turns, again.Turns, len(l.State().Tenants[0].Waiting))
+	if first.Turns[0] != again.Turns[0] || len(l.state.Tenants[0].Waiting) != 2 {
+		t.Errorf("first %+v, then %+v; %d wait", first.Turns, again.Turns, len(l.state.Tenants[0].Waiting))
 	}
 	now += 5 * l.window
 	ask()
-	if len(l.State().Tenants) != 0 {
-		t.Errorf("calls that did not come back wait still: %+v", l.State().Tenants)
+	if len(l.state.Tenants) != 0 {
+		t.Errorf("calls that did not come back wait still: %+v", l.state.Tenants)
 	}
 }
 
@@ -185,8 +185,8 @@ func TestFewCallsShowNoLimit(t *testing.T) {
 	if out := l.Reserve(now, in); !out.Turns[0].Ask || out.Turns[0].Micros > 2_000_000 {
 		t.Errorf("after the refusal a call has %+v", out.Turns[0])
 	}
-	if out := l.Reserve(now+2_000_000, in); out.Turns[0].Ask || l.State().Learned != 0 {
-		t.Errorf("after the pause a call has %+v; the limit is %d", out.Turns[0], l.State().Learned)
+	if out := l.Reserve(now+2_000_000, in); out.Turns[0].Ask || l.state.Learned != 0 {
+		t.Errorf("after the pause a call has %+v; the limit is %d", out.Turns[0], l.state.Learned)
 	}
 }
 

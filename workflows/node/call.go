@@ -193,7 +193,7 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	if j.here = c.flows != nil; !c.cfg.Apart {
 		j.outcome.Conversation = out.Conversation
 	}
-	if err != nil && (contract.Cancelled(err) || errors.Is(err, runtime.ErrYield) || c.cfg.Catch == nil || c.cfg.Catch.To(contract.FailureOf(err).Class) == "") {
+	if err != nil && (runtime.Interrupted(err) || c.cfg.Catch == nil || c.cfg.Catch.To(contract.FailureOf(err).Class) == "") {
 		return err
 	}
 	c.execution.Journal.Drop(id) // while the result weighs what it did

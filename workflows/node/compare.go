@@ -25,8 +25,8 @@ func (n *Runner) compare(x *runtime.Execution, edge *plan.Edge) (contract.Answer
 	}
 	yes, seen, err := holds(c, v)
 	if err != nil {
-		return contract.Answer{}, &contract.Failure{Class: contract.ClassInvalidValue, Text: err.Error(),
-			Remedy: fmt.Sprintf("correct the condition %q of the edge to %s, or what the node returns", c.Text, edge.To)}
+		remedy := fmt.Sprintf("correct the condition %q of the edge to %s, or what the node returns", c.Text, edge.To)
+		return contract.Answer{}, contract.Failf(contract.ClassInvalidValue, remedy, "%s", err.Error())
 	}
 	return contract.Answer{Execution: x.ID, Edge: edge.ID, Question: c.Text, Yes: yes, Reason: "it is " + seen.Brief()}, nil
 }

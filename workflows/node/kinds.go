@@ -286,13 +286,10 @@ func programData(out *contract.ProgramResult) json.RawMessage {
 	if len(out.Data) > 0 {
 		return out.Data
 	}
-	raw, err := textutil.JSON(struct {
+	raw, _ := textutil.JSON(struct {
 		Code   int    `json:"return_code"`
 		Stdout string `json:"stdout"`
 		Stderr string `json:"stderr"`
 	}{out.Code, out.Stdout, out.Stderr})
-	if err != nil {
-		return json.RawMessage("null")
-	}
 	return raw
 }

@@ -122,10 +122,7 @@ func judgedState(v *contract.View) (json.RawMessage, []contract.LongValue) {
 	if len(short) == 0 {
 		return nil, long
 	}
-	raw, err := json.Marshal(short)
-	if err != nil {
-		return nil, long
-	}
+	raw, _ := json.Marshal(short)
 	return raw, long
 }
 
@@ -160,13 +157,12 @@ func (n *Runner) perform(ctx workflow.Context, x *runtime.Execution, edges []int
 		done.Answers, done.NoRoute = s.Agent.Refused, true
 	}
 	if x.Suspended != nil && x.Suspended.Outcome != nil {
-		done.outcome = *x.Suspended.Outcome
-		done.Execution = done.outcome.Execution
+		done.Execution, done.sha = x.Suspended.Outcome.Execution, x.Suspended.Outcome.SHA
 	} else if err := n.gain(ctx, x, &done); err != nil {
 		return n.yielded(x, done, err)
 	}
-	if err := n.leave(ctx, x, edges, done.outcome.SHA, &done); err != nil {
-		x.State = contract.SuspendedExecution{Outcome: &contract.NodeOutcome{Execution: done.Execution, SHA: done.outcome.SHA}}
+	if err := n.leave(ctx, x, edges, done.sha, &done); err != nil {
+		x.State = contract.SuspendedExecution{Outcome: &contract.NodeOutcome{Execution: done.Execution, SHA: done.sha}}
 		return n.yielded(x, done, err)
 	}
 	// A flow that has its place in another may end by a branch that has no edge there.
@@ -182,7 +178,7 @@ func (n *Runner) perform(ctx workflow.Context, x *runtime.Execution, edges []int
 	if err := values.PassOn(n.run, x, done.Edges, &done.Execution); err != nil {
 		return done, n.run.Failed(x, err)
 	}
-	n.run.Log.Add(&n.run.Conversation, x, &done.Execution, done.outcome.SHA, before)
+	n.run.Log.Add(&n.run.Conversation, x, &done.Execution, done.sha, before)
 	return done, nil
 }
 
@@ -216,7 +212,7 @@ func (n *Runner) gain(ctx workflow.Context, x *runtime.Execution, done *Executed
 	done.Truncated, done.OmittedMessages = out.Truncated, out.OmittedBytes
 	done.Exhausted, done.Text, done.Data, done.Branch = out.Exhausted, &out.Text, out.Data, out.Branch
 	done.Unfit = out.Unfit
-	done.outcome.SHA = out.Ref.SHA
+	done.sha = out.Ref.SHA
 	x.Journal.Boundary(0)
 	return nil
 }
@@ -243,8 +239,9 @@ func (n *Runner) EdgeIDs(edges []int) []string {
 // continue as new, what it goes on with.
 type Executed struct {
 	contract.Execution
-	Edges     []int
-	outcome   contract.NodeOutcome
+	Edges []int
+	// sha is the hash of the output.
+	sha       string
 	Suspended *contract.SuspendedExecution
 }
 

@@ -13,8 +13,11 @@ import (
 )
 
 // Authorize makes the grant of a root run: what the flow and the run declare, as far as the worker's policy allows it. It is
-// recorded. A run below has the grant of its tree.
+// recorded. A run below has the grant of its tree. Inputs that the flow does not declare are refused first.
 func (p *Preparation) Authorize(ctx workflow.Context, in *contract.RunInput) error {
+	if err := p.undeclared(in); err != nil {
+		return err
+	}
 	brought, err := broughtConnections(in)
 	if err != nil {
 		return nil // [Preparation.Accept] says so
@@ -59,16 +62,14 @@ func (p *Preparation) exceeds(g *contract.Grant, brought []plan.Connection) erro
 		return err
 	}
 	var problems []string
-	add := func(path, format string, args ...any) {
-		problems = append(problems, p.Run.Source.At(path)+": "+fmt.Sprintf(format, args...))
-	}
 	f := p.Run.Flow
 	for _, of := range append([]plan.Flow{*f}, f.Agents...) {
 		for i := range of.Nodes {
 			for _, r := range of.Reaches(of.Nodes[i:i+1], append(slices.Clip(brought), f.Connections...)) {
 				for _, tool := range append(r.Tools, "")[:max(1, len(r.Tools))] {
 					if !g.Covers(r.ID, r.Address, tool) {
-						add(plan.NodePath(of.Nodes[i].ID), "tool %q of connection %q is not bound by the node whose model defines the agent", tool, r.ID)
+						problems = append(problems, fmt.Sprintf("%s: tool %q of connection %q is not bound by the node whose model defines the agent",
+							p.Run.Source.At(plan.NodePath(of.Nodes[i].ID)), tool, r.ID))
 					}
 				}
 			}
@@ -76,7 +77,7 @@ func (p *Preparation) exceeds(g *contract.Grant, brought []plan.Connection) erro
 	}
 	for _, m := range f.Models() {
 		if g.MissingModel(m) != "" {
-			add("", "the model %s is none of the flow whose model defines the agent", m)
+			problems = append(problems, fmt.Sprintf("%s: the model %s is none of the flow whose model defines the agent", p.Run.Source.At(""), m))
 		}
 	}
 	return failureOf(problems, contract.ClassInvalidFlow, "bind what it needs at the node, or have the operator allow it: policies: {NAME: {agent_connections: [ID]}}")

@@ -14,9 +14,9 @@ import (
 	"weft/workflows/schedule"
 )
 
-// Inputs refuses params that the flow does not declare, and values of placeholders that it does
+// undeclared refuses params that the flow does not declare, and values of placeholders that it does
 // not replace.
-func (p *Preparation) Inputs(in *contract.RunInput) error {
+func (p *Preparation) undeclared(in *contract.RunInput) error {
 	f := p.Run.Flow
 	given := func(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 	refuse := func(what, remedy string) error {
