@@ -26,22 +26,25 @@ type dispatched struct {
 // takes them itself.
 func (d *Inbox) assign(ctx workflow.Context) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	var left []contract.Inbound
 	full := false
-	for _, m := range d.run.Requests.UnreadMessages {
-		branch, child := d.host.Route(&m)
+	var send []func()
+	runtime.Take(&d.run.Requests.UnreadMessages, func(m *contract.Inbound) bool {
+		branch, child := d.host.Route(m)
 		if child != nil && !full {
-			full = !d.run.Sizes.Clear() || !d.run.Sizes.Take(quiet, messageSize(&m))
+			full = !d.run.Sizes.Clear() || !d.run.Sizes.Take(quiet, messageSize(m))
 		}
 		if child == nil || full {
-			left = append(left, m)
-			continue
+			return false
 		}
-		sent := d.run.SignalChild(quiet, child, contract.SignalSteer, m)
+		sent, settle := workflow.NewFuture(quiet)
 		d.run.Sizes.Sends(sent)
-		d.given = append(d.given, dispatched{message: m, branch: branch, sent: sent})
+		d.given = append(d.given, dispatched{message: *m, branch: branch, sent: sent})
+		send = append(send, func() { settle.Chain(d.run.SignalChild(quiet, child, contract.SignalSteer, *m)) })
+		return true
+	})
+	for _, s := range send {
+		s() // not before: it waits until the child has started, and other messages come meanwhile
 	}
-	d.run.Requests.UnreadMessages = left
 	if !full || d.full {
 		return
 	}

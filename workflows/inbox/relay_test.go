@@ -69,6 +69,52 @@ func TestAssignWaitsForRoom(t *testing.T) {
 	}
 }
 
+// startingChild is the future of a child that the server has not started yet.
+type startingChild struct {
+	workflow.ChildWorkflowFuture
+	started workflow.Future
+}
+
+func (c startingChild) GetChildWorkflowExecution() workflow.Future { return c.started }
+
+// TestAssignWhileABranchStarts has two messages come for a branch before it has started.
+func TestAssignWhileABranchStarts(t *testing.T) {
+	env := workflowtest.Env()
+	var got []int
+	env.OnSignalExternalWorkflow(mock.Anything, "branch", mock.Anything, contract.SignalSteer, mock.Anything).Return(
+		func(_, _, _, _ string, m any) error {
+			got = append(got, m.(contract.Inbound).Seq)
+			return nil
+		})
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		started, start := workflow.NewFuture(ctx)
+		d := New(runtime.New(ctx), branchHost{child: runtime.StartedChild(startingChild{started: started}, "branch")}, &publish.Publisher{})
+		for i := range 2 {
+			workflow.Go(ctx, func(ctx workflow.Context) {
+				d.run.Requests.UnreadMessages = append(d.run.Requests.UnreadMessages, contract.Inbound{Seq: i + 1, Text: "m"})
+				d.assign(ctx)
+			})
+		}
+		if err := workflow.Sleep(ctx, time.Second); err != nil {
+			return err
+		}
+		start.SetValue(nil)
+		if err := workflow.Sleep(ctx, time.Second); err != nil {
+			return err
+		}
+		if len(d.given) != 2 || len(d.run.Requests.UnreadMessages) != 0 {
+			t.Errorf("%d messages are given, %d unread", len(d.given), len(d.run.Requests.UnreadMessages))
+		}
+		return nil
+	})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, []int{1, 2}) {
+		t.Errorf("the branch gets %v, want each message once", got)
+	}
+}
+
 // TestRelaysTakeTurns has more answers on their way than the server takes signals at once.
 func TestRelaysTakeTurns(t *testing.T) {
 	const n = 2*runtime.MaxSignals + 300
