@@ -30,8 +30,7 @@ func (d *Inbox) admit(kind string, raw json.RawMessage) (*sent, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A client may write characters as they are that take six bytes on their way to the run that
-	// waits.
+	// A client may write characters as they are that take six bytes on their way to the run that waits.
 	if n, err := runtime.Size(a.reply); err != nil || n > maxAnswer+contract.Envelope {
 		return nil, contract.Failf(contract.ClassTooLarge, remedy, "the answer takes %d bytes in a payload, at most %d are taken", n, maxAnswer)
 	}
@@ -98,8 +97,7 @@ func (d *Inbox) placed(m *contract.MessageAnswer) error {
 		"the flow has no node %q that could get a message", textutil.Cut(m.Node, 200))
 }
 
-// answer takes an answer that was admitted. What the tool's schema says of it is checked by
-// an activity, because schemas are untrusted; a wrong one leaves the request open.
+// answer takes an answer that was admitted. One that is not what the tool's schema wants leaves the request open.
 func (d *Inbox) answer(ctx workflow.Context, a *sent, update string) (*contract.Receipt, error) {
 	if a.reply.ID == "" {
 		if update != "" {
@@ -123,7 +121,7 @@ func (d *Inbox) answer(ctx workflow.Context, a *sent, update string) (*contract.
 	return &contract.Receipt{ID: a.reply.ID, Status: "accepted"}, nil
 }
 
-// check asks an activity whether an answer is of the shape that the tool declares.
+// check asks an activity, because schemas are untrusted, whether an answer is of the shape that the tool declares.
 func (d *Inbox) check(ctx workflow.Context, a *sent) error {
 	i := d.index(a.reply.ID)
 	var in contract.ValidateAnswerInput
@@ -279,8 +277,7 @@ func Example(q *contract.Request) string {
 // inTable writes what would end a cell, or code in one, so that it stays the same JSON.
 var inTable = strings.NewReplacer("|", `\u007c`, "`", `\u0060`)
 
-// canonical is JSON without what does not count, blanks and the order of keys, so that the same
-// answer has the same hash: a program may write an object in another order each time.
+// canonical is JSON without blanks and the order of keys: a program that sends an answer again may write it in another order.
 func canonical(raw json.RawMessage) []byte {
 	v, ok := textutil.DecodeExact(raw)
 	if out, err := json.Marshal(v); ok && err == nil {

@@ -30,9 +30,7 @@ const (
 	maxWorkflowID = 1000
 )
 
-// Inbox is where the run at the root of a tree keeps the tree's requests: what is open, what
-// was answered, and the messages that nobody asked for. It takes answers by Update and by
-// signal, and relays them.
+// Inbox holds the requests of a tree of runs: what is open, and what was answered. It takes answers and unsolicited messages.
 type Inbox struct {
 	run        *runtime.Run
 	Requests   []contract.Request
@@ -183,8 +181,8 @@ func (d *Inbox) looked(ctx workflow.Context, id string) error {
 	})
 }
 
-// announced refuses what no run below this one says. Anybody can send the signal, and an
-// answer that cannot be relayed would be a command that the server refuses for ever.
+// announced refuses what no run below this one says. Anybody can send the signal, and an answer that cannot be relayed would be
+// a command that the server refuses for ever.
 func (d *Inbox) announced(req *contract.Request) error {
 	wf := req.Run.Workflow
 	names := []string{req.Node, req.Execution, req.At, req.Hash, req.Tool, req.Name, req.Connection, req.Run.Run}
@@ -212,8 +210,7 @@ func (d *Inbox) announced(req *contract.Request) error {
 	return d.foreign(req.ID)
 }
 
-// foreign refuses an id that is missing, or is that of a request of this run's own: that
-// one is not opened and closed by signal.
+// foreign refuses an id that is missing, or is that of a request of this run's own, which is not opened and closed by signal.
 func (d *Inbox) foreign(id string) error {
 	if id == "" {
 		return errors.New("the id is missing")
@@ -284,8 +281,7 @@ func (d *Inbox) watch(ctx workflow.Context, req *contract.Request) {
 	if req.DueAt == nil {
 		return
 	}
-	left := req.DueAt.Sub(workflow.Now(ctx))
-	id := req.ID
+	id, left := req.ID, req.DueAt.Sub(workflow.Now(ctx))
 	// The limit holds whatever becomes of the handler that opened the request.
 	ctx, cancel := workflow.NewDisconnectedContext(ctx)
 	d.limits[id] = cancel
@@ -433,15 +429,14 @@ func (d *Inbox) Snapshot() *contract.InboxState {
 		Seen: d.seen, Seq: d.seq, Rejected: d.run.Requests.Rejected, RejectionReasons: d.run.Requests.RejectionReasons}
 }
 
-// Restore takes over the inbox of the run before.
+// Restore takes over the inbox of the run before. It comes before [Inbox.Serve].
 func (d *Inbox) Restore(ctx workflow.Context, c *contract.InboxState) {
 	if c == nil {
 		return
 	}
-	// A signal may have come before.
-	d.Requests, d.answered, d.remembered = append(c.Open, d.Requests...), append(c.Answered, d.answered...), c.Remembered
-	d.run.Requests.UnreadMessages, d.seen, d.seq = append(c.Inbox, d.run.Requests.UnreadMessages...), append(c.Seen, d.seen...), c.Seq+d.seq
-	d.run.Requests.Rejected, d.run.Requests.RejectionReasons = c.Rejected+d.run.Requests.Rejected, append(c.RejectionReasons, d.run.Requests.RejectionReasons...)
+	d.Requests, d.answered, d.remembered, d.seen, d.seq = c.Open, c.Answered, c.Remembered, c.Seen, c.Seq
+	q := d.run.Requests
+	q.UnreadMessages, q.Rejected, q.RejectionReasons = c.Inbox, c.Rejected, c.RejectionReasons
 	for i := range c.Open {
 		d.run.Watch.Open(ctx, &c.Open[i])
 		d.watch(ctx, &c.Open[i])

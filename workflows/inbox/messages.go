@@ -11,10 +11,7 @@ import (
 	"weft/workflows/wait"
 )
 
-// Messages that nobody asked for wait in the inbox for the next model call. Where agents run as branches, the
-// owner gives each message to one branch; a branch that makes no further model call brings it back.
-
-// dispatched is a message that a branch has.
+// dispatched is a message that a branch has. A branch that makes no further model call brings it back.
 type dispatched struct {
 	message contract.Inbound
 	branch  string
@@ -22,8 +19,7 @@ type dispatched struct {
 	sent workflow.Future
 }
 
-// assign gives unread messages to branches that are running. While a branch runs alone, in this run, its agent
-// takes them itself.
+// assign gives each unread message to one of the branches that run as children. Agents of this run take theirs themselves.
 func (d *Inbox) assign(ctx workflow.Context) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	full := false

@@ -10,8 +10,8 @@ import (
 	"weft/workflows/wait"
 )
 
-// relay gives an answer to whoever waits. One that does not get it, because its run stopped
-// just now, asks again. Where the workflow task is full of answers, this one goes with another.
+// relay gives an answer to whoever waits: with a later workflow task if this one is full. One that does not get it, because its
+// run stopped just now, asks again.
 func (d *Inbox) relay(ctx workflow.Context, req *contract.Request, reply *contract.Reply) {
 	to := req.Run.Workflow
 	if to == d.run.Transcript.Workflow {

@@ -28,8 +28,8 @@ type Flows interface {
 	Run(ctx workflow.Context, r *runtime.Run, id string, in *contract.RunInput, j *journal.Journal) (*contract.RunResult, error)
 }
 
-// call runs a node of kind call: each of its flows, or one flow for each element of lists,
-// as a run of its own below this one. Elements that make few calls run in this run.
+// call runs a node of kind call: each of its flows, or one flow for each element of lists, as a run of its own below this one.
+// Elements that make few calls run in this run.
 func (n *Runner) call(ctx workflow.Context, x *runtime.Execution, in value.Value) (runtime.Outcome, error) {
 	r, c := n.run, callRun{run: n.run, execution: x, cfg: x.Node.Call}
 	x.Below = true

@@ -15,8 +15,7 @@ import (
 	"weft/workflows/values"
 )
 
-// compare evaluates a condition on a value. It says what it saw, so that the trace explains
-// the run's way.
+// compare evaluates a condition on a value. It says what it saw, so that the trace explains the run's way.
 func (n *Runner) compare(x *runtime.Execution, edge *plan.Edge) (contract.Answer, error) {
 	c := edge.Compare
 	v, _, err := values.ValueAt(n.run, x.View, cmp.Or(c.Key, contract.ValueKey))

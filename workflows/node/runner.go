@@ -235,8 +235,7 @@ func (n *Runner) EdgeIDs(edges []int) []string {
 	return out
 }
 
-// Executed is what came of an execution: the edges that it took, or, where the run wants to
-// continue as new, what it goes on with.
+// Executed is what came of an execution: the edges that it took or, where it has yielded, what it goes on with.
 type Executed struct {
 	contract.Execution
 	Edges []int

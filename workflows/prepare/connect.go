@@ -39,8 +39,8 @@ func (w *want) needsLogin() bool {
 	return w.failed != nil && !contract.Cancelled(w.failed) && contract.FailureOf(w.failed).Class == contract.ClassDenied
 }
 
-// Connect finds the connections that the flow's tools need and lists their tools, once per
-// run. Everything that is missing is reported together.
+// Connect finds the connections that the flow's tools need and lists their tools, once per run. All that is missing is
+// reported together.
 func (p *Preparation) Connect(ctx workflow.Context) error {
 	wants := p.wanted()
 	nodes := p.Run.Flow.Nodes
@@ -196,8 +196,7 @@ func (p *Preparation) want(all *[]want, n *plan.Node, id, connection string) *wa
 	return &(*all)[k]
 }
 
-// takeOver takes over a connection's catalogue, or why there is none. What is wrong with the connection or its
-// tools is returned as problems, with places.
+// takeOver takes over a connection's catalogue, or why there is none. What is wrong is returned as problems, with places.
 func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
 	out, err := &w.listed, w.failed
 	if c := w.bound.Connection; c.Kind == plan.ConnectionAgent && p.Run.Flow.SubFlow(c.Agent) == nil {
@@ -297,8 +296,7 @@ func (p *Preparation) expandToolboxes(s plan.TeamAgent, wants []want) []string {
 	return problems
 }
 
-// takeTools adds the wanted tools to an agent's own. It returns the names that it did not find, and
-// what there is.
+// takeTools adds the wanted tools to an agent's own. It returns the names that it did not find, and what there is.
 func takeTools(a *plan.Agent, wants []want) (left, offered []string) {
 	taken := func(name string) bool {
 		return slices.Contains(a.Builtins, name) || slices.ContainsFunc(a.Tools, func(t plan.Tool) bool { return t.As == name }) ||

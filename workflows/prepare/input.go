@@ -14,8 +14,7 @@ import (
 	"weft/workflows/schedule"
 )
 
-// undeclared refuses params that the flow does not declare, and values of placeholders that it does
-// not replace.
+// undeclared refuses params that the flow does not declare, and values of placeholders that it does not replace.
 func (p *Preparation) undeclared(in *contract.RunInput) error {
 	f := p.Run.Flow
 	given := func(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
@@ -110,8 +109,7 @@ func (p *Preparation) SetInput(thread string, m *contract.Message) (err error) {
 	return err
 }
 
-// beginNamed writes what a run is given into the view with which it begins: its params by their
-// names, and its text as what a person said first.
+// beginNamed writes the params into the view with which the run begins, and its text as what a person said first.
 func (p *Preparation) beginNamed(first *contract.View, in *contract.RunInput) error {
 	if raw := in.Params; len(raw) > 0 && string(raw) != "null" {
 		params, err := value.Parse(raw)
@@ -160,8 +158,7 @@ func (p *Preparation) inputOf(in *contract.RunInput) (text string, v value.Value
 	return v.Words(), v, nil
 }
 
-// readInput reads a run's typed value. Where JSON is taken as it is, its type may also stand
-// beside it.
+// readInput reads a run's typed value. Where JSON is taken as it is, its type may also stand beside it.
 func readInput(way string, raw json.RawMessage) (value.Value, error) {
 	v, err := value.Read(way, raw)
 	if err == nil && way == value.Literal && (v.IsTagged() || v.IsTaggedCritique()) {
@@ -195,8 +192,7 @@ func (p *Preparation) write(first *contract.View, key string, raw json.RawMessag
 	return err
 }
 
-// MendThread answers tool calls in whose middle a turn or a flow ended: no provider takes a
-// conversation without their results.
+// MendThread answers tool calls in whose middle a turn or a flow ended: no provider takes a conversation without their results.
 func MendThread(r *runtime.Run) error {
 	t := r.Conversation.Thread
 	if t == nil {

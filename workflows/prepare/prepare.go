@@ -17,8 +17,7 @@ import (
 	"weft/workflows/schedule"
 )
 
-// Prepare settles plan and model. Where the input has both, and declares no inputs, no activity
-// is needed.
+// Prepare settles plan and model. Where the input has both, and the flow declares no inputs, no activity is needed.
 func (p *Preparation) Prepare(ctx workflow.Context, in *contract.RunInput) error {
 	if in.V != contract.Version {
 		return contract.WrongVersion(in.V)
@@ -95,8 +94,7 @@ func (p *Preparation) inquire(ctx workflow.Context, in *contract.RunInput) error
 	return nil
 }
 
-// CompileOptions are those of the activity that compiles: short, because nothing else can
-// happen before.
+// CompileOptions are those of the activity that compiles: short, because nothing else can happen before.
 var CompileOptions = workflow.ActivityOptions{
 	StartToCloseTimeout:    time.Minute,
 	ScheduleToCloseTimeout: 10 * time.Minute,
@@ -110,9 +108,8 @@ func (p *Preparation) begins() bool {
 	return p.Run.Flow != nil && p.Run.Flow.Inputs != nil && p.Run.Flow.Version <= plan.Version
 }
 
-// check refuses a plan that the interpreter cannot run. The verdict is recorded, so that a
-// stricter check in a later build cannot fail a run that has started. So is the worker's
-// store, unless the run above has settled it (most).
+// check refuses a plan that the interpreter cannot run. The verdict is recorded, so that a stricter check in a later build cannot
+// fail a run that has started. most is the largest payload of the store of the run above; 0: there is none, or no run above.
 func (p *Preparation) check(ctx workflow.Context, most int) error {
 	var problems []string
 	if p.Run.Hash == "" {
@@ -187,8 +184,8 @@ type Preparation struct {
 	Public *contract.Publish
 }
 
-// startFacts are what the start request has set. The server leaves out attributes that were
-// removed since, so that only what is recorded of this may decide anything.
+// startFacts are what the start request has set. Only what is recorded of it may decide anything: the server leaves out
+// attributes that were removed since.
 func startFacts(ctx workflow.Context) *contract.StartFacts {
 	info := workflow.GetInfo(ctx)
 	_, named := info.Memo.GetFields()[contract.MemoFlow]
@@ -203,18 +200,15 @@ func startFacts(ctx workflow.Context) *contract.StartFacts {
 	return out
 }
 
-// verdict is what is recorded of a plan that came with the input: what is wrong with it, and
-// what the run publishes.
+// verdict is what is recorded of a plan that came with the input: what is wrong with it, and what the run publishes.
 type verdict struct {
 	Problems []string          `json:"problems,omitempty"`
 	Publish  *contract.Publish `json:"publish,omitempty"`
 }
 
-// Settings are what a worker says to the runs that start on it. Each run records them, so
-// that it goes on with them on any worker.
+// Settings are those of a worker for the runs that start on it. Each run records them, and goes on with them on any worker.
 type Settings struct {
-	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
-	// there is none.
+	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that there is none.
 	MaxPayload int
 	// BudgetLimits is what runs may spend; absent: unlimited.
 	BudgetLimits *contract.BudgetLimits

@@ -18,13 +18,10 @@ import (
 	"weft/workflows/wait"
 )
 
-// A root run writes search attributes and a memo by which lists show it. Whether it does is
-// settled once, at its start, and recorded: by the activity Prepare where there is one, which
-// asks the server, and else by what the start request has set, which the server took. A write
-// of an attribute that the namespace does not have would fail the workflow task for ever.
+// A root run writes those search attributes that the namespace is known to have: a write of any other would fail the workflow
+// task for ever. Which these are is recorded at its start, as the activity that compiles found out or the start request has set.
 
-// Publish notes how the run stands. Where the run writes search attributes, it writes the
-// status if it is another than before: each write is an event.
+// Publish notes how the run stands, and writes the status as a search attribute if it has changed: each write is an event.
 func (p *Publisher) Publish(ctx workflow.Context, status string) {
 	if p.Status == status {
 		return
@@ -86,8 +83,8 @@ func (p *Publisher) upsert(ctx workflow.Context, names []string) {
 // maxListed is how many bytes of requests a memo has.
 const maxListed = 16 << 10
 
-// List writes the open requests into the memo where they are others than those that it has, so that lists show them
-// without asking the run. It takes what Changed holds.
+// List takes what Changed holds. It writes the open requests into the memo, if they have changed, so that lists show them without
+// asking the run.
 func (p *Publisher) List(ctx workflow.Context, open []contract.Request) {
 	p.Changed.ReceiveAsync(nil)
 	if p.Public == nil || !p.Alive() {
@@ -134,15 +131,11 @@ type Publisher struct {
 	Deliveries []workflow.Future
 }
 
-// A root run tells webhooks of its requests and of its end. Each event is a small workflow of its
-// own that outlives the run, so that a receiver that is slow, or away for hours, holds back
-// nothing: the run waits only until the server has taken it. Who wants which events is settled and
-// recorded when the run starts.
-
 // maxTold is the largest result that an event has.
 const maxTold = 64 << 10
 
-// notify tells the webhooks that want an event.
+// notify tells the webhooks that want an event, as is recorded when the run starts. Each event is a workflow of its own that
+// outlives the run: a receiver that is away for hours holds back nothing.
 func (p *Publisher) notify(ctx workflow.Context, event, about string, data contract.WebhookData) {
 	if p.Public == nil {
 		return
@@ -190,8 +183,7 @@ func (p *Publisher) notify(ctx workflow.Context, event, about string, data contr
 	})
 }
 
-// AwaitDeliveries waits until the server has taken all events. One that it refuses is lost, and no reason
-// for the run to fail.
+// AwaitDeliveries waits until the server has taken all events. One that it refuses is lost, and does not fail the run.
 func (p *Publisher) AwaitDeliveries(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	for len(p.Deliveries) > 0 { // others may come meanwhile
@@ -230,14 +222,14 @@ func (p *Publisher) concluded(ctx workflow.Context, event, about string, data co
 	case err != nil:
 		fail := contract.FailureOf(err)
 		data.Error = &contract.WebhookError{Class: fail.Class, Text: textutil.Cut(fail.Error(), 2<<10), Remedy: textutil.Cut(fail.Remedy, 1<<10)}
+	case out != nil && out.ResultText != nil && len(*out.ResultText) > maxTold:
+		data.OmittedBytes = len(*out.ResultText)
 	case out != nil && out.ResultText != nil:
-		if data.ResultText = out.ResultText; len(*out.ResultText) > maxTold {
-			data.ResultText, data.OmittedBytes = nil, len(*out.ResultText)
-		}
+		data.ResultText = out.ResultText
+	case out != nil && len(out.ResultData) > maxTold:
+		data.OmittedBytes = len(out.ResultData)
 	case out != nil:
-		if data.ResultData = out.ResultData; len(out.ResultData) > maxTold {
-			data.ResultData, data.OmittedBytes = nil, len(out.ResultData)
-		}
+		data.ResultData = out.ResultData
 	}
 	p.notify(ctx, event, about, data)
 }
@@ -267,8 +259,7 @@ func numbered(id string, again int) string {
 	return id + "\n" + strconv.Itoa(again)
 }
 
-// Deliver delivers one event to all webhooks that want it, each on its own. It fails where one of
-// them never took it.
+// Deliver delivers one event to all webhooks that want it, each on its own. It fails if one of them never took it.
 func Deliver(ctx workflow.Context, in contract.WebhookDeliveryInput) error {
 	r := runtime.New(ctx)
 	r.Shared.Grant = in.Grant

@@ -1,8 +1,7 @@
 // Package values reads and writes the typed values of a flow.
 //
 // They are kept in the state, under keys that models neither see nor write: the value that is passed along the edges under
-// [contract.ValueKey], named values under the keys of [plan.Ports]. They are therefore causal, bounded and carried over like
-// all state.
+// [contract.ValueKey] or, where values have names, each under the keys of [plan.Ports].
 package values
 
 import (
@@ -69,8 +68,7 @@ func WriteState(r *runtime.Run, x *runtime.Execution, key string, raw json.RawMe
 	return 0, nil
 }
 
-// SettleValue writes what a node gave where its flow wants it, and makes text and data of the
-// outcome agree with it.
+// SettleValue writes what a node gave where its flow wants it, and makes text and data of the outcome agree with it.
 func SettleValue(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) error {
 	if r.Flow.Values == nil {
 		return nil
@@ -152,8 +150,7 @@ func PassOn(r *runtime.Run, x *runtime.Execution, taken []int, done *contract.Ex
 	return putValue(r, x, contract.ValueKey, v)
 }
 
-// LongValues are the stored bytes of a view's long values that workflow code itself reads, and
-// of short outputs, which it sends itself.
+// LongValues are the stored bytes of a view's long values that workflow code itself reads, and of short outputs, which it sends.
 func LongValues(r *runtime.Run, v *contract.View) []json.RawMessage {
 	var out []json.RawMessage
 	for i := range v.State {
@@ -230,9 +227,6 @@ func YesNo(b bool) string {
 	}
 	return "no"
 }
-
-// Where values have names, a node takes its own from state keys and leaves them under others,
-// see [plan.Ports]. The value that flows along the edges is not used then.
 
 // Given is what a node takes by name, as an object in the order of its ports.
 func Given(r *runtime.Run, x *runtime.Execution) (value.Value, error) {
