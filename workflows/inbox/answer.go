@@ -211,7 +211,9 @@ type sent struct {
 
 // readAnswer decodes an answer strictly: a misspelt field would be a silent default.
 func readAnswer(kind string, raw json.RawMessage) (*sent, error) {
-	a := &sent{kind: kind, hash: contract.SHA(canonical(raw))}
+	v, _ := textutil.DecodeExact(raw)
+	canonical, _ := json.Marshal(v) // a program that sends an answer again may write it in another order, with other blanks
+	a := &sent{kind: kind, hash: contract.SHA(canonical)}
 	err := a.read(raw)
 	switch m := a.reply.Message; {
 	case err != nil:
@@ -276,12 +278,3 @@ func Example(q *contract.Request) string {
 
 // inTable writes what would end a cell, or code in one, so that it stays the same JSON.
 var inTable = strings.NewReplacer("|", `\u007c`, "`", `\u0060`)
-
-// canonical is JSON without blanks and the order of keys: a program that sends an answer again may write it in another order.
-func canonical(raw json.RawMessage) []byte {
-	v, ok := textutil.DecodeExact(raw)
-	if out, err := json.Marshal(v); ok && err == nil {
-		return out
-	}
-	return raw
-}

@@ -19,14 +19,14 @@ func (d *Inbox) relay(ctx workflow.Context, req *contract.Request, reply *contra
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	n, err := runtime.Size(reply)
+	n, _ := runtime.Size(reply)
 	if d.run.Sizes.Overflows(ctx, n) {
 		d.run.Policy.Halted = &contract.Failure{Class: contract.ClassStateTooLarge, Node: req.Node, Step: req.Step, At: req.At,
 			Text:   fmt.Sprintf("the answer to %q is %d bytes, and the run's history has no room to hand it on", req.ID, n),
 			Remedy: "answer shorter, by reference to data that is kept elsewhere, or have fewer nodes wait side by side"}
 		return
 	}
-	if err == nil && len(d.relays) == 0 && d.run.Sizes.Clear() && d.run.Sizes.Take(ctx, n) {
+	if len(d.relays) == 0 && d.run.Sizes.Clear() && d.run.Sizes.Take(ctx, n) {
 		d.run.Sizes.Sends(d.run.Signal(ctx, to, contract.SignalReply, reply))
 		return
 	}

@@ -203,18 +203,16 @@ func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
 		problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not hold [V9]", w.at[0], w.bound.ID, c.Agent))
 	}
 	if err != nil {
-		if contract.Cancelled(err) {
-			return nil, err
-		}
 		fail := contract.FailureOf(err)
-		if p.leaveOut(w.bound.ID, w.request.Names) {
+		switch {
+		case contract.Cancelled(err):
+			return nil, err
+		case p.leaveOut(w.bound.ID, w.request.Names):
 			return problems, nil
-		}
-		if len(w.request.Names) == 0 {
+		case len(w.request.Names) == 0:
 			w.problem = fmt.Sprintf("%s: %s [V9]", w.boxedAt, fail.Error())
 			return nil, nil
-		}
-		if fail.Class == contract.ClassConnection {
+		case fail.Class == contract.ClassConnection:
 			return []string{fmt.Sprintf("%s: %s [V9]", w.at[0], fail.Error())}, nil
 		}
 		fail.At = w.at[0]
@@ -235,14 +233,11 @@ func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
 			}
 		}
 	}
-	missing := out.Missing
-	if p.leaveOut(w.bound.ID, missing) {
-		missing = nil
-	}
-	for _, name := range missing {
-		at := w.at[slices.Index(w.request.Names, name)]
-		problems = append(problems, fmt.Sprintf("%s: tool %q is not offered by %q; it offers: %s [V10]",
-			at, name, w.bound.ID, textutil.Some(out.Offered)))
+	if !p.leaveOut(w.bound.ID, out.Missing) {
+		for _, name := range out.Missing {
+			problems = append(problems, fmt.Sprintf("%s: tool %q is not offered by %q; it offers: %s [V10]",
+				w.at[slices.Index(w.request.Names, name)], name, w.bound.ID, textutil.Some(out.Offered)))
+		}
 	}
 	for _, wrong := range out.Wrong {
 		problems = append(problems, fmt.Sprintf("%s: %s [V10]", w.at[0], wrong))

@@ -70,10 +70,7 @@ func (p *Preparation) Accept(in *contract.RunInput) (*contract.View, error) {
 	}
 	p.Run.Shared.MaxEvents = in.MaxEvents
 	if len(in.History) > 0 {
-		raw, err := json.Marshal(in.History)
-		if err != nil {
-			return nil, err
-		}
+		raw, _ := json.Marshal(in.History)
 		chat, err := p.Run.Transcript.Write(p.Run.Transcript.Open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)})
 		if err != nil {
 			return nil, err

@@ -154,11 +154,7 @@ func (p *Publisher) notify(ctx workflow.Context, event, about string, data contr
 	if p.Run.Flow != nil {
 		data.Flow = p.Run.Flow.Name
 	}
-	raw, err := json.Marshal(data)
-	if err != nil {
-		workflow.GetLogger(ctx).Warn("an event is not told", "event", event, "error", err)
-		return
-	}
+	raw, _ := json.Marshal(data)
 	in := contract.WebhookDeliveryInput{Names: names, ID: "evt_" + contract.SHA([]byte(data.WorkflowID + "\n" + data.RunID + "\n" + event + "\n" + about))[:32],
 		Event: contract.WebhookEvent{Type: event, Timestamp: workflow.Now(ctx).UTC(), Data: raw}, Grant: p.Run.Shared.Grant}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
@@ -167,7 +163,7 @@ func (p *Publisher) notify(ctx workflow.Context, event, about string, data contr
 		return p.Run.Start(ctx, &runtime.Child{Workflow: contract.WorkflowWebhookDelivery, In: in, ID: p.Run.Root + "/webhook:" + in.ID, Summary: event,
 			Outlives: true, Unique: true}).Future.GetChildWorkflowExecution()
 	}
-	if n, err := runtime.Size(in); err == nil && p.Run.Sizes.Take(ctx, n) {
+	if n, _ := runtime.Size(in); p.Run.Sizes.Take(ctx, n) {
 		p.Deliveries = append(p.Deliveries, deliver(ctx))
 		return
 	}
