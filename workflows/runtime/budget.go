@@ -71,10 +71,14 @@ func (b *Budget) reserve(x *Execution, bytes int) (release func(), err error) {
 		return func() {}, nil
 	}
 	need, left := b.estimate(bytes), b.left()
+	stopped := ""
+	if n := b.Usage.Stopped; n > 0 {
+		stopped = fmt.Sprintf(" (%d of them stopped)", n)
+	}
 	over := func(format string, args ...any) error {
 		return b.run.Fail(x, contract.ClassBudget, "give the run a larger budget, or its nodes less to do",
 			"the budget allows no other model call: %s; spent are %d calls%s, %d tokens and a cost of %s, and %d calls and %d tokens are reserved",
-			fmt.Sprintf(format, args...), b.Usage.Made(), b.stopped(), b.Usage.Input+b.Usage.Output, money(b.Usage.Cost), b.Reserved.Calls, b.Reserved.Tokens)
+			fmt.Sprintf(format, args...), b.Usage.Made(), stopped, b.Usage.Input+b.Usage.Output, money(b.Usage.Cost), b.Reserved.Calls, b.Reserved.Tokens)
 	}
 	switch {
 	case limit.Calls != 0 && left.Calls < need.Calls:
@@ -101,14 +105,6 @@ func (b *Budget) reserveSecond(others int) (release func(), once bool) {
 		return func() {}, true
 	}
 	return b.Earmark(contract.Budget{Calls: 1}, 1), false
-}
-
-// stopped says how many of the calls that are spent were cancelled under way.
-func (b *Budget) stopped() string {
-	if b.Usage.Stopped == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (%d of them stopped)", b.Usage.Stopped)
 }
 
 // budgeted reserves what a call of a model may spend for as long as it takes, waits included.

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -71,41 +72,15 @@ func (r *Run) Nested(id string, above *journal.Journal) *Run {
 
 // Answer registers the queries of every run.
 func (r *Run) Answer(ctx workflow.Context, status func() contract.Status, state func() contract.View) error {
-	handlers := []struct {
-		name string
-		fn   any
-	}{
-		{contract.QueryTranscript, r.Transcript.page},
-		{contract.QueryContent, r.Transcript.contentPage},
-		{contract.QueryExecutions, r.Log.page},
-		{contract.QueryStatus, func() (contract.Status, error) { return fitting(status()), nil }},
-		{contract.QueryPlan, r.planAnswer},
-		{contract.QueryWatching, func() (contract.Watching, error) { return contract.Watching{Seconds: contract.WatchedFor}, nil }},
-		{contract.QueryState, func() (map[string]json.RawMessage, error) {
-			out := map[string]json.RawMessage{}
-			total := 0
-			v := state()
-			for i := range v.State {
-				e := &v.State[i]
-				value, ok := r.Transcript.ValueOf(e)
-				n := max(e.Size, len(e.Value)) // in a payload
-				if !ok || total+n > contract.MaxPayload-contract.Envelope {
-					value, _ = json.Marshal(fmt.Sprintf("(%d bytes, not shown here)", n))
-					n = len(value)
-				}
-				key, _ := Size(e.Key)
-				total += n + key
-				out[e.Key] = value
-			}
-			return out, nil
-		}},
-	}
-	for _, h := range handlers {
-		if err := workflow.SetQueryHandler(ctx, h.name, h.fn); err != nil {
-			return fmt.Errorf("register query %s: %w", h.name, err)
-		}
-	}
-	return nil
+	set := func(name string, handler any) error { return workflow.SetQueryHandler(ctx, name, handler) }
+	return cmp.Or(
+		set(contract.QueryTranscript, r.Transcript.page),
+		set(contract.QueryContent, r.Transcript.contentPage),
+		set(contract.QueryExecutions, r.Log.page),
+		set(contract.QueryStatus, func() (contract.Status, error) { return fitting(status()), nil }),
+		set(contract.QueryPlan, r.planAnswer),
+		set(contract.QueryWatching, func() (contract.Watching, error) { return contract.Watching{Seconds: contract.WatchedFor}, nil }),
+		set(contract.QueryState, func() (map[string]json.RawMessage, error) { return r.Transcript.values(state()), nil }))
 }
 
 // planAnswer answers the query plan. A flow whose characters take more bytes here than they did in the input may not fit.

@@ -3,6 +3,7 @@ package runtime
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"go.temporal.io/sdk/workflow"
@@ -39,7 +40,9 @@ type threads struct {
 
 // within returns the transcript of a flow that runs in this run.
 func (s *Transcript) within(place string) *Transcript {
-	return &Transcript{Workflow: s.Workflow, Run: s.Run, Content: s.Content, threads: s.threads, place: place}
+	t := *s
+	t.place = place
+	return &t
 }
 
 func newTranscript(ctx workflow.Context) *Transcript {
@@ -90,6 +93,25 @@ func (s *Transcript) ValueOf(e *contract.StateEntry) (json.RawMessage, bool) {
 		return nil, false
 	}
 	return json.RawMessage(m.Text), true
+}
+
+// values are the values of a state, as many as the answer of a query holds.
+func (s *Transcript) values(v contract.View) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	total := 0
+	for i := range v.State {
+		e := &v.State[i]
+		value, ok := s.ValueOf(e)
+		n := max(e.Size, len(e.Value)) // in a payload
+		if !ok || total+n > contract.MaxPayload-contract.Envelope {
+			value, _ = json.Marshal(fmt.Sprintf("(%d bytes, not shown here)", n))
+			n = len(value)
+		}
+		key, _ := Size(e.Key)
+		total += n + key
+		out[e.Key] = value
+	}
+	return out
 }
 
 // Has reports whether bytes with a hash are stored.

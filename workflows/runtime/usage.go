@@ -6,11 +6,6 @@ import (
 	"weft/activities/contract"
 )
 
-// spender is the result of a call of a model.
-type spender interface {
-	Spent() contract.Usage
-}
-
 // counted counts what a call of a model spent, also one that failed although a model answered. One that was cancelled counts as
 // stopped.
 func (r *Run) counted(next invoker) invoker {
@@ -20,7 +15,7 @@ func (r *Run) counted(next invoker) invoker {
 		switch {
 		case c.Model == nil:
 		case err == nil:
-			if s, ok := c.Out.(spender); ok {
+			if s, ok := c.Out.(interface{ Spent() contract.Usage }); ok {
 				r.Budget.Usage.Add(s.Spent())
 			}
 		case !contract.Cancelled(err):
