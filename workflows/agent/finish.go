@@ -190,11 +190,7 @@ func (a *agentRun) opening() (*contract.Message, error) {
 			if err != nil {
 				return nil, err
 			}
-			part, err := values.TextPart(a.run, v.Words())
-			if err != nil {
-				return nil, err
-			}
-			parts = []contract.Part{part}
+			parts = []contract.Part{values.TextPart(a.run, v.Words())}
 		}
 		if len(parts) > 0 {
 			m.Parts = append(m.Parts, contract.Part{Text: p.Before})

@@ -293,17 +293,13 @@ func (p *Preparation) expandToolboxes(s plan.TeamAgent, wants []want) []string {
 
 // takeTools adds the wanted tools to an agent's own. It returns the names that it did not find, and what there is.
 func takeTools(a *plan.Agent, wants []want) (left, offered []string) {
-	taken := func(name string) bool {
-		return slices.Contains(a.Builtins, name) || slices.ContainsFunc(a.Tools, func(t plan.Tool) bool { return t.As == name }) ||
-			a.Finish != nil && a.Finish.Name == name || a.Ask != nil && a.Ask.Name == name || a.Handoff != nil && a.Handoff.Name == name
-	}
 	found := map[string]bool{}
 	for _, id := range a.Toolboxes.Connections {
 		k := slices.IndexFunc(wants, func(w want) bool { return w.bound.ID == id })
 		for _, name := range wants[k].offered {
 			offered = append(offered, name)
 			as := safeName(name)
-			if !a.Toolboxes.All && !slices.Contains(a.Toolboxes.Names, name) || taken(as) {
+			if !a.Toolboxes.All && !slices.Contains(a.Toolboxes.Names, name) || hasTool(a, as) {
 				continue
 			}
 			found[name] = true
@@ -311,11 +307,17 @@ func takeTools(a *plan.Agent, wants []want) (left, offered []string) {
 		}
 	}
 	for _, name := range a.Toolboxes.Names {
-		if !found[name] && !taken(name) {
+		if !found[name] && !hasTool(a, name) {
 			left = append(left, name)
 		}
 	}
 	return left, offered
+}
+
+// hasTool reports whether an agent's model can call something by a name.
+func hasTool(a *plan.Agent, name string) bool {
+	return slices.Contains(a.Builtins, name) || slices.ContainsFunc(a.Tools, func(t plan.Tool) bool { return t.As == name }) ||
+		a.Finish != nil && a.Finish.Name == name || a.Ask != nil && a.Ask.Name == name || a.Handoff != nil && a.Handoff.Name == name
 }
 
 // maxToolName is the longest name of a tool that all providers take.

@@ -89,9 +89,9 @@ func SettleValue(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) err
 	}
 	out.Text, out.Data = spoken(v)
 	if out.Ref.SHA == "" {
-		out.Ref, err = textMessage(r, out.Text)
+		out.Ref = textMessage(r, out.Text)
 	}
-	return err
+	return nil
 }
 
 // leftBy is what a node gave: an object, where values have names.
@@ -122,12 +122,9 @@ func spoken(v value.Value) (string, json.RawMessage) {
 }
 
 // textMessage stores a text as a message that others can refer to.
-func textMessage(r *runtime.Run, text string) (contract.ContentRef, error) {
-	raw, err := (&contract.Message{Role: contract.RoleAssistant, Text: text}).Encode()
-	if err != nil {
-		return contract.ContentRef{}, err
-	}
-	return r.Transcript.Keep(raw), nil
+func textMessage(r *runtime.Run, text string) contract.ContentRef {
+	raw, _ := (&contract.Message{Role: contract.RoleAssistant, Text: text}).Encode()
+	return r.Transcript.Keep(raw)
 }
 
 // PassOn changes the value as the taken edge asks.
@@ -212,12 +209,11 @@ func typeOf(v value.Value) string {
 }
 
 // TextPart is a text as part of a message: a long one by reference.
-func TextPart(r *runtime.Run, text string) (contract.Part, error) {
+func TextPart(r *runtime.Run, text string) contract.Part {
 	if len(text) <= runtime.MaxInline {
-		return contract.Part{Text: text}, nil
+		return contract.Part{Text: text}
 	}
-	ref, err := textMessage(r, text)
-	return contract.Part{Ref: &contract.ContentRef{SHA: ref.SHA}}, err
+	return contract.Part{Ref: &contract.ContentRef{SHA: textMessage(r, text).SHA}}
 }
 
 // YesNo is a bool in words.
