@@ -112,18 +112,16 @@ func (p *Preparation) authority(in *contract.RunInput, root contract.Run, brough
 	g := &contract.Grant{Root: root, Principal: who, Flow: name, Connections: f.AllReaches(brought),
 		Models: plan.SplitModels(append(f.Models(), p.Run.Shared.Model)...), Scripts: p.Settings.Scripts, Programs: f.RunsPrograms()}
 	policy, err := contract.PolicyFor(p.Settings.Policies, who, name)
-	if err != nil {
-		return authority{Refused: contract.FailureOf(err)}
+	refused := contract.FailureOf(err)
+	if refused == nil && p.Settings.Named {
+		refused = refusedInput(in, policy)
 	}
-	if refused := refusedInput(in, policy); p.Settings.Named && refused != nil {
+	if refused = cmp.Or(refused, p.unknownModels()); refused != nil {
 		return authority{Refused: refused}
 	}
 	if policy != nil {
 		g.Connections, g.Agents = policy.Allowed(g.Connections), policy.Agents
 		g.Scripts, g.Programs = policy.Scripts, g.Programs && policy.Programs
-	}
-	if refused := p.unknownModels(); refused != nil {
-		return authority{Refused: refused}
 	}
 	g.SealWith(p.Settings.Keys)
 	return authority{Grant: g, Bounds: p.Settings.Bounds, MaxPayload: p.Settings.MaxPayload, Entries: true, BudgetLimits: p.Settings.BudgetLimits}
