@@ -29,7 +29,8 @@ func (f *flowRun) show(ctx workflow.Context) {
 func failureDetails(f *contract.Failure) string {
 	where := ""
 	if f.Node != "" {
-		where = " at " + code(contract.ExecutionID(f.Node, f.Step, 0))
+		tick, id := code(contract.ExecutionID(f.Node, f.Step, 0))
+		where = " at " + tick + id + tick
 	}
 	if f.At != "" {
 		where += " (" + inCell.Replace(f.At) + ")"
@@ -52,7 +53,8 @@ func details(f *flowRun) string {
 	rows, live := 0, 0
 	row := func(id string, node int, state string) {
 		rows++
-		write(&b, "| ", code(textutil.Cut(id, 80)), " | ", cell(f.run.Flow.Nodes[node].Name), " | ", state, " |\n")
+		tick, id := code(textutil.Cut(id, 80))
+		write(&b, "| ", tick, id, tick, " | ", cell(f.run.Flow.Nodes[node].Name), " | ", state, " |\n")
 	}
 	asks := map[string]string{}
 	if f.inbox != nil {
@@ -102,7 +104,8 @@ func heading(f *flowRun, b *strings.Builder) {
 			between = ": " + inCell.Replace(textutil.Cut(f.run.Flow.Description, 300)) + "\n\n"
 		}
 	}
-	write(b, "**", cell(name), "**", between, "model ", code(f.run.Shared.Model), " · ",
+	tick, model := code(f.run.Shared.Model)
+	write(b, "**", cell(name), "**", between, "model ", tick, model, tick, " · ",
 		strconv.Itoa(u.Calls), " model calls, ", strconv.Itoa(u.Input), " + ", strconv.Itoa(u.Output), " tokens")
 	if u.Cached > 0 && u.Input > 0 {
 		fmt.Fprintf(b, ", %d %% of the input cached", u.Cached*100/u.Input)
@@ -170,12 +173,12 @@ func cell(s string) string {
 	return s
 }
 
-// code is text in a fixed font, where no sign has a meaning. A bar or a backtick would end it.
-func code(s string) string {
+// code is text in a fixed font, where no sign has a meaning, and what stands on both sides of it. A bar or a backtick would end it.
+func code(s string) (tick, text string) {
 	if s == "" || strings.ContainsAny(s, "|`\r\n") {
-		return inCell.Replace(s)
+		return "", inCell.Replace(s)
 	}
-	return "`" + s + "`"
+	return "`", s
 }
 
 // Made once: making them costs more than the whole table. A carriage return ends a line of

@@ -55,7 +55,8 @@ func TestDetailsEscape(t *testing.T) {
 		if got := cell(text); got != want.cell {
 			t.Errorf("cell %q is %q, want %q", text, got, want.cell)
 		}
-		if got := code(text); got != want.code {
+		tick, inside := code(text)
+		if got := tick + inside + tick; got != want.code {
 			t.Errorf("code %q is %q, want %q", text, got, want.code)
 		}
 	}
