@@ -103,7 +103,8 @@ func (s *Session) Settle() error {
 	}
 	lone := s.run.Flow.LoneAgent()
 	if lone == nil && s.state.Parent == "" {
-		return contract.Failf(contract.ClassBadRequest, "start it as a run, without session", "the flow %q cannot be a session: it is not one agent alone", s.run.Flow.Name)
+		return contract.Failf(contract.ClassBadRequest, "start it as a run, without session",
+			"the flow %q cannot be a session: it is not one agent alone", s.run.Flow.Name)
 	}
 	if lone == nil || lone.Agent.Conversation != "" {
 		return nil
