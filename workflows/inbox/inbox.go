@@ -67,7 +67,7 @@ type Host interface {
 // New is the empty inbox of a run, which owns the requests of its tree from then on.
 func New(r *runtime.Run, h Host, p *publish.Publisher) *Inbox {
 	d := &Inbox{run: r, host: h, publisher: p, limits: map[string]workflow.CancelFunc{}}
-	r.Requests.Own(d)
+	r.Requests.Asker, r.Requests.Owner = d, true
 	return d
 }
 

@@ -25,7 +25,7 @@ import (
 // weeks, so it yields where its run wants to continue as new: the execution is carried, and asks again under the same id.
 type Requests struct {
 	run *Run
-	// Asker shows requests to people; Owner is set in the run at the root.
+	// Asker shows requests to people; Owner is set where it is the run's own inbox.
 	Asker   Asker
 	Owner   bool
 	waiting map[string]*pendingRequest
@@ -72,9 +72,6 @@ func (q *Requests) AddTask(name string) (done func()) {
 		q.Tasks = slices.Delete(q.Tasks, i, i+1)
 	}
 }
-
-// Own makes the run the owner of its tree's requests.
-func (q *Requests) Own(a Asker) { q.Asker, q.Owner = a, true }
 
 // Listen calls f, and serves all listeners while it and what it starts wait. No selector waits for signals: a run that ends between
 // the selector's receive and its coroutine's next turn would lose one.
