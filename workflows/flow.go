@@ -179,9 +179,8 @@ type flowRun struct {
 	entry *contract.EntryState
 	// rest is what a sub-agent goes on with in another run.
 	rest *contract.RunSnapshot
-	// answers are those at the run's entry.
-	answers []contract.Answer
-	// entered are the ids of the edges taken there.
+	// answers are those at the run's entry, entered the ids of the edges taken there.
+	answers   []contract.Answer
 	entered   []string
 	conflicts []contract.Conflict
 	branches  branches
@@ -313,11 +312,11 @@ func (f *flowRun) known() contract.View { return f.sched.Known() }
 func (f *flowRun) Changed(ctx workflow.Context) {
 	if f.inbox != nil && f.pub.Alive() {
 		status := contract.StatusRunning
-		switch {
-		case len(f.inbox.Requests) > 0:
-			status = contract.StatusWaiting
-		case f.session.Idle:
+		if f.session.Idle {
 			status = contract.StatusIdle
+		}
+		if len(f.inbox.Requests) > 0 {
+			status = contract.StatusWaiting
 		}
 		f.pub.Publish(ctx, status)
 		f.pub.Changed.SendAsync(true) // what comes together is written together
@@ -388,10 +387,14 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 	}
 	f.pub.Session = in.Session
 	f.pub.Introduce(ctx)
-	if err := f.hook.before(ctx, in, text); err != nil {
+	params, err := f.hook.before(ctx, in, text)
+	if err == nil && params != nil {
+		err = f.prep.Replace(ctx, in, params)
+		f.sched = schedule.New(f.run.Graph)
+	}
+	if err != nil {
 		return err
 	}
-	f.sched = schedule.New(f.run.Graph) // the hook may have changed the flow
 	first, err := f.prep.Accept(in)
 	if err != nil {
 		return err

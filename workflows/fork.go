@@ -9,9 +9,8 @@ import (
 )
 
 // A run can be forked: another one begins with what this one's executions did, up to one that it runs anew. So each run keeps what
-// they did in memory, for the query past; nothing of it enters history. The run that begins so takes such an execution as done
-// where the scheduler has it ready: which executions there are is a property of the graph and of the answers, so that they are the
-// same.
+// they did in memory, for a query. The other one takes such an execution as done where the scheduler has it ready: which executions
+// there are is a property of the graph and of the answers, so that they are the same.
 
 // takeFork begins with what another run did.
 func takeFork(f *flowRun, k *contract.ForkedFrom) error {

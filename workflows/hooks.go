@@ -13,9 +13,7 @@ import (
 	"weft/workflows/plan"
 	"weft/workflows/plan/pytext"
 	words "weft/workflows/plan/session"
-	"weft/workflows/prepare"
 	"weft/workflows/runtime"
-	"weft/workflows/schedule"
 	"weft/workflows/wait"
 )
 
@@ -34,19 +32,16 @@ func given(params json.RawMessage, text string) json.RawMessage {
 	return params
 }
 
-// before runs the hook before the run, if there is one: it may stop the run, or change what the run is given, with which text came.
-func (h *hooks) before(ctx workflow.Context, in *contract.RunInput, text string) error {
+// before runs the hook before the run, if there is one: it may stop the run, or give other parameters than the run is given with
+// a text. They are nil if it does not.
+func (h *hooks) before(ctx workflow.Context, in *contract.RunInput, text string) (json.RawMessage, error) {
 	if h.run.Flow.Hooks != nil || h.run.Flow.StartsSessions() {
 		h.run.Shared.Scope = in.Scope
 	}
 	if h.run.Flow.Hooks == nil || h.run.Flow.Hooks.Before == nil {
-		return nil
+		return nil, nil
 	}
-	params, err := h.ask(ctx, given(in.Params, text), 1, func(json.RawMessage) error { return nil })
-	if err != nil || params == nil {
-		return err
-	}
-	return h.replace(ctx, in, params)
+	return h.ask(ctx, given(in.Params, text), 1, func(json.RawMessage) error { return nil })
 }
 
 // beforeTurn runs the hook before a session's turn that somebody asked for. It gives the prompt
@@ -111,22 +106,25 @@ func turnID(id string, turn int) string {
 	return id
 }
 
-// input is what a hook's run is started with.
-func (h *hooks) input(hook *plan.Hook, params json.RawMessage) contract.RunInput {
+// admit admits the run of a hook, which has what is left of the budget until release.
+func (h *hooks) admit(ctx workflow.Context, c *runtime.Child, hook *plan.Hook, params json.RawMessage) (release func(), err error) {
 	flow, src := h.run.Flow.StartClosure(hook.Flow), h.run.Source.Sub(hook.Flow)
 	in := h.run.Below()
 	in.Flow, in.Params, in.Scope, in.Unchecked, in.OnError = contract.FlowRef{Plan: flow, Source: &src}, params, h.run.Shared.Scope, true, contract.OnErrorFail
-	return in
+	if c.Outlives {
+		in.Owner = "" // its own: this run ends
+	}
+	in.Budget, release = h.run.Budget.Share(1)
+	c.Workflow, c.In = contract.WorkflowFlow, in
+	return release, h.run.Admit(ctx, c, "what the "+c.Summary+" is given")
 }
 
 // consult runs the hook before the run. The problem is why it has no result.
 func (h *hooks) consult(ctx workflow.Context, hook *plan.Hook, params json.RawMessage, id string) (*contract.RunResult, string, error) {
-	input := h.input(hook, params)
-	var release func()
-	input.Budget, release = h.run.Budget.Share(1)
+	c := &runtime.Child{ID: id, Summary: "hook before the run"}
+	release, err := h.admit(ctx, c, hook, params)
 	defer release()
-	c := &runtime.Child{Workflow: contract.WorkflowFlow, In: input, ID: id, Summary: "hook before the run"}
-	if err := h.run.Admit(ctx, c, "what the hook before the run is given"); err != nil {
+	if err != nil {
 		return nil, "", err
 	}
 	hctx, cancel := workflow.WithCancel(ctx)
@@ -134,7 +132,7 @@ func (h *hooks) consult(ctx workflow.Context, hook *plan.Hook, params json.RawMe
 	var out contract.RunResult
 	var ended bool
 	var stopped error
-	err := runtime.WhileTaken(ctx, id, func() error {
+	err = runtime.WhileTaken(ctx, id, func() error {
 		k := h.run.Start(hctx, c)
 		ended, stopped = wait.For(ctx, time.Duration(hook.Seconds)*time.Second, "limit of the hook", k.Future.IsReady)
 		if !ended {
@@ -160,24 +158,6 @@ func (h *hooks) consult(ctx workflow.Context, hook *plan.Hook, params json.RawMe
 	return nil, "Hook failed: " + contract.FailureOf(err).Text, nil
 }
 
-// replace gives the run other parameters. They are not checked, and placeholders, which have been replaced, stay as they are.
-func (h *hooks) replace(ctx workflow.Context, in *contract.RunInput, params json.RawMessage) error {
-	request := contract.CompileFlowInput{Flow: contract.FlowRef{Plan: h.run.Flow}, Model: h.run.Shared.Model, Params: params, Unchecked: true, Replaced: true}
-	var out contract.CompileFlowResult
-	err := h.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the parameters of the hook before the run",
-		Options: prepare.CompileOptions, Local: runtime.LocalCompile, ID: "hooked", Summary: "take the hook's parameters", Out: &out})
-	if err != nil {
-		return err
-	}
-	if out.Input != nil {
-		in.Input = *out.Input
-	}
-	if out.Plan != nil {
-		h.run.Flow, h.run.Graph = out.Plan, schedule.NewGraph(out.Plan)
-	}
-	return nil
-}
-
 // after starts the hook after a run that has completed, and does not wait for it. That it cannot
 // be started is no failure of the run.
 func (h *hooks) after(ctx workflow.Context, out *contract.RunResult, n int) {
@@ -185,15 +165,10 @@ func (h *hooks) after(ctx workflow.Context, out *contract.RunResult, n int) {
 		return
 	}
 	hook := h.run.Flow.Hooks.After
-	input := h.input(hook, resultParams(out))
-	input.Owner = "" // its own: this run ends
+	c := &runtime.Child{ID: turnID(h.run.Root+afterRun, n), Summary: "hook after the run", Outlives: true, Timeout: time.Duration(hook.Seconds) * time.Second}
 	// Nobody waits for what it spends, so it has what is left now, and so have later turns.
-	var release func()
-	input.Budget, release = h.run.Budget.Share(1)
+	release, err := h.admit(ctx, c, hook, resultParams(out))
 	defer release()
-	c := &runtime.Child{Workflow: contract.WorkflowFlow, In: input, ID: turnID(h.run.Root+afterRun, n), Summary: "hook after the run",
-		Outlives: true, Timeout: time.Duration(hook.Seconds) * time.Second}
-	err := h.run.Admit(ctx, c, "what the hook after the run is given")
 	if err == nil {
 		err = h.run.Started(ctx, c)
 	}

@@ -55,7 +55,7 @@ func (p *Preparation) Prepare(ctx workflow.Context, in *contract.RunInput) error
 func (p *Preparation) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	request := contract.CompileFlowInput{Flow: in.Flow, Model: in.Model}
 	var raw json.RawMessage
-	c := &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the document", Options: CompileOptions, Local: runtime.LocalCompile,
+	c := &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the document", Options: compileOptions, Local: runtime.LocalCompile,
 		ID: "prepare", Summary: "compile the flow, choose the model", Out: &raw}
 	switch {
 	case p.begins():
@@ -85,17 +85,36 @@ func (p *Preparation) inquire(ctx workflow.Context, in *contract.RunInput) error
 		}
 		return nil
 	}
+	p.takeInputs(in, out)
+	return nil
+}
+
+// takeInputs takes over what the inputs make of the flow, and of its text.
+func (p *Preparation) takeInputs(in *contract.RunInput, out *contract.CompileFlowResult) {
 	if out.Plan != nil {
 		p.Run.Flow = out.Plan
 	}
 	if out.Input != nil {
 		in.Input = *out.Input
 	}
-	return nil
 }
 
-// CompileOptions are those of the activity that compiles: short, because nothing else can happen before.
-var CompileOptions = workflow.ActivityOptions{
+// Replace gives the run the parameters of the hook before it. They are not checked, and placeholders, which have been replaced,
+// stay as they are.
+func (p *Preparation) Replace(ctx workflow.Context, in *contract.RunInput, params json.RawMessage) error {
+	request := contract.CompileFlowInput{Flow: contract.FlowRef{Plan: p.Run.Flow}, Model: p.Run.Shared.Model, Params: params, Unchecked: true, Replaced: true}
+	var out contract.CompileFlowResult
+	err := p.Run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the parameters of the hook before the run",
+		Options: compileOptions, Local: runtime.LocalCompile, ID: "hooked", Summary: "take the hook's parameters", Out: &out})
+	if err == nil {
+		p.takeInputs(in, &out)
+		p.Run.Graph = schedule.NewGraph(p.Run.Flow)
+	}
+	return err
+}
+
+// compileOptions are those of the activity that compiles: short, because nothing else can happen before.
+var compileOptions = workflow.ActivityOptions{
 	StartToCloseTimeout:    time.Minute,
 	ScheduleToCloseTimeout: 10 * time.Minute,
 	HeartbeatTimeout:       time.Duration(plan.DefaultPolicy.HeartbeatSeconds) * time.Second,
