@@ -88,7 +88,7 @@ func TestSnapshotHasTheWholeRun(t *testing.T) {
 		if g.runs != f.runs+1 {
 			t.Errorf("the run after the third is number %d", g.runs+1)
 		}
-		workflowtest.SameFields(t, f, g, workflowtest.Without{"run": "see below", "prep": "it is done", "pub": "see below", "hook": "it has no state", "session": "see below", "sched": "see below", "runs": "see above",
+		workflowtest.SameFields(t, f, g, workflowtest.Without{"run": "see below", "prep": "it is done", "pub": "see below", "session": "see below", "sched": "see below", "runs": "see above",
 			"branches": noneNow, "stale": "it is written anew", "ending": noneNow, "inbox": "see below", "runner": wasRun, "rest": "it is what the run above carries", "nested": "the run of its map says so"})
 		workflowtest.SameFields(t, &f.pub, &g.pub, workflowtest.Without{"Run": wasRun, "Session": "the list shows it already", "Deliveries": noneNow, "Changed": noneNow})
 		workflowtest.SameFields(t, f.run, g.run, workflowtest.Without{"Transcript": "what the carry names is kept", "Sizes": "it counts one task and what is in flight; the bound is in Shared", "Graph": fromPlan,

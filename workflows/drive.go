@@ -319,17 +319,16 @@ func (f *flowRun) Knows(node string) (ready, found bool) {
 
 // Route is the branch that gets a message: one that can run the node that it names, or the first in the order of declarations.
 func (f *flowRun) Route(m *contract.Inbound) (string, *runtime.ChildRun) {
-	var best *schedule.Execution
-	for _, x := range f.sched.Running {
-		b := f.branches.byExecution[x]
-		if b != nil && b.child != nil && (best == nil || x.Node < best.Node) && mayRead(f, x, m) {
-			best = x
+	var best *branchRun
+	for _, b := range f.branches.live {
+		if b.child != nil && (best == nil || b.x.Node < best.x.Node) && mayRead(f, b.x, m) {
+			best = b
 		}
 	}
 	if best == nil {
 		return "", nil
 	}
-	return f.sched.ID(best), f.branches.byExecution[best].child
+	return f.sched.ID(best.x), best.child
 }
 
 // mayRead reports whether the chain that begins with x can run an agent that a message is for.

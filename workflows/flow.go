@@ -87,7 +87,7 @@ func (f *flowRun) complete(ctx workflow.Context, in *contract.RunInput) (*contra
 		}
 	}
 	if err == nil && !f.session.Conversing() {
-		f.hook.after(ctx, out, 1)
+		finishHook(ctx, f.run, out, 1)
 	}
 	switch {
 	case err == nil:
@@ -195,7 +195,6 @@ type flowRun struct {
 	nested bool
 	prep   prepare.Preparation
 	pub    publish.Publisher
-	hook   hooks
 }
 
 // serve makes the run the owner of its tree's requests, unless the run above says who is.
@@ -362,7 +361,7 @@ func (f *flowRun) report() contract.Status {
 
 // newFlowRun is a run of a flow that has not begun.
 func newFlowRun(r *runtime.Run) *flowRun {
-	f := &flowRun{run: r, prep: prepare.Preparation{Run: r}, pub: publish.Publisher{Run: r}, hook: hooks{run: r},
+	f := &flowRun{run: r, prep: prepare.Preparation{Run: r}, pub: publish.Publisher{Run: r},
 		sched: schedule.New(schedule.NewGraph(&plan.Flow{}))} // until the flow is known
 	f.branches = branches{flow: f, byExecution: map[*schedule.Execution]*branchRun{}}
 	return f
@@ -387,7 +386,7 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 	}
 	f.pub.Session = in.Session
 	f.pub.Introduce(ctx)
-	params, err := f.hook.before(ctx, in, text)
+	params, err := startHook(ctx, f.run, in, text)
 	if err == nil && params != nil {
 		err = f.prep.Replace(ctx, in, params)
 		f.sched = schedule.New(f.run.Graph)
@@ -434,7 +433,7 @@ func (f *flowRun) setInput(thread, prompt string, images []contract.Media) error
 // been asked when the run began.
 func (f *flowRun) Turn(ctx workflow.Context, n int, prompt *contract.Prompt) error {
 	if prompt != nil {
-		text, err := f.hook.beforeTurn(ctx, n, prompt.Text)
+		text, err := turnHook(ctx, f.run, n, prompt.Text)
 		if err == nil && text != prompt.Text {
 			err = f.setInput(fmt.Sprintf("input~%d/hook", n), text, prompt.Media)
 		}
@@ -453,7 +452,7 @@ func (f *flowRun) Show(ctx workflow.Context, ended *contract.Turn, out *contract
 	}
 	f.pub.TurnFinished(ctx, ended, out)
 	if ended.Status == contract.TurnCompleted && len(ended.Callbacks) == 0 {
-		f.hook.after(ctx, out, ended.N)
+		finishHook(ctx, f.run, out, ended.N)
 	}
 }
 

@@ -32,28 +32,28 @@ func given(params json.RawMessage, text string) json.RawMessage {
 	return params
 }
 
-// before runs the hook before the run, if there is one: it may stop the run, or give other parameters than the run is given with
+// startHook runs the hook before the run, if there is one: it may stop the run, or give other parameters than the run is given with
 // a text. They are nil if it does not.
-func (h *hooks) before(ctx workflow.Context, in *contract.RunInput, text string) (json.RawMessage, error) {
-	if h.run.Flow.Hooks != nil || h.run.Flow.StartsSessions() {
-		h.run.Shared.Scope = in.Scope
+func startHook(ctx workflow.Context, r *runtime.Run, in *contract.RunInput, text string) (json.RawMessage, error) {
+	if r.Flow.Hooks != nil || r.Flow.StartsSessions() {
+		r.Shared.Scope = in.Scope
 	}
-	if h.run.Flow.Hooks == nil || h.run.Flow.Hooks.Before == nil {
+	if r.Flow.Hooks == nil || r.Flow.Hooks.Before == nil {
 		return nil, nil
 	}
-	return h.ask(ctx, given(in.Params, text), 1, func(json.RawMessage) error { return nil })
+	return askHook(ctx, r, given(in.Params, text), 1, func(json.RawMessage) error { return nil })
 }
 
-// beforeTurn runs the hook before a session's turn that somebody asked for. It gives the prompt
+// turnHook runs the hook before a session's turn that somebody asked for. It gives the prompt
 // that the hook makes of it, or the same.
-func (h *hooks) beforeTurn(ctx workflow.Context, n int, prompt string) (string, error) {
-	if h.run.Flow.Hooks == nil || h.run.Flow.Hooks.Before == nil {
+func turnHook(ctx workflow.Context, r *runtime.Run, n int, prompt string) (string, error) {
+	if r.Flow.Hooks == nil || r.Flow.Hooks.Before == nil {
 		return prompt, nil
 	}
 	var own struct {
 		Prompt string `json:"prompt"`
 	}
-	_, err := h.ask(ctx, given(nil, prompt), n, func(params json.RawMessage) error {
+	_, err := askHook(ctx, r, given(nil, prompt), n, func(params json.RawMessage) error {
 		if err := json.Unmarshal(params, &own); err != nil || own.Prompt == "" {
 			return errors.New("a turn has a prompt and nothing else, and the hook's parameters have none")
 		}
@@ -62,11 +62,11 @@ func (h *hooks) beforeTurn(ctx workflow.Context, n int, prompt string) (string, 
 	return cmp.Or(own.Prompt, prompt), err
 }
 
-// ask has the hook before the run's turn n say whether it goes on with the parameters that it is given. It gives those that the
+// askHook has the hook before the run's turn n say whether it goes on with the parameters that it is given. It gives those that the
 // hook wants instead, nil if none; fit says what is wrong with them.
-func (h *hooks) ask(ctx workflow.Context, params json.RawMessage, n int, fit func(json.RawMessage) error) (json.RawMessage, error) {
-	hook, id := h.run.Flow.Hooks.Before, turnID(h.run.Root+beforeRun, n)
-	out, problem, err := h.consult(ctx, hook, params, id)
+func askHook(ctx workflow.Context, r *runtime.Run, params json.RawMessage, n int, fit func(json.RawMessage) error) (json.RawMessage, error) {
+	hook, id := r.Flow.Hooks.Before, turnID(r.Root+beforeRun, n)
+	out, problem, err := consultHook(ctx, r, hook, params, id)
 	if err != nil {
 		return nil, err
 	}
@@ -106,23 +106,23 @@ func turnID(id string, turn int) string {
 	return id
 }
 
-// admit admits the run of a hook, which has what is left of the budget until release.
-func (h *hooks) admit(ctx workflow.Context, c *runtime.Child, hook *plan.Hook, params json.RawMessage) (release func(), err error) {
-	flow, src := h.run.Flow.StartClosure(hook.Flow), h.run.Source.Sub(hook.Flow)
-	in := h.run.Below()
-	in.Flow, in.Params, in.Scope, in.Unchecked, in.OnError = contract.FlowRef{Plan: flow, Source: &src}, params, h.run.Shared.Scope, true, contract.OnErrorFail
+// admitHook admits the run of a hook, which has what is left of the budget until release.
+func admitHook(ctx workflow.Context, r *runtime.Run, c *runtime.Child, hook *plan.Hook, params json.RawMessage) (release func(), err error) {
+	flow, src := r.Flow.StartClosure(hook.Flow), r.Source.Sub(hook.Flow)
+	in := r.Below()
+	in.Flow, in.Params, in.Scope, in.Unchecked, in.OnError = contract.FlowRef{Plan: flow, Source: &src}, params, r.Shared.Scope, true, contract.OnErrorFail
 	if c.Outlives {
 		in.Owner = "" // its own: this run ends
 	}
-	in.Budget, release = h.run.Budget.Share(1)
+	in.Budget, release = r.Budget.Share(1)
 	c.Workflow, c.In = contract.WorkflowFlow, in
-	return release, h.run.Admit(ctx, c, "what the "+c.Summary+" is given")
+	return release, r.Admit(ctx, c, "what the "+c.Summary+" is given")
 }
 
-// consult runs the hook before the run. The problem is why it has no result.
-func (h *hooks) consult(ctx workflow.Context, hook *plan.Hook, params json.RawMessage, id string) (*contract.RunResult, string, error) {
+// consultHook runs the hook before the run. The problem is why it has no result.
+func consultHook(ctx workflow.Context, r *runtime.Run, hook *plan.Hook, params json.RawMessage, id string) (*contract.RunResult, string, error) {
 	c := &runtime.Child{ID: id, Summary: "hook before the run"}
-	release, err := h.admit(ctx, c, hook, params)
+	release, err := admitHook(ctx, r, c, hook, params)
 	defer release()
 	if err != nil {
 		return nil, "", err
@@ -133,14 +133,14 @@ func (h *hooks) consult(ctx workflow.Context, hook *plan.Hook, params json.RawMe
 	var ended bool
 	var stopped error
 	err = runtime.WhileTaken(ctx, id, func() error {
-		k := h.run.Start(hctx, c)
+		k := r.Start(hctx, c)
 		ended, stopped = wait.For(ctx, time.Duration(hook.Seconds)*time.Second, "limit of the hook", k.Future.IsReady)
 		if !ended {
 			cancel() // it is too late, whatever it says now
 		}
 		return wait.Get(ctx, k.Future, &out)
 	})
-	h.run.Budget.Charge(nil, &out, err)
+	r.Budget.Charge(nil, &out, err)
 	switch {
 	case stopped != nil:
 		return nil, "", stopped
@@ -158,19 +158,19 @@ func (h *hooks) consult(ctx workflow.Context, hook *plan.Hook, params json.RawMe
 	return nil, "Hook failed: " + contract.FailureOf(err).Text, nil
 }
 
-// after starts the hook after a run that has completed, and does not wait for it. That it cannot
+// finishHook starts the hook after a run that has completed, and does not wait for it. That it cannot
 // be started is no failure of the run.
-func (h *hooks) after(ctx workflow.Context, out *contract.RunResult, n int) {
-	if h.run.Flow == nil || h.run.Flow.Hooks == nil || h.run.Flow.Hooks.After == nil || out.Yielded != nil {
+func finishHook(ctx workflow.Context, r *runtime.Run, out *contract.RunResult, n int) {
+	if r.Flow == nil || r.Flow.Hooks == nil || r.Flow.Hooks.After == nil || out.Yielded != nil {
 		return
 	}
-	hook := h.run.Flow.Hooks.After
-	c := &runtime.Child{ID: turnID(h.run.Root+afterRun, n), Summary: "hook after the run", Outlives: true, Timeout: time.Duration(hook.Seconds) * time.Second}
+	hook := r.Flow.Hooks.After
+	c := &runtime.Child{ID: turnID(r.Root+afterRun, n), Summary: "hook after the run", Outlives: true, Timeout: time.Duration(hook.Seconds) * time.Second}
 	// Nobody waits for what it spends, so it has what is left now, and so have later turns.
-	release, err := h.admit(ctx, c, hook, resultParams(out))
+	release, err := admitHook(ctx, r, c, hook, resultParams(out))
 	defer release()
 	if err == nil {
-		err = h.run.Started(ctx, c)
+		err = r.Started(ctx, c)
 	}
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("the hook after the run was not started", "error", err)
@@ -192,6 +192,3 @@ func resultParams(out *contract.RunResult) json.RawMessage {
 	raw, _ := json.Marshal(map[string]string{"prompt": prompt})
 	return raw
 }
-
-// hooks runs the hooks of a run.
-type hooks struct{ run *runtime.Run }
