@@ -90,7 +90,8 @@ func branchChain(ctx workflow.Context, in *contract.BranchInput) (*chain, error)
 			others.Add(i)
 		}
 	}
-	c := newChain(r, contract.ExecutionState{Node: in.Node, Step: in.Step, Occurrence: in.Occurrence, Lineage: in.Lineage, Suspended: in.Suspended}, &in.View, others)
+	first := contract.ExecutionState{Node: in.Node, Step: in.Step, Occurrence: in.Occurrence, Lineage: in.Lineage, Suspended: in.Suspended}
+	c := newChain(r, first, &in.View, others)
 	c.order, c.ran, c.exits, c.largest = in.Order, in.Ran, in.Exits, r.Sizes.Limit()/2
 	return c, r.Answer(ctx, c.status, func() contract.View { return *c.view })
 }
