@@ -168,7 +168,7 @@ func (s *branches) startChild(ctx workflow.Context, b *branchRun, at *runtime.Ex
 		release()
 		return f.run.Failed(at, err)
 	}
-	leave := f.run.Sizes.Reserve(in.MaxResultBytes)
+	leave := f.run.Sizes.Reserve(in.MaxResultBytes, 1)
 	b.release = func() {
 		release()
 		leave()

@@ -93,20 +93,10 @@ func (s *Sizes) Share(ctx workflow.Context, n int) int {
 	return max(minResult, min(contract.MaxPayload, (free+s.reserved)/max(1, n)*3/4, free*3/4))
 }
 
-// Reserve reserves bytes for a result, without waiting for room.
-func (s *Sizes) Reserve(bytes int) (release func()) {
-	s.inFlight++
-	s.reserved += bytes
-	return func() {
-		s.inFlight--
-		s.reserved -= bytes
-	}
-}
-
-// ReserveStay reserves bytes for the result of a session, whose end nobody waits for.
-func (s *Sizes) ReserveStay(bytes int) (release func()) {
-	s.reserved += bytes
-	return func() { s.reserved -= bytes }
+// Reserve reserves bytes for a result, without waiting for room. calls is 1, or 0 for a session, whose end nobody waits for.
+func (s *Sizes) Reserve(bytes, calls int) (release func()) {
+	s.reserved, s.inFlight = s.reserved+bytes, s.inFlight+calls
+	return func() { s.reserved, s.inFlight = s.reserved-bytes, s.inFlight-calls }
 }
 
 // ReserveResult reserves bytes for a result until release. Where there is no room it waits in order for what is in flight; with
@@ -121,7 +111,7 @@ func (s *Sizes) ReserveResult(ctx workflow.Context, what string, bytes int) (rel
 	case err != nil:
 		return nil, err
 	case fits():
-		return s.Reserve(bytes), nil
+		return s.Reserve(bytes, 1), nil
 	case s.run.Policy.Moved:
 		s.run.Policy.noRoom = true
 		return nil, ErrYield

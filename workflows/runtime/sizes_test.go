@@ -286,7 +286,7 @@ func TestResultWithoutRoom(t *testing.T) {
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
 			r := New(ctx)
 			r.Policy.Moved = moved
-			defer r.Sizes.ReserveStay(1000)()
+			defer r.Sizes.Reserve(1000, 0)()
 			_, err := r.Sizes.ReserveResult(ctx, "it", contract.MaxPayload)
 			if moved {
 				stop, failed := r.Policy.ShouldContinueAsNew(ctx, 0)

@@ -69,7 +69,7 @@ func (b *Children) launch(c *childSession) {
 		return
 	}
 	c.future = r.Start(b.ctx, k)
-	release := r.Sizes.ReserveStay(in.MaxResultBytes)
+	release := r.Sizes.Reserve(in.MaxResultBytes, 0)
 	wait.Go(b.ctx, "child session", func(ctx workflow.Context) {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		var out contract.RunResult
