@@ -198,9 +198,12 @@ func (p *Preparation) want(all *[]want, n *plan.Node, id, connection string) *wa
 
 // takeOver takes over a connection's catalogue, or why there is none. What is wrong is returned as problems, with places.
 func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
-	out, err := &w.listed, w.failed
+	out, err, at := &w.listed, w.failed, w.boxedAt
+	if len(w.at) > 0 {
+		at = w.at[0]
+	}
 	if c := w.bound.Connection; c.Kind == plan.ConnectionAgent && p.Run.Flow.SubFlow(c.Agent) == nil {
-		problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not hold [V9]", w.at[0], w.bound.ID, c.Agent))
+		problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not hold [V9]", at, w.bound.ID, c.Agent))
 	}
 	if err != nil {
 		fail := contract.FailureOf(err)
@@ -210,12 +213,12 @@ func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
 		case p.leaveOut(w.bound.ID, w.request.Names):
 			return problems, nil
 		case len(w.request.Names) == 0:
-			w.problem = fmt.Sprintf("%s: %s [V9]", w.boxedAt, fail.Error())
+			w.problem = fmt.Sprintf("%s: %s [V9]", at, fail.Error())
 			return nil, nil
 		case fail.Class == contract.ClassConnection:
-			return []string{fmt.Sprintf("%s: %s [V9]", w.at[0], fail.Error())}, nil
+			return []string{fmt.Sprintf("%s: %s [V9]", at, fail.Error())}, nil
 		}
-		fail.At = w.at[0]
+		fail.At = at
 		return nil, fail
 	}
 	w.problem = ""
@@ -240,7 +243,7 @@ func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
 		}
 	}
 	for _, wrong := range out.Wrong {
-		problems = append(problems, fmt.Sprintf("%s: %s [V10]", w.at[0], wrong))
+		problems = append(problems, fmt.Sprintf("%s: %s [V10]", at, wrong))
 	}
 	return problems, nil
 }

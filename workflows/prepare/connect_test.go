@@ -63,3 +63,25 @@ func TestListingIsRepeated(t *testing.T) {
 		})
 	}
 }
+
+// TestToolboxOfAgentThatIsMissing names a connection with an agent as a toolbox, where the document does not hold the agent.
+func TestToolboxOfAgentThatIsMissing(t *testing.T) {
+	env := workflowtest.Env()
+	env.RegisterActivityWithOptions(func(_ context.Context, in contract.CatalogueInput) (*contract.CatalogueResult, error) {
+		return &contract.CatalogueResult{Resolved: in.Connection}, nil
+	}, activity.RegisterOptions{Name: contract.ActivityListTools})
+	var err error
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		p := &Preparation{Run: runtime.New(ctx)}
+		p.Run.Flow = &plan.Flow{Policy: plan.DefaultPolicy, Connections: []plan.Connection{{ID: "helper", Kind: plan.ConnectionAgent, Agent: "gone"}},
+			Nodes: []plan.Node{{ID: "n", Kind: plan.KindAgent, Agent: &plan.Agent{Toolboxes: &plan.Toolboxes{Connections: []string{"helper"}, All: true}}}}}
+		err = p.Connect(ctx)
+		return nil
+	})
+	if env.GetWorkflowError() != nil {
+		t.Fatal(env.GetWorkflowError())
+	}
+	if err == nil || !strings.Contains(err.Error(), `connection "helper" runs the agent "gone", which the document does not hold`) {
+		t.Errorf("error is %v", err)
+	}
+}
