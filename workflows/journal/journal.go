@@ -51,7 +51,8 @@ func Of(above *Journal, x *contract.SuspendedExecution) *Journal {
 func (j *Journal) Open(id, hash string) (*Step, error) {
 	if s := j.byID[id]; s != nil {
 		if s.Hash != hash {
-			return nil, contract.Failf(contract.ClassInternal, "report the flow: this is a defect of the interpreter", "step %q differs from the one that was recorded", id)
+			return nil, contract.Failf(contract.ClassInternal, "report the flow: this is a defect of the interpreter",
+				"step %q differs from the one that was recorded", id)
 		}
 		return s, nil
 	}

@@ -263,7 +263,8 @@ func (b *Budget) CountRun(ctx workflow.Context) error {
 // Declare counts a run that the flow itself declares. Its error is a [contract.Failure] of class budget_exceeded.
 func (b *Budget) Declare(x *Execution) error {
 	if limit := b.run.Shared.Budget; limit != nil && limit.Declared != 0 && b.left().Declared < 1 {
-		return b.run.Fail(x, contract.ClassBudget, "let the flow declare fewer branches, elements or flows, or raise budget.declared_runs in the worker's settings",
+		return b.run.Fail(x, contract.ClassBudget,
+			"let the flow declare fewer branches, elements or flows, or raise budget.declared_runs in the worker's settings",
 			"the budget allows the flow no other run: %d of %d are started or reserved", b.Usage.Declared+b.Reserved.Declared, max(0, limit.Declared))
 	}
 	b.Usage.Declared++

@@ -121,7 +121,8 @@ func (s *Sizes) ReserveResult(ctx workflow.Context, what string, bytes int) (rel
 
 // noRoom is the failure where a history has no room for what is, or may be, so many bytes.
 func noRoom(what string, bytes, free int) *contract.Failure {
-	return contract.Failf(contract.ClassStateTooLarge, "make nodes answer shorter, run fewer of them side by side, or give the workers a store (store.dir) before the run starts",
+	return contract.Failf(contract.ClassStateTooLarge,
+		"make nodes answer shorter, run fewer of them side by side, or give the workers a store (store.dir) before the run starts",
 		"%s %d bytes, and the run's history has room for %d", what, bytes, max(0, free))
 }
 
