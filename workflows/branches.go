@@ -28,7 +28,7 @@ type branches struct {
 func (s *branches) first(ctx, quiet workflow.Context, mayAsk bool) (*branchRun, error) {
 	f := s.flow
 	full := len(s.queued) > 0 && len(s.live) < maxChildren && s.starting() >= maxStarting
-	unasked := mayAsk && slices.ContainsFunc(s.live, func(b *branchRun) bool { return b.child != nil && b.held == nil && !b.child.Asked })
+	unasked := mayAsk && slices.ContainsFunc(s.live, func(b *branchRun) bool { return b.child != nil && !b.child.Asked })
 	first := -1
 	f.stale = true
 	err := wait.Until(quiet, func() bool {
@@ -77,7 +77,7 @@ func (b *branchRun) settle(ctx workflow.Context, name string, f func(workflow.Co
 
 // fetch fetches the result of a chain that has ended.
 func (s *branches) fetch(ctx workflow.Context, b *branchRun, held *contract.HeldResult) {
-	b.held, b.release = held, func() {}
+	b.child, b.held, b.release = nil, held, func() {}
 	b.settle(ctx, "fetch", func(ctx workflow.Context) (*contract.BranchResult, error) {
 		var out contract.BranchResult
 		return &out, s.flow.run.Fetch(ctx, held, s.flow.run.Root+"/"+s.flow.sched.ID(b.x), &out)

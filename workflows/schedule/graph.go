@@ -12,6 +12,8 @@ import (
 type Graph struct {
 	flow  *plan.Flow
 	index map[string]int
+	// edges is by id, nil until it is first needed.
+	edges map[string]int
 	// Starts are the edges from START; out are the edges from each node. They must not be changed.
 	Starts []int
 	out    [][]int
@@ -60,10 +62,14 @@ func (g *Graph) Index(id string) int {
 // Edge returns the index of the edge with an id, the first one if several have it; -1 where the flow
 // has none.
 func (g *Graph) Edge(id string) int {
-	for i := range g.flow.Edges {
-		if g.flow.Edges[i].ID == id {
-			return i
+	if g.edges == nil {
+		g.edges = make(map[string]int, len(g.flow.Edges))
+		for i := len(g.flow.Edges) - 1; i >= 0; i-- {
+			g.edges[g.flow.Edges[i].ID] = i
 		}
+	}
+	if e, ok := g.edges[id]; ok {
+		return e
 	}
 	return -1
 }

@@ -90,7 +90,8 @@ func (p prompts) Signalled(ctx workflow.Context, raw json.RawMessage) error {
 		s.state.Queue = append(s.state.Queue, *prompt)
 	}
 	var in contract.PromptInput
-	if s.state.Parent == "" || json.Unmarshal(raw, &in) != nil || in.ID == "" || in.By != contract.BoundID(s.state.Parent) || err == nil && s.Idle && len(s.state.Queue) == 1 {
+	if s.state.Parent == "" || json.Unmarshal(raw, &in) != nil || in.ID == "" || in.By != contract.BoundID(s.state.Parent) ||
+		err == nil && s.Idle && len(s.state.Queue) == 1 {
 		return err
 	}
 	t := contract.Turn{ID: in.ID, Status: contract.TurnQueued}
