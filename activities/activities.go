@@ -230,7 +230,7 @@ func (a *Activities) toActivityError(ctx context.Context, err error) error {
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				measureFailure(ctx, &contract.Failure{Class: contract.ClassTimeout, Text: "the call has timed out"})
 			}
-			if cause == ctx.Err() || temporal.IsCanceledError(cause) {
+			if errors.Is(cause, ctx.Err()) || temporal.IsCanceledError(cause) {
 				return ctx.Err()
 			}
 		}

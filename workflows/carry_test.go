@@ -60,7 +60,7 @@ func TestSnapshotHasTheWholeRun(t *testing.T) {
 		turns := contract.SessionState{IsSession: true, Parent: "p", Turns: []contract.Turn{{N: 1}}, Count: 1, Queue: []contract.Prompt{{ID: "i"}}, Callbacks: []contract.ChildTurn{{Session: "c"}},
 			Spent: contract.Usage{Calls: 1}, Stop: &contract.CloseSessionInput{Reason: "r"}, Children: []contract.ChildSession{{ID: "c", Agent: "b", Created: at}}}
 		f.session = session.New(f.run, f, &contract.RunInput{Snapshot: &contract.RunSnapshot{Session: &turns}})
-		f.inbox = inbox.New(f.run, f, &f.pub)
+		f.inbox = inbox.New(f.run, f)
 		f.inbox.Restore(ctx, &box)
 
 		carried := f.carryOver()
@@ -72,7 +72,7 @@ func TestSnapshotHasTheWholeRun(t *testing.T) {
 		in := contract.RunInput{Snapshot: workflowtest.Travels(t, carried)}
 		g := newFlowRun(runtime.New(ctx))
 		g.session = session.New(g.run, g, &in)
-		g.inbox = inbox.New(g.run, g, &g.pub)
+		g.inbox = inbox.New(g.run, g)
 		g.inbox.Restore(ctx, in.Snapshot.Inbox)
 		g.restore(in.Snapshot)
 		owner := f.inbox

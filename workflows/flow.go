@@ -212,7 +212,7 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 		return nil
 	}
 	f.run.Shared.Owner = f.run.Transcript.Workflow
-	f.inbox = inbox.New(f.run, f, &f.pub)
+	f.inbox = inbox.New(f.run, f)
 	f.pub.Changed = workflow.NewBufferedChannel(ctx, 1)
 	f.run.Requests.Listeners.Add(func() { f.pub.List(ctx, f.inbox.Requests) }, f.pub.Changed)
 	if in.Snapshot != nil {
@@ -306,6 +306,12 @@ func (f *flowRun) judgeEntry(ctx workflow.Context) (taken []int, answers []contr
 
 // known is the state of all branches together, for the query.
 func (f *flowRun) known() contract.View { return f.sched.Known() }
+
+// Opened tells webhooks of a request of the inbox.
+func (f *flowRun) Opened(ctx workflow.Context, req *contract.Request) { f.pub.Opened(ctx, req) }
+
+// Closed tells webhooks of an answer.
+func (f *flowRun) Closed(ctx workflow.Context, a *contract.Answered) { f.pub.Closed(ctx, a) }
 
 // Changed shows how the run stands, as after a change of its requests.
 func (f *flowRun) Changed(ctx workflow.Context) {

@@ -44,7 +44,7 @@ func TestStatusAnswerFits(t *testing.T) {
 			env := workflowtest.Env()
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				f := lone(ctx, 0, 0)
-				f.inbox = inbox.New(f.run, f, &f.pub)
+				f.inbox = inbox.New(f.run, f)
 				f.pub.Status = contract.StatusWaiting
 				f.session = session.New(f.run, f, &contract.RunInput{})
 				fill(f)

@@ -140,7 +140,9 @@ func TestEndToEndProviderRefusesForGood(t *testing.T) {
 	l := newLimitedWorkers(t, 1, &limitedModel{limit: limit, window: time.Hour}, 15*time.Second, 0)
 	var all []client.WorkflowRun
 	for i := range runs {
-		all = append(all, l.start(t, i, func(f *plan.Flow) { f.Policy.ModelSeconds, f.Policy.RetrySeconds, f.Policy.HeartbeatSeconds = 10, 10, 30 }))
+		all = append(all, l.start(t, i, func(f *plan.Flow) {
+			f.Policy.ModelSeconds, f.Policy.RetrySeconds, f.Policy.HeartbeatSeconds = 10, 10, 30
+		}))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()

@@ -14,7 +14,6 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
-	"weft/workflows/publish"
 	"weft/workflows/runtime"
 	"weft/workflows/wait"
 )
@@ -46,8 +45,6 @@ type Inbox struct {
 	relays  []relay
 	looking []*sent
 	host    Host
-	// publisher is told of each request and each answer, once.
-	publisher *publish.Publisher
 	// given are messages that branches have and may come back with unread; full is set where unread ones wait
 	// for a workflow task with room for them.
 	given []dispatched
@@ -58,6 +55,9 @@ type Inbox struct {
 type Host interface {
 	// Changed is called when there is something new to show.
 	Changed(ctx workflow.Context)
+	// Opened and Closed are called with each request and answer, once.
+	Opened(ctx workflow.Context, req *contract.Request)
+	Closed(ctx workflow.Context, a *contract.Answered)
 	// Knows reports whether the flow is known yet, and whether it has a node.
 	Knows(node string) (ready, found bool)
 	// Route finds the branch that gets a message, nil where none that runs does.
@@ -65,8 +65,8 @@ type Host interface {
 }
 
 // New is the empty inbox of a run, which owns the requests of its tree from then on.
-func New(r *runtime.Run, h Host, p *publish.Publisher) *Inbox {
-	d := &Inbox{run: r, host: h, publisher: p, limits: map[string]workflow.CancelFunc{}}
+func New(r *runtime.Run, h Host) *Inbox {
+	d := &Inbox{run: r, host: h, limits: map[string]workflow.CancelFunc{}}
 	r.Requests.Asker, r.Requests.Owner = d, true
 	return d
 }
@@ -256,7 +256,7 @@ func (d *Inbox) Open(ctx workflow.Context, req *contract.Request) error {
 		own.DueAt = new(own.OpenedAt.Add(time.Duration(min(own.Timeout, maxLimit)) * time.Second))
 	}
 	d.Requests = append(d.Requests, own)
-	d.publisher.Opened(ctx, &own)
+	d.host.Opened(ctx, &own)
 	d.run.Watch.Open(ctx, &own)
 	d.watch(ctx, &own)
 	d.early(ctx, &own)
@@ -392,7 +392,7 @@ func (d *Inbox) record(ctx workflow.Context, a contract.Answered) {
 	a.At = workflow.Now(ctx).UTC()
 	d.answered = append(d.answered, a)
 	if a.Reply != nil {
-		d.publisher.Closed(ctx, &a)
+		d.host.Closed(ctx, &a)
 	}
 	for i := 0; len(d.answered) > maxAnswered && i < len(d.answered); {
 		if d.answered[i].Reply != nil {

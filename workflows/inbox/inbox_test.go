@@ -9,7 +9,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/workflows/publish"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule/scheduletest"
 	"weft/workflows/workflowtest"
@@ -93,6 +92,10 @@ func class(err error) string {
 // idleHost is a run that knows all nodes and has no branches.
 type idleHost struct{}
 
+func (idleHost) Opened(workflow.Context, *contract.Request) {}
+
+func (idleHost) Closed(workflow.Context, *contract.Answered) {}
+
 func (idleHost) Changed(workflow.Context) {}
 
 func (idleHost) Knows(string) (ready, found bool) { return true, true }
@@ -112,12 +115,12 @@ func TestSnapshotHasTheWholeInbox(t *testing.T) {
 	const wasRun, noneNow = "the next run makes it anew", "nothing of it is under way where a run continues as new"
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		old, again := New(runtime.New(ctx), idleHost{}, &publish.Publisher{}), New(runtime.New(ctx), idleHost{}, &publish.Publisher{})
+		old, again := New(runtime.New(ctx), idleHost{}), New(runtime.New(ctx), idleHost{})
 		old.Requests, old.answered = []contract.Request{{ID: "r", OpenedAt: at}}, []contract.Answered{{ID: "q", At: at, Run: "r", Reopened: 1, Expired: true}}
 		old.remembered, old.run.Requests.UnreadMessages, old.seen, old.seq = []contract.Remembered{{Name: "n"}}, []contract.Inbound{{Seq: 1, Text: "hi"}}, []string{"s"}, 3
 		old.run.Requests.Rejected, old.run.Requests.RejectionReasons = 2, []string{"no"}
 		again.Restore(ctx, workflowtest.Travels(t, old.Snapshot()))
-		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "publisher": wasRun, "limits": "the requests say when they are due", "relays": noneNow,
+		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "limits": "the requests say when they are due", "relays": noneNow,
 			"looking": noneNow, "given": noneNow, "full": wasRun})
 		if len(again.run.Requests.UnreadMessages) != 1 || again.run.Requests.Rejected != 2 || len(again.run.Requests.RejectionReasons) != 1 {
 			t.Error("the unread messages or the refused signals are not carried")

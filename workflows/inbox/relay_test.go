@@ -12,7 +12,6 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 
-	"weft/workflows/publish"
 	"weft/workflows/runtime"
 
 	"github.com/stretchr/testify/mock"
@@ -42,7 +41,7 @@ func TestAssignWaitsForRoom(t *testing.T) {
 	env := workflowtest.Env()
 	env.OnSignalExternalWorkflow(mock.Anything, "branch", mock.Anything, contract.SignalSteer, mock.Anything).Return(nil)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		d := New(runtime.New(ctx), branchHost{child: runtime.StartedChild(startedChild{}, "branch")}, &publish.Publisher{})
+		d := New(runtime.New(ctx), branchHost{child: runtime.StartedChild(startedChild{}, "branch")})
 		for i := range 4 {
 			d.run.Requests.UnreadMessages = append(d.run.Requests.UnreadMessages, contract.Inbound{Seq: i + 1, Text: strings.Repeat("w", 900<<10)})
 		}
@@ -88,7 +87,7 @@ func TestAssignWhileABranchStarts(t *testing.T) {
 		})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		started, start := workflow.NewFuture(ctx)
-		d := New(runtime.New(ctx), branchHost{child: runtime.StartedChild(startingChild{started: started}, "branch")}, &publish.Publisher{})
+		d := New(runtime.New(ctx), branchHost{child: runtime.StartedChild(startingChild{started: started}, "branch")})
 		for i := range 2 {
 			workflow.Go(ctx, func(ctx workflow.Context) {
 				d.run.Requests.UnreadMessages = append(d.run.Requests.UnreadMessages, contract.Inbound{Seq: i + 1, Text: "m"})
@@ -126,7 +125,7 @@ func TestRelaysTakeTurns(t *testing.T) {
 			return nil
 		})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		d := New(runtime.New(ctx), idleHost{}, &publish.Publisher{})
+		d := New(runtime.New(ctx), idleHost{})
 		for i := range n {
 			d.relay(ctx, &contract.Request{Run: contract.Run{Workflow: fmt.Sprint("waits-", i)}}, &contract.Reply{ID: "q", Expired: true})
 		}
@@ -155,7 +154,7 @@ func TestRelayKnowsTheHistory(t *testing.T) {
 		env.SetCurrentHistorySize(runtime.MaxHistory - 1000)
 		env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, contract.SignalReply, mock.Anything).Return(nil)
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
-			d := New(runtime.New(ctx), idleHost{}, &publish.Publisher{})
+			d := New(runtime.New(ctx), idleHost{})
 			d.relay(ctx, &contract.Request{ID: "q", Node: "a", Run: contract.Run{Workflow: "waits"}},
 				&contract.Reply{ID: "q", Message: &contract.MessageAnswer{Text: strings.Repeat("w", long)}})
 			_, err := d.run.Policy.ShouldContinueAsNew(ctx, 0)

@@ -198,10 +198,7 @@ func (p *Preparation) want(all *[]want, n *plan.Node, id, connection string) *wa
 
 // takeOver takes over a connection's catalogue, or why there is none. What is wrong is returned as problems, with places.
 func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
-	out, err, at := &w.listed, w.failed, w.boxedAt
-	if len(w.at) > 0 {
-		at = w.at[0]
-	}
+	out, err, at := &w.listed, w.failed, slices.Concat(w.at, []string{w.boxedAt})[0]
 	if c := w.bound.Connection; c.Kind == plan.ConnectionAgent && p.Run.Flow.SubFlow(c.Agent) == nil {
 		problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not hold [V9]", at, w.bound.ID, c.Agent))
 	}
@@ -228,13 +225,7 @@ func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
 	}
 	if out.SHA != "" {
 		ref := p.Run.Transcript.Keep(out.Catalogue)
-		w.bound.Catalogue = &ref
-		w.offered = nil
-		if c := (contract.Catalogue{}); json.Unmarshal(out.Catalogue, &c) == nil {
-			for i := range c.Tools {
-				w.offered = append(w.offered, c.Tools[i].Name)
-			}
-		}
+		w.bound.Catalogue, w.offered = &ref, toolNames(out.Catalogue)
 	}
 	if !p.leaveOut(w.bound.ID, out.Missing) {
 		for _, name := range out.Missing {
@@ -246,6 +237,17 @@ func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
 		problems = append(problems, fmt.Sprintf("%s: %s [V10]", at, wrong))
 	}
 	return problems, nil
+}
+
+// toolNames are the names of a catalogue's tools.
+func toolNames(raw json.RawMessage) (names []string) {
+	var c contract.Catalogue
+	if json.Unmarshal(raw, &c) == nil {
+		for i := range c.Tools {
+			names = append(names, c.Tools[i].Name)
+		}
+	}
+	return names
 }
 
 // ownAgents changes agents in the run's own copy of the plan.
