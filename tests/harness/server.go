@@ -88,11 +88,10 @@ func ClusterDir(t *testing.T) string {
 // WaitFor polls until something holds.
 func WaitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for range 15_000 {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if ok() {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	t.Fatalf("waited five minutes for %s", what)
 }

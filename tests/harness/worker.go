@@ -122,7 +122,7 @@ func RunWorkerWith(t testing.TB, c client.Client, queue string, settings workflo
 	t.Helper()
 	deps.Models = orScripted(t, deps.Models)
 	pollers := worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8})
-	w := worker.New(c, queue, worker.Options{StickyScheduleToStartTimeout: 2 * time.Second, MaxHeartbeatThrottleInterval: time.Second,
+	w := worker.New(c, queue, worker.Options{StickyScheduleToStartTimeout: 2 * time.Second, MaxHeartbeatThrottleInterval: 300 * time.Millisecond,
 		DeadlockDetectionTimeout: time.Minute, // machines are busy
 		WorkerStopTimeout:        10 * time.Second, WorkflowTaskPollerBehavior: pollers, ActivityTaskPollerBehavior: pollers})
 	settings.Keys, settings.Scripts, settings.Models, deps.Keys = SealKeys, true, deps.Models, SealKeys
