@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	commandpb "go.temporal.io/api/command/v1"
 	commonpb "go.temporal.io/api/common/v1"
@@ -13,6 +14,9 @@ import (
 	querypb "go.temporal.io/api/query/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -168,6 +172,46 @@ func TestUpdatesOfFailedTasksAreRepeated(t *testing.T) {
 			})
 			if !errors.Is(err, tc.want) || made != len(tc.errs) {
 				t.Errorf("%v after %d attempts, want %v after %d", err, made, tc.want, len(tc.errs))
+			}
+		})
+	}
+}
+
+func TestHeartbeatsAreRepeated(t *testing.T) {
+	down, gone := serviceerror.NewUnavailable("connection refused"), serviceerror.NewNotFound("activity not found")
+	for _, tc := range []struct {
+		name string
+		errs []error
+		want error
+	}{
+		{"recorded", []error{nil}, nil},
+		{"the server is back", []error{down, serviceerror.ToStatus(down).Err(), serviceerror.NewDeadlineExceeded("late"), nil}, nil},
+		{"the activity has timed out", []error{down, gone}, gone},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var suite testsuite.WorkflowTestSuite
+			env := suite.NewTestWorkflowEnvironment()
+			made := 0
+			env.RegisterActivityWithOptions(func(ctx context.Context) error {
+				late, cancel := context.WithTimeout(ctx, time.Nanosecond) // the SDK's own bound
+				defer cancel()
+				err := RepeatRequests(late, "", &workflowservice.RecordActivityTaskHeartbeatRequest{}, nil, nil, func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
+					if made++; ctx.Err() != nil {
+						return ctx.Err()
+					}
+					return tc.errs[made-1]
+				})
+				if !errors.Is(err, tc.want) || made != len(tc.errs) {
+					t.Errorf("%v after %d attempts, want %v after %d", err, made, tc.want, len(tc.errs))
+				}
+				return nil
+			}, activity.RegisterOptions{Name: "beat"})
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				o := workflow.ActivityOptions{StartToCloseTimeout: time.Minute, HeartbeatTimeout: time.Minute}
+				return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), "beat").Get(ctx, nil)
+			})
+			if err := env.GetWorkflowError(); err != nil || made == 0 {
+				t.Fatal(err)
 			}
 		})
 	}

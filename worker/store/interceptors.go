@@ -16,7 +16,9 @@ import (
 	"go.temporal.io/api/serviceerror"
 	updatepb "go.temporal.io/api/update/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
@@ -67,8 +69,11 @@ const queryAttempts = 3
 // answer was omitted, and an Update whose workflow task failed before the run had accepted it, as that of a run does which
 // continues as new while a signal comes; and a few times a query that the SDK could not replay the history for: one that reaches
 // a worker without the run in its cache, while the run goes on, fails with "[TMPRL1100] invalid state transition" although
-// nothing is wrong (go.temporal.io/sdk, issue 755).
+// nothing is wrong (go.temporal.io/sdk, issue 755). Heartbeats are repeated by [repeatHeartbeat].
 func RepeatRequests(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if _, ok := req.(*workflowservice.RecordActivityTaskHeartbeatRequest); ok && activity.IsActivity(ctx) {
+		return repeatHeartbeat(ctx, func(ctx context.Context) error { return invoke(ctx, method, req, reply, cc, opts...) })
+	}
 	for attempt, pause := 1, 50*time.Millisecond; ; attempt++ {
 		err := invoke(ctx, method, req, reply, cc, opts...)
 		if err == nil {
@@ -95,6 +100,29 @@ func RepeatRequests(ctx context.Context, method string, req, reply any, cc *grpc
 			return err
 		case <-time.After(pause):
 			pause = min(2*pause, time.Second)
+		}
+	}
+}
+
+// repeatHeartbeat records a heartbeat, for as long as the activity's heartbeat timeout. The SDK gives a heartbeat no more time
+// than its throttle interval or a second, and cancels the activity then, although the server still waits for it.
+func repeatHeartbeat(ctx context.Context, record func(context.Context) error) error {
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), activity.GetInfo(ctx).HeartbeatTimeout)
+	defer cancel()
+	for {
+		err := record(patient)
+		switch serviceerror.ToStatus(err).Code() {
+		case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal:
+		default:
+			return err
+		}
+		select {
+		case <-patient.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return err // the activity has ended
+			}
 		}
 	}
 }
