@@ -107,17 +107,17 @@ func RepeatRequests(ctx context.Context, method string, req, reply any, cc *grpc
 // repeatHeartbeat records a heartbeat, for as long as the activity's heartbeat timeout. The SDK gives a heartbeat no more time
 // than its throttle interval or a second, and cancels the activity then, although the server still waits for it.
 func repeatHeartbeat(ctx context.Context, record func(context.Context) error) error {
-	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), activity.GetInfo(ctx).HeartbeatTimeout)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), activity.GetInfo(ctx).HeartbeatTimeout)
 	defer cancel()
 	for {
-		err := record(patient)
+		err := record(limited)
 		switch serviceerror.ToStatus(err).Code() {
 		case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal:
 		default:
 			return err
 		}
 		select {
-		case <-patient.Done():
+		case <-limited.Done():
 			return err
 		case <-time.After(100 * time.Millisecond):
 			if errors.Is(ctx.Err(), context.Canceled) {

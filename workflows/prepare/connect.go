@@ -196,9 +196,17 @@ func (p *Preparation) want(all *[]want, n *plan.Node, id, connection string) *wa
 	return &(*all)[k]
 }
 
+// place is where the flow names the connection first.
+func (w *want) place() string {
+	if len(w.at) > 0 {
+		return w.at[0]
+	}
+	return w.boxedAt
+}
+
 // takeOver takes over a connection's catalogue, or why there is none. What is wrong is returned as problems, with places.
 func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
-	out, err, at := &w.listed, w.failed, slices.Concat(w.at, []string{w.boxedAt})[0]
+	out, err, at := &w.listed, w.failed, w.place()
 	if c := w.bound.Connection; c.Kind == plan.ConnectionAgent && p.Run.Flow.SubFlow(c.Agent) == nil {
 		problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not hold [V9]", at, w.bound.ID, c.Agent))
 	}
