@@ -49,7 +49,7 @@ type forking struct {
 
 // Input builds the input of a fork of a run from the run's tree.
 func Input(ctx context.Context, run *runs.Run, tree *runtree.Tree, o Options) (*contract.RunInput, error) {
-	f := &forking{&o, run, tree, tree.Workflows[0]}
+	f := &forking{&o, run.Patiently(), tree, tree.Workflows[0]}
 	set, err := f.set()
 	if err != nil {
 		return nil, err
@@ -150,6 +150,9 @@ func (f *forking) point(ctx context.Context) (contract.Execution, error) {
 	var none contract.Execution
 	all, err := why.Gather(ctx, f.run, f.tree)
 	if err != nil {
+		return none, err
+	}
+	if err := all[0].NoAnswer; err != nil {
 		return none, err
 	}
 	found, err := why.Select(all, f.From)

@@ -1,11 +1,21 @@
 package fork
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/mocks"
 
 	"weft/activities/contract"
 	"weft/starter/runs"
+	"weft/starter/runtree"
+	"weft/worker/config"
+	"weft/workflows/plan"
 )
 
 // A run that takes turns is begun anew, or not forked at all.
@@ -26,5 +36,22 @@ func TestForksOfRunsThatTakeTurns(t *testing.T) {
 				t.Errorf("the error is %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// A worker that does not answer is the reason of the refusal: nodes that make no calls are not in the history.
+func TestForkWithoutAnAnswer(t *testing.T) {
+	flow := &plan.Flow{Name: "f", Nodes: []plan.Node{{ID: "say"}}}
+	root := &runtree.Workflow{ID: "r", RunID: "1", Status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, Flow: flow, Input: &contract.RunInput{Flow: contract.FlowRef{Plan: flow}}}
+	c := &mocks.Client{}
+	var left time.Duration
+	c.On("QueryWorkflow", mock.Anything, "r", "1", contract.QueryStatus).Run(func(args mock.Arguments) {
+		deadline, _ := args.Get(0).(context.Context).Deadline()
+		left = time.Until(deadline)
+	}).Return(nil, serviceerror.NewDeadlineExceeded("no worker"))
+	run := &runs.Run{Connection: &runs.Connection{Temporal: &config.Temporal{Client: c}}, ID: "r", RunID: "1", Status: root.Status}
+	_, err := Input(t.Context(), run, &runtree.Tree{Workflows: []*runtree.Workflow{root}}, Options{From: "say"})
+	if !runs.Is[*runs.NoAnswerError](err) || left < 50*time.Second {
+		t.Errorf("the error is %v; the worker had %s", err, left)
 	}
 }

@@ -35,8 +35,7 @@ func (r *Run) Records(ctx context.Context, tree *runtree.Tree, place string) ([]
 			continue
 		}
 		for _, id := range v.RunIDs {
-			run := r.Below(v.ID, id, r.Status)
-			run.Patience = replayTimeout
+			run := r.Patiently().Below(v.ID, id, r.Status)
 			for from := 0; ; {
 				var page contract.ExecutionsPage
 				if err := run.Query(ctx, contract.QueryExecutions, &page, contract.ExecutionsQuery{From: from}); err != nil {
@@ -108,7 +107,7 @@ func (r *Run) StateOf(ctx context.Context, tree *runtree.Tree, execution string)
 	case of.Input != nil && of.Input.Session || of.Flow.StartsSessions():
 		return nil, usage.Errorf("%q takes turns, and the state between its nodes is not kept", of.ID)
 	}
-	entry, err := r.Below(of.ID, of.RunID, of.Status).Reported(ctx)
+	entry, err := r.Patiently().Below(of.ID, of.RunID, of.Status).Reported(ctx)
 	if err != nil {
 		return nil, err
 	}

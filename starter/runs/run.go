@@ -2,6 +2,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,9 +104,16 @@ func (r *Run) Open() bool { return r.Status == enumspb.WORKFLOW_EXECUTION_STATUS
 // Quoted returns the id for a command line.
 func (r *Run) Quoted() string { return plaintext.ShellQuote(r.ID) }
 
+// Patiently returns the run as one that gives its worker time to replay it, for what nobody else knows.
+func (r *Run) Patiently() *Run {
+	out := *r
+	out.Patience = replayTimeout
+	return &out
+}
+
 // Below returns another workflow of the run's tree.
 func (r *Run) Below(id, runID string, status enumspb.WorkflowExecutionStatus) *Run {
-	return &Run{Connection: r.Connection, ID: id, RunID: runID, Queue: r.Queue, Status: status, Patience: ClosedTimeout}
+	return &Run{Connection: r.Connection, ID: id, RunID: runID, Queue: r.Queue, Status: status, Patience: cmp.Or(r.Patience, ClosedTimeout)}
 }
 
 // Describe asks Temporal about a run of a workflow, or the latest for "".

@@ -28,7 +28,7 @@ var states = []string{Failed, Running, Waiting, Stopped, Done}
 // Report explains a flow's run, node by node in the order of declaration.
 func (f *Facts) Report() Report {
 	r := Report{Run: f.Workflow.ID, Place: strings.TrimSuffix(f.Workflow.Place, " › "), Status: f.Status.Status, Failure: f.Failure,
-		FromHistory: f.FromHistory, Nodes: []Node{}}
+		FromHistory: f.NoAnswer != nil, Nodes: []Node{}}
 	if f.Workflow.Flow == nil {
 		return r
 	}

@@ -32,10 +32,10 @@ type Facts struct {
 	SubAgents []*runtree.Workflow
 	// Only are the nodes that are asked about; nil is all.
 	Only []string
-	// FromHistory reports whether no worker answered.
-	FromHistory bool
-	Now         time.Time
-	Failure     *contract.Failure
+	// NoAnswer is why no worker has answered, so that the facts are those of the history; nil where one has.
+	NoAnswer error
+	Now      time.Time
+	Failure  *contract.Failure
 
 	// inner are the executions in progress in branches, by the first of their chain.
 	inner map[string][]string
@@ -55,7 +55,7 @@ type PendingCall struct {
 // Settle builds the lists of finished and running executions.
 func (f *Facts) Settle() {
 	f.Failure = history.FailureOf(f.Workflow.Failure)
-	if f.FromHistory && f.Workflow.Flow != nil { // a run below may have failed before it had a plan
+	if f.NoAnswer != nil && f.Workflow.Flow != nil { // a run below may have failed before it had a plan
 		f.recall()
 	}
 	var running []string
@@ -221,23 +221,24 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 	var out []*Facts
 	byPlace := map[string]*Facts{}
 	byID := map[string]*Facts{}
-	silent := false
+	var noAnswer error
 	for _, v := range read.Workflows {
 		run := root.Below(v.ID, v.RunID, v.Status)
 		f := byPlace[v.Place]
 		if !v.Branch {
-			f = &Facts{Workflow: v, Calls: map[string][]PendingCall{}, inner: map[string][]string{}, Now: time.Now()}
+			f = &Facts{Workflow: v, Calls: map[string][]PendingCall{}, inner: map[string][]string{}, Now: time.Now(), NoAnswer: noAnswer}
 			byPlace[v.Place], out = f, append(out, f)
 			if v.Flow == nil && len(out) == 1 {
 				return nil, fmt.Errorf("the history of the run %q holds no plan: it failed earlier, or its beginning is no longer retained", v.ID)
 			}
-			silent = f.ask(ctx, run, silent)
+			f.ask(ctx, run)
+			noAnswer = f.NoAnswer
 		}
 		if f == nil {
 			continue
 		}
 		if v.Branch {
-			f.addBranch(ctx, v, run, silent)
+			f.addBranch(ctx, v, run)
 		}
 		byID[v.ID] = cmp.Or(byID[v.ID], f)
 		if v.Open() {
@@ -263,24 +264,23 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 	return out, nil
 }
 
-// ask takes the status from the flow's worker, or what its history has where that, or one before it, is silent.
-func (f *Facts) ask(ctx context.Context, run *runs.Run, silent bool) bool {
-	if !silent {
+// ask takes the status from the flow's worker, or what its history has where that, or one before it, has not answered.
+func (f *Facts) ask(ctx context.Context, run *runs.Run) {
+	if f.NoAnswer == nil {
 		st, err := run.Reported(ctx)
-		f.Status, silent = *st, err != nil
+		f.Status, f.NoAnswer = *st, err
 	}
-	if silent {
-		f.FromHistory, f.Status = true, contract.Status{Entry: f.Workflow.Entry}
+	if f.NoAnswer != nil {
+		f.Status = contract.Status{Entry: f.Workflow.Entry}
 	}
-	if silent || !run.Open() {
+	if f.NoAnswer != nil || !run.Open() {
 		f.Status.Status = history.StatusName(run.Status)
 	}
-	return silent
 }
 
-func (f *Facts) addBranch(ctx context.Context, v *runtree.Workflow, run *runs.Run, silent bool) {
+func (f *Facts) addBranch(ctx context.Context, v *runtree.Workflow, run *runs.Run) {
 	f.Branches = append(f.Branches, v)
-	if !v.Open() || silent {
+	if !v.Open() || f.NoAnswer != nil {
 		return
 	}
 	if st, err := run.Reported(ctx); err == nil {

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -123,10 +124,12 @@ func TestWhyNamesPredecessorsThatDidNotRun(t *testing.T) {
 	}
 }
 
+var errNoAnswer = errors.New("no answer")
+
 // TestWhyOfAFailedRunFromHistory explains with what the calls alone say.
 func TestWhyOfAFailedRunFromHistory(t *testing.T) {
 	f := deskFacts()
-	f.Workflow.Status, f.FromHistory = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, true
+	f.Workflow.Status, f.NoAnswer = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, errNoAnswer
 	f.Status = contract.Status{Status: "failed"}
 	f.Workflow.Called = []string{"sort#1", "a#2", "b#1"}
 	f.Workflow.Answers = map[string][]contract.Answer{"sort#1": {{Execution: "sort#1", Edge: "sa", Question: "Is it a?", Yes: false}}}
@@ -149,7 +152,7 @@ func TestWhyOfAFailedRunFromHistory(t *testing.T) {
 
 // A run below may have failed before it had a plan: then its failure is all that there is to say.
 func TestWhyOfARunWithoutAPlan(t *testing.T) {
-	f := &Facts{FromHistory: true, Status: contract.Status{Status: "failed"}, Workflow: &runtree.Workflow{ID: "r/boss#1:call_1", Place: "boss › ",
+	f := &Facts{NoAnswer: errNoAnswer, Status: contract.Status{Status: "failed"}, Workflow: &runtree.Workflow{ID: "r/boss#1:call_1", Place: "boss › ",
 		Status: enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, Called: []string{"hooked"}}}
 	f.Settle()
 	r := f.Report()
