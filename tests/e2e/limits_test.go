@@ -165,12 +165,13 @@ func TestEndToEndProviderRefusesForGood(t *testing.T) {
 // TestEndToEndRecordLimiter records a limiter that answers, lets calls wait, hears of a refusal, and ends when nobody asks.
 func TestEndToEndRecordLimiter(t *testing.T) {
 	t.Parallel()
-	l := newLimitedWorkers(t, 1, &limitedModel{limit: 12, window: time.Second}, time.Second, 15) // more than the provider takes
+	const window = 3 * time.Second
+	l := newLimitedWorkers(t, 1, &limitedModel{limit: 12, window: window}, window, 15) // more than the provider takes
 	var all []client.WorkflowRun
 	for i := range 20 {
 		all = append(all, l.start(t, i, func(*plan.Flow) {}))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for _, run := range all {
 		if err := run.Get(ctx, nil); err != nil {
