@@ -22,6 +22,7 @@ import (
 	"weft/workflows/plan"
 	"weft/workflows/prepare"
 	"weft/workflows/publish"
+	"weft/workflows/route"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 	"weft/workflows/session"
@@ -268,40 +269,38 @@ func (f *flowRun) once(ctx workflow.Context) error {
 
 // enter takes the edges out of START.
 func (f *flowRun) enter(ctx workflow.Context) error {
-	taken, answers, err := f.judgeEntry(ctx)
+	exit, err := f.judgeEntry(ctx)
 	if err != nil {
 		return err
 	}
 	first := f.entry.View
-	f.answers, f.entered, f.entry = answers, f.runner.EdgeIDs(taken), nil
-	return f.beyond(f.sched.Arrive(taken, 1, "", first))
+	f.answers, f.entered, f.entry = exit.Answers, route.IDs(f.run.Flow, exit.Taken), nil
+	return f.beyond(f.sched.Arrive(exit.Taken, 1, "", first))
 }
 
 // judgeEntry decides which edges out of START are taken: by a fork those that the other run took.
-func (f *flowRun) judgeEntry(ctx workflow.Context) (taken []int, answers []contract.Answer, err error) {
+func (f *flowRun) judgeEntry(ctx workflow.Context) (exit runtime.Exit, err error) {
 	if k := f.run.Log.Fork; k != nil {
+		exit.Answers = k.Entry.Answers
 		for _, id := range k.Entry.Taken {
-			taken = append(taken, f.run.Graph.Edge(id))
+			exit.Taken = append(exit.Taken, f.run.Graph.Edge(id))
 		}
-		return taken, k.Entry.Answers, nil
+		return exit, nil
 	}
 	j := journal.New(nil, f.entry.Steps)
 	// Its calls are others than those of the turn before.
-	x := &runtime.Execution{Node: &plan.Node{ID: plan.Start}, ID: turnID(plan.Start, f.run.Shared.Turn), View: &f.entry.View, Journal: j}
-	taken, answers, err = f.runner.Route(ctx, x, nil, "", f.run.Graph.Starts)
-	switch {
-	case errors.Is(err, runtime.ErrYield):
+	x := &runtime.Execution{Run: f.run, Node: &plan.Node{ID: plan.Start}, ID: turnID(plan.Start, f.run.Shared.Turn), View: &f.entry.View, Journal: j, Edges: f.run.Graph.Starts}
+	err = route.Leave(ctx, x, nil, "")
+	if errors.Is(err, runtime.ErrYield) {
 		var failed error
 		f.entry.Steps, failed = j.Snapshot()
-		err = cmp.Or(failed, err)
-	case err != nil && !contract.Cancelled(err):
-		fail := contract.FailureOf(err)
-		if fail.At == "" {
-			fail.Node, fail.At = plan.Start, f.run.Source.At(plan.EdgePath(f.run.Graph.Starts[0]))
-		}
-		err = fail
+		return exit, cmp.Or(failed, err)
 	}
-	return taken, answers, err
+	if fail := contract.FailureOf(err); fail != nil && !contract.Cancelled(err) && fail.At == "" {
+		fail.Node, fail.At = plan.Start, f.run.Source.At(plan.EdgePath(f.run.Graph.Starts[0]))
+		return exit, fail
+	}
+	return x.Exit, err
 }
 
 // known is the state of all branches together, for the query.

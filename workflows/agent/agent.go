@@ -17,6 +17,7 @@ import (
 	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
+	"weft/workflows/route"
 	"weft/workflows/runtime"
 	"weft/workflows/values"
 )
@@ -354,9 +355,10 @@ func (a *agentRun) repair(ctx workflow.Context, ans *answer) (again bool, err er
 		return false, nil
 	}
 	if ask := a.cfg.Output.IfLast; ask != "" && a.above == nil && len(a.state.Refused) == 0 {
-		if a.state.Refused, err = a.execution.Refused(ctx, ans.sha); err != nil || len(a.state.Refused) == 0 {
+		if err = route.Leave(ctx, a.execution, &contract.ContentRef{SHA: ans.sha}, ""); err != nil || !a.execution.Exit.NoRoute {
 			return false, err
 		}
+		a.state.Refused = a.execution.Exit.Answers
 		return true, cmp.Or(replyUnrun(a, msg, beyondBudget), a.tell(ask), a.describe())
 	}
 	var f *contract.Failure

@@ -180,7 +180,7 @@ func runPick(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 				return runtime.Outcome{}, err
 			}
 		}
-		yes, part, err := holds(m.Compare, seen)
+		yes, part, err := values.Holds(m.Compare, seen)
 		if err != nil {
 			return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the merge's condition, or what the agents return", "%s", err.Error())
 		}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"go.temporal.io/sdk/workflow"
-
 	"weft/activities/contract"
 	"weft/activities/textutil"
 	"weft/workflows/journal"
@@ -49,13 +47,21 @@ type Execution struct {
 	// Strand is the chain that the execution belongs to.
 	Strand string
 	View   *contract.View
-	// Refused judges the edges behind the node with an output that it may give, and returns the answers if none is taken.
-	Refused func(ctx workflow.Context, output string) ([]contract.Answer, error)
+	// Edges are those from the node, and Exit is how the execution leaves it, once that is decided.
+	Edges []int
+	Exit  Exit
 	// Suspended is set where the execution goes on in its middle.
 	Suspended *contract.SuspendedExecution
 	// Journal holds the steps since the last boundary; State is what the execution was there, once it yields.
 	Journal *journal.Journal
 	State   contract.SuspendedExecution
+}
+
+// Exit is how an execution leaves its node: by the edges taken, after answers to their conditions, or by none of them.
+type Exit struct {
+	Taken   []int
+	Answers []contract.Answer
+	NoRoute bool
 }
 
 // Suspend is what an execution that yielded goes on with.

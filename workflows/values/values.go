@@ -7,6 +7,7 @@ package values
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -359,4 +360,20 @@ func Wanted(flow *plan.Flow, in value.Value) value.Value {
 		}
 	}
 	return out
+}
+
+// Holds evaluates a comparison on a value, and gives the part of it that was compared.
+func Holds(c *plan.Compare, v value.Value) (bool, value.Value, error) {
+	if c.Fail != "" {
+		return false, v, errors.New(c.Fail)
+	}
+	seen, err := value.Operand(c.Rules, c.Path, v)
+	if err != nil {
+		return false, seen, err
+	}
+	want, err := value.Parse(c.Value)
+	if err != nil {
+		return false, seen, err
+	}
+	return value.Holds(c.Rules, c.Op, seen, want), seen, nil
 }
