@@ -70,7 +70,7 @@ func (f *flowRun) takeIn(ctx workflow.Context) error {
 			}
 		}
 		f.run.Requests.Hear(ctx)
-		f.session.Hear()
+		f.session.Below.Hear()
 		if f.inbox != nil {
 			f.inbox.Drain(ctx)
 		}

@@ -61,7 +61,7 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 	var out *contract.RunResult
 	if err = f.run.Requests.ReceiveHeld(ctx); err == nil {
 		f.session = session.New(f.run, f, in)
-		f.runner = node.New(f.run, agent.Kind{Sessions: &f.session.Below}, agent.ToolKind{}, nested{})
+		f.runner = node.New(f.run, agent.Kind{Sessions: f.session.Below}, agent.ToolKind{}, nested{})
 		err = f.serve(ctx, in)
 	}
 	if err == nil {

@@ -19,11 +19,12 @@ import (
 	"weft/workflows/plan/value"
 	"weft/workflows/route"
 	"weft/workflows/runtime"
+	"weft/workflows/subsession"
 	"weft/workflows/values"
 )
 
-// Kind runs nodes of kind agent. Its agents use sessions, if they are not nil.
-type Kind struct{ Sessions Sessions }
+// Kind runs nodes of kind agent. Its agents start and prompt Sessions by their tools, if they are not nil.
+type Kind struct{ Sessions *subsession.Children }
 
 // Visit runs a node of kind agent. Each call of the model and of a tool is one activity. Tools run in parallel; their results go
 // back in the order asked.
@@ -87,7 +88,7 @@ func (a *agentRun) converse(ctx workflow.Context) (out runtime.Outcome, _ error)
 type agentRun struct {
 	run       *runtime.Run
 	execution *runtime.Execution
-	sessions  Sessions
+	sessions  *subsession.Children
 	cfg       *plan.Agent
 	thread    *runtime.Thread
 	profile   contract.ProfileRef

@@ -13,6 +13,7 @@ import (
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
+	"weft/workflows/subsession"
 	"weft/workflows/values"
 )
 
@@ -181,8 +182,8 @@ func (c *toolCall) session(ctx workflow.Context) (contract.ToolReply, error) {
 	if a.sessions == nil {
 		return contract.ToolReply{Text: `{"error":"sessions cannot be started here"}`}, nil
 	}
-	call := runtime.SessionCall{Tool: c.call.Name, Args: c.args, Starts: a.cfg.Starts, Child: c.startID(), ID: c.id("session")}
-	var done runtime.SessionReply
+	call := subsession.Call{Tool: c.call.Name, Args: c.args, Starts: a.cfg.Starts, Child: c.startID(), ID: c.id("session")}
+	var done subsession.Reply
 	err := a.run.RunStep(ctx, a.execution.Journal, call.ID+"/order", runtime.HashOf(call.Tool, string(c.args)), &done, func(*journal.Step) (err error) {
 		done, err = a.sessions.Do(ctx, &call)
 		return err
@@ -193,12 +194,4 @@ func (c *toolCall) session(ctx workflow.Context) (contract.ToolReply, error) {
 	return c.step(ctx, call.ID, "", func(*journal.Step) (contract.ToolReply, error) {
 		return a.sessions.Await(ctx, *done.Order, a.execution.Journal)
 	})
-}
-
-// Sessions are what an agent starts and prompts by its tools; nil where it cannot.
-type Sessions interface {
-	// Do does what a call asks. Where the answer is still to come, the reply has the order to await.
-	Do(ctx workflow.Context, c *runtime.SessionCall) (runtime.SessionReply, error)
-	// Await waits for what was ordered, or yields.
-	Await(ctx workflow.Context, o contract.SessionOrder, j *journal.Journal) (contract.ToolReply, error)
 }

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/held"
 	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/questions"
@@ -81,7 +82,10 @@ func (c *toolCall) invoke(ctx workflow.Context, s *journal.Step, in *contract.To
 	}
 	if hold := time.Duration(b.HoldSeconds) * time.Second; hold > 0 {
 		// The activity itself bounds its attempts: the time in which its server waits for a person does not count.
-		in.TimeoutMillis, call.Held = call.Options.StartToCloseTimeout.Milliseconds(), c.server
+		in.TimeoutMillis, call.Held = call.Options.StartToCloseTimeout.Milliseconds(), &held.Questions{}
+		asking, end := workflow.WithCancel(ctx)
+		defer end()
+		call.Held.Serve(asking, c.server.Answer)
 		call.Options.StartToCloseTimeout += hold
 		call.Options.ScheduleToCloseTimeout += hold
 	}

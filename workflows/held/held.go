@@ -21,10 +21,23 @@ const maxOpen = 6
 // Shape is the JSON of the Update.
 const Shape = `{"call": "…", "attempt": 1, "n": 1, "ask": {…}}: of activities of this run`
 
-// Asked answers what the server of a call asks.
-type Asked interface {
-	// Answer answers one question. It stops when ctx is done: nobody waits for the answer any more.
-	Answer(ctx workflow.Context, in *contract.ServerAsks) (*contract.ServerAnswer, error)
+// Questions are those of one call that nobody has begun to answer.
+type Questions struct{ waiting []*question }
+
+// Serve has answer called with each question, in a coroutine of its own, until ctx is done. The context of an answer is done where
+// nobody waits for it any more.
+func (q *Questions) Serve(ctx workflow.Context, answer func(workflow.Context, *contract.ServerAsks) (*contract.ServerAnswer, error)) {
+	const name = "answer a server"
+	wait.Go(ctx, name, func(ctx workflow.Context) {
+		for wait.Until(ctx, func() bool { return len(q.waiting) > 0 }) == nil {
+			next := q.waiting[0]
+			q.waiting = q.waiting[1:]
+			wait.Go(next.ctx, name, func(ctx workflow.Context) {
+				next.answer, next.err = answer(ctx, next.asks)
+				next.answered = true
+			})
+		}
+	})
 }
 
 // Calls are the calls of a run whose servers may ask.
@@ -36,18 +49,21 @@ type Calls struct {
 type call struct {
 	ctx       workflow.Context
 	id        string
-	asked     Asked
-	questions []question
+	asked     *Questions
+	questions []*question
 }
 
 type question struct {
-	attempt int32
-	n       int
-	end     workflow.CancelFunc
+	asks     *contract.ServerAsks
+	ctx      workflow.Context
+	end      workflow.CancelFunc
+	answer   *contract.ServerAnswer
+	err      error
+	answered bool
 }
 
 // Begin adds a call, until end. ctx is the call's.
-func (c *Calls) Begin(ctx workflow.Context, id string, asked Asked) (end func()) {
+func (c *Calls) Begin(ctx workflow.Context, id string, asked *Questions) (end func()) {
 	ctx, cancel := workflow.WithCancel(ctx)
 	k := &call{ctx: ctx, id: id, asked: asked}
 	c.calls = append(c.calls, k)
@@ -102,31 +118,26 @@ func (c *Calls) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	if in.Withdrawn {
 		return &contract.ServerAnswer{}, nil
 	}
-	asking, end := workflow.WithCancel(k.ctx)
-	k.questions = append(k.questions, question{in.Attempt, in.N, end})
+	q := &question{asks: in}
+	q.ctx, q.end = workflow.WithCancel(k.ctx)
+	k.questions, k.asked.waiting = append(k.questions, q), append(k.asked.waiting, q)
 	c.open++
-	var out *contract.ServerAnswer
-	done := false
-	wait.Go(asking, "answer a server", func(ctx workflow.Context) {
-		out, err = k.asked.Answer(ctx, in)
-		done = true
-	})
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	waited := wait.Until(quiet, func() bool { return done })
+	err = wait.Until(quiet, func() bool { return q.answered })
 	c.open--
 	switch {
-	case waited != nil:
-		return nil, waited
-	case contract.Cancelled(err):
+	case err != nil:
+		return nil, err
+	case contract.Cancelled(q.err):
 		return &contract.ServerAnswer{Problem: "nobody waits for the answer any more"}, nil
 	}
-	return out, err
+	return q.answer, q.err
 }
 
 // supersede ends the questions of earlier attempts, and one that is withdrawn.
 func (k *call) supersede(in *contract.ServerAsks) {
 	for _, q := range k.questions {
-		if q.attempt < in.Attempt || q.attempt == in.Attempt && q.n == in.N && in.Withdrawn {
+		if q.asks.Attempt < in.Attempt || q.asks.Attempt == in.Attempt && q.asks.N == in.N && in.Withdrawn {
 			q.end()
 		}
 	}

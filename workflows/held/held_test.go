@@ -66,7 +66,9 @@ func TestCalls(t *testing.T) {
 				c, p := &held.Calls{}, &person{}
 				ctx, cancel := workflow.WithCancel(ctx)
 				defer cancel()
-				end := c.Begin(ctx, "c", p)
+				asked := &held.Questions{}
+				asked.Serve(ctx, p.Answer)
+				end := c.Begin(ctx, "c", asked)
 				got, left := make([]string, len(tc.asked)), len(tc.asked)
 				quiet, _ := workflow.NewDisconnectedContext(ctx)
 				for i, q := range tc.asked {

@@ -73,7 +73,7 @@ func (c *Call) AnswerAll(ctx workflow.Context, in *contract.InputRequired, round
 }
 
 // Answer answers what the server of the call asks while it holds the call: by the same requests, but for as long as the call
-// lasts. It is [held.Asked].
+// lasts.
 func (c *Call) Answer(ctx workflow.Context, in *contract.ServerAsks) (*contract.ServerAnswer, error) {
 	if c.asked++; c.asked > MaxRounds {
 		return &contract.ServerAnswer{Problem: fmt.Sprintf("a call may ask %d times", MaxRounds)}, nil

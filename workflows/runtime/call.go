@@ -46,8 +46,8 @@ type Call struct {
 	Remote *contract.ExternalActivity
 	// Queue, if set, is that of the worker that has the server's session. If it is gone, the call is any worker's.
 	Queue string
-	// Held, if set, answers what the server asks while the activity holds the call.
-	Held held.Asked
+	// Held, if set, gets what the server asks while the activity holds the call.
+	Held *held.Questions
 	// Local, if positive, has the call be made in the workflow task where its worker can make it alone. So many bytes of its
 	// argument and its result are recorded at most.
 	Local int

@@ -123,22 +123,6 @@ func (l *ExecutionLog) page(q contract.ExecutionsQuery) (contract.ExecutionsPage
 	return page, nil
 }
 
-// SessionCall is an agent's call of one of [plan.SessionTools].
-type SessionCall struct {
-	Tool string
-	Args json.RawMessage
-	// Starts are the agents that may be started.
-	Starts []plan.Startable
-	// Child is the workflow id of a session that the call starts; ID is the call's within its run.
-	Child, ID string
-}
-
-// SessionReply is what became of a call: its reply, or what was asked of a session.
-type SessionReply struct {
-	Reply contract.ToolReply     `json:"reply"`
-	Order *contract.SessionOrder `json:"order,omitempty"`
-}
-
 // ToolError is a reply that tells the model of an error.
 func ToolError(format string, args ...any) contract.ToolReply {
 	return contract.ToolReply{Text: fmt.Sprintf(format, args...), Failed: true}

@@ -2,6 +2,5 @@
 // prompt as another turn in the same conversation. A turn executes the whole flow again, from START. While it is idle, a session
 // waits for an Update or a signal, without a timer.
 //
-// A session starts other sessions as children for its agent's tools (child.go, tools.go) and receives the results of
-// their turns by signal. A run whose agent has started sessions takes turns, too, until it has received all their results.
+// A session starts other sessions as children for its agent's tools (package subsession). A run whose agent has started sessions takes turns, too, until it has received all their results.
 package session

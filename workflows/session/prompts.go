@@ -12,6 +12,7 @@ import (
 	"weft/workflows/argument"
 	words "weft/workflows/plan/session"
 	"weft/workflows/runtime"
+	"weft/workflows/subsession"
 	"weft/workflows/wait"
 )
 
@@ -76,7 +77,7 @@ func (p prompts) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	// Several may have waited for the same long result, and one task does not hold all of it.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	if s.run.Sizes.Admit(ctx, "the turn", out) != nil {
-		out.OmittedBytes, out.ResultText, out.ResultData = resultBytes(&out), nil, nil
+		out.OmittedBytes, out.ResultText, out.ResultData = subsession.ResultBytes(&out), nil, nil
 	}
 	return &out, nil
 }
@@ -153,18 +154,6 @@ func (c closing) Signalled(_ workflow.Context, raw json.RawMessage) error {
 
 // Refused is [runtime.MessageHandler].
 func (c closing) Refused(ctx workflow.Context, _ error) { c.s.host.Show(ctx, nil, nil) }
-
-// Hear takes in what sessions below have said so far. What is of a wrong shape is left out.
-func (s *Session) Hear() {
-	if s.turnSignals == nil {
-		return
-	}
-	runtime.Each(s.above, s.run.Requests, s.turnSignals, func(t *contract.ChildTurn, err error) {
-		if err == nil {
-			s.Below.heard(t)
-		}
-	})
-}
 
 // admit looks at a prompt before it is taken.
 func (s *Session) admit(raw json.RawMessage) (*contract.Prompt, error) {
@@ -250,15 +239,11 @@ func (s *Session) queuedTurn(i int) *contract.Turn {
 
 // Status is the session's part of the query's answer.
 func (s *Session) Status() *contract.SessionStatus {
-	out := &contract.SessionStatus{Turns: s.state.Count, Queued: len(s.state.Queue), Callbacks: len(s.state.Callbacks)}
+	out := &contract.SessionStatus{Turns: s.state.Count, Queued: len(s.state.Queue), Callbacks: len(s.Below.Callbacks), Children: s.Below.Status()}
 	if t := s.latest(); t != nil {
 		lean := *t
 		lean.ResultText, lean.ResultData, lean.Hash = nil, nil, ""
 		out.Turn = &lean
-	}
-	for _, c := range s.Below.list {
-		out.Children = append(out.Children, contract.ChildStatus{ID: c.ID, Agent: c.Agent, Status: c.Status,
-			Created: c.Created, Resumed: c.Resumed, Problem: c.Problem})
 	}
 	return out
 }

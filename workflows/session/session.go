@@ -13,6 +13,7 @@ import (
 	"weft/workflows/plan"
 	words "weft/workflows/plan/session"
 	"weft/workflows/runtime"
+	"weft/workflows/subsession"
 	"weft/workflows/wait"
 )
 
@@ -23,8 +24,6 @@ const (
 	maxTurnBytes = 256 << 10
 	// maxLeftText is what is left of the text of an old failure.
 	maxLeftText = 100
-	// maxCallback is how much of children's results one turn is given.
-	maxCallback = 256 << 10
 )
 
 // Turns are what a session makes of its run.
@@ -47,7 +46,7 @@ type Session struct {
 	run   *runtime.Run
 	host  Turns
 	// Below are the sessions that this one has started.
-	Below Children
+	Below *subsession.Children
 	// Idle says that no turn is under way; leaving, that this run of the session ends.
 	Idle, leaving bool
 	// endedAt is when the session ended, or nil; prompts that are queued then have no turn.
@@ -56,23 +55,19 @@ type Session struct {
 	end   workflow.CancelFunc
 	above workflow.Context
 	// prompt is that of a turn that somebody asked for, until its hook has seen it.
-	prompt      *contract.Prompt
-	turnSignals workflow.ReceiveChannel
+	prompt *contract.Prompt
 }
 
 // New is the session of a run, as the run was started or as the one before left it. It is off in most runs.
 func New(r *runtime.Run, h Turns, in *contract.RunInput) *Session {
 	s := &Session{run: r, host: h, state: contract.SessionState{IsSession: in.Session, Parent: in.Parent}}
-	s.Below.s = s
 	if in.Snapshot != nil && in.Snapshot.Session != nil {
 		// Before the first Update is looked at.
 		s.state = *in.Snapshot.Session
 		r.Requests.Rejected, r.Requests.RejectionReasons = s.state.Rejected, s.state.RejectionReasons
-		for _, c := range s.state.Children {
-			s.Below.list = append(s.Below.list, &childSession{ChildSession: c})
-		}
-		s.state.Children, s.state.Rejected, s.state.RejectionReasons = nil, 0, nil
 	}
+	s.Below = subsession.New(r, s.state.Children, s.state.Callbacks)
+	s.state.Children, s.state.Callbacks, s.state.Rejected, s.state.RejectionReasons = nil, nil, 0, nil
 	return s
 }
 
@@ -82,9 +77,7 @@ func (s *Session) Snapshot() *contract.SessionState {
 	if !s.run.Requests.Owner {
 		c.Rejected, c.RejectionReasons = s.run.Requests.Rejected, s.run.Requests.RejectionReasons
 	}
-	for _, k := range s.Below.list {
-		c.Children = append(c.Children, k.ChildSession)
-	}
+	c.Children, c.Callbacks = s.Below.Snapshot(), s.Below.Callbacks
 	return &c
 }
 
@@ -119,10 +112,7 @@ func (s *Session) Settle() error {
 // Play takes turns until the session is stopped, or nothing more is expected.
 func (s *Session) Play(ctx workflow.Context) (*contract.RunResult, error) {
 	s.above = ctx
-	s.Below.ctx, s.Below.end = workflow.WithCancel(ctx)
-	s.turnSignals = workflow.GetSignalChannel(ctx, contract.SignalTurn)
-	s.run.Requests.Listeners.Add(s.Hear, s.turnSignals)
-	s.LaunchAll()
+	s.Below.Serve(ctx)
 	if s.state.Count == 0 {
 		s.begin(ctx, contract.Turn{})
 	}
@@ -215,7 +205,7 @@ func (s *Session) trim() {
 	all := 0
 	for i := len(s.state.Turns) - 1; i >= 0; i-- {
 		t := &s.state.Turns[i]
-		n := resultBytes(t)
+		n := subsession.ResultBytes(t)
 		if t.Failure != nil {
 			n, _ = runtime.Size(t.Failure)
 		}
@@ -235,13 +225,13 @@ func (s *Session) trim() {
 func (s *Session) next(ctx workflow.Context) (bool, error) {
 	s.Idle = true
 	for {
-		s.Hear()
+		s.Below.Hear()
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
 		case s.state.Stop != nil:
 			return false, nil
-		case len(s.state.Queue) > 0 || len(s.state.Callbacks) > 0:
+		case len(s.state.Queue) > 0 || len(s.Below.Callbacks) > 0:
 			return true, s.again(ctx)
 		case s.news(): // nothing is expected
 			return false, nil
@@ -259,7 +249,7 @@ func (s *Session) next(ctx workflow.Context) (bool, error) {
 
 // news reports whether an idle session has something to do.
 func (s *Session) news() bool {
-	return s.state.Stop != nil || len(s.state.Queue) > 0 || len(s.state.Callbacks) > 0 || !s.state.IsSession && !s.Below.expects()
+	return s.state.Stop != nil || len(s.state.Queue) > 0 || len(s.Below.Callbacks) > 0 || !s.state.IsSession && !s.Below.Expects()
 }
 
 // goOn has an idle session go on in a new run; it gives nil where that is put off.
@@ -296,7 +286,7 @@ func (s *Session) again(ctx workflow.Context) error {
 		t.ID, t.Hash = prompt.ID, prompt.Hash
 		s.prompt = &prompt
 	} else {
-		t.Callbacks, prompt.Text = s.Below.called()
+		t.Callbacks, prompt.Text = s.Below.Called()
 	}
 	err := s.host.Begin(s.state.Count+1, &prompt)
 	if err == nil {
@@ -338,7 +328,7 @@ func (s *Session) close(ctx workflow.Context) (*contract.RunResult, error) {
 // finish notes that the session is over, and lets those below go.
 func (s *Session) finish(ctx workflow.Context) {
 	s.endedAt = new(workflow.Now(ctx).UTC())
-	s.Below.release(ctx)
+	s.Below.Release(ctx)
 }
 
 // quiet waits until Updates under way have their answers.
@@ -353,13 +343,35 @@ func (s *Session) tell(ctx workflow.Context, t *contract.Turn) {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	report := contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: *t, Usage: s.run.Budget.Usage, Expects: s.Below.expects() || len(s.state.Callbacks) > 0}
+	report := contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: *t, Usage: s.run.Budget.Usage, Expects: s.Below.Expects() || len(s.Below.Callbacks) > 0}
 	report.Turn.Hash = ""
 	// Results of many sessions meet in the history above, which is given no more of each than this.
-	shorten(&report.Turn)
+	subsession.Shorten(&report.Turn)
 	if s.run.Sizes.Admit(ctx, "the turn's result", report) != nil {
 		report.Turn.ResultText, report.Turn.ResultData, report.Turn.Status = nil, nil, contract.TurnFailed
 		report.Turn.Failure = &contract.Failure{Class: contract.ClassTooLarge, Text: "the result is too large for the session above"}
 	}
 	s.run.Requests.Send(ctx, s.state.Parent, contract.SignalTurn, report)
+}
+
+// LaunchAll starts the sessions below that are not running, with what they go on with.
+func (s *Session) LaunchAll() {
+	if s.On() {
+		s.leaving = false
+		s.Below.Launch()
+	}
+}
+
+// Gather asks all sessions below to come back with what they go on with, and waits for them and for the Updates under way.
+func (s *Session) Gather(ctx workflow.Context) error {
+	if s == nil || s.above == nil {
+		return nil
+	}
+	s.leaving = true
+	s.Below.AskToYield()
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	err := wait.Until(quiet, func() bool { return workflow.AllHandlersFinished(ctx) && s.Below.Stopped() })
+	s.run.Policy.HeardBack(ctx)
+	s.Below.Hear()
+	return err
 }

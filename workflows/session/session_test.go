@@ -2,145 +2,18 @@ package session
 
 import (
 	"encoding/json"
-	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-	"weft/workflows/workflowtest"
 
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
 	"weft/workflows/runtime"
-	"weft/workflows/schedule/scheduletest"
+	"weft/workflows/subsession"
+	"weft/workflows/workflowtest"
 )
-
-// TestChildTurnsAreReportedInAnyOrder tells a session how two turns of one below it stand, in every order
-// and twice: each who asked gets its turn, once.
-func TestChildTurnsAreReportedInAnyOrder(t *testing.T) {
-	turn := func(n int, id, status string, expects bool) contract.ChildTurn {
-		return contract.ChildTurn{Session: "c", Turn: contract.Turn{N: n, ID: id, Status: status}, Usage: contract.Usage{Calls: 10 * n}, Expects: expects}
-	}
-	all := []contract.ChildTurn{
-		{Session: "c", Turn: contract.Turn{ID: "a", Status: contract.TurnQueued}},
-		turn(2, "a", contract.TurnRunning, false), turn(2, "a", contract.TurnCompleted, true),
-		{Session: "c", Turn: contract.Turn{ID: "b", Status: contract.TurnQueued}},
-		turn(3, "b", contract.TurnRunning, false), turn(3, "b", contract.TurnCompleted, false),
-		{Session: "c", Turn: contract.Turn{ID: "x", Status: contract.TurnFailed}},
-	}
-	for name, tc := range map[string]struct {
-		settled bool
-		modes   [2]string
-		done    string
-		called  string
-		left    int
-	}{
-		"both are waited for":         {modes: [2]string{contract.ModeSync, contract.ModeSync}, done: "a b x", left: 3},
-		"one calls back":              {modes: [2]string{contract.ModeSync, contract.ModeCallback}, done: "a x", called: "b", left: 2},
-		"both call back":              {modes: [2]string{contract.ModeCallback, contract.ModeCallback}, done: "x", called: "a b", left: 1},
-		"both call back when settled": {settled: true, modes: [2]string{contract.ModeCallback, contract.ModeCallback}, done: "x", called: "b b", left: 1},
-		"somebody looks":              {modes: [2]string{contract.ModePoll, contract.ModePoll}, done: "x", left: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			workflowtest.Run(t, func(ctx workflow.Context) {
-				for order := range permutations(len(all)) {
-					r := runtime.New(ctx)
-					r.Flow = scheduletest.Sketch("START>a a>END")
-					r.Flow.Nodes[0].Agent.CallbackWhenSettled = tc.settled
-					c := &childSession{ChildSession: contract.ChildSession{ID: "c", Orders: []contract.SessionOrder{
-						{Session: "c", ID: "a", Mode: tc.modes[0]}, {Session: "c", ID: "b", Mode: tc.modes[1]}, {Session: "c", ID: "x", Mode: contract.ModeSync}}}}
-					s := New(r, nil, &contract.RunInput{})
-					s.Below.list = []*childSession{c}
-					for _, i := range order {
-						for range 2 {
-							told := all[i]
-							s.Below.heard(&told)
-						}
-					}
-					var called []string
-					for _, b := range s.state.Callbacks {
-						called = append(called, b.Turn.ID)
-					}
-					var done []string
-					for _, d := range c.Done {
-						done = append(done, d.ID)
-					}
-					slices.Sort(called)
-					slices.Sort(done)
-					got := fmt.Sprintf("done %v, called %v, %d left, %s, %d calls", done, called, len(c.Orders), c.Status, r.Budget.Usage.Calls)
-					want := fmt.Sprintf("done %v, called %v, %d left, idle, 30 calls", strings.Fields(tc.done), strings.Fields(tc.called), tc.left)
-					if got != want {
-						t.Errorf("told in the order %v:\n%s, want\n%s", order, got, want)
-						return
-					}
-				}
-			})
-		})
-	}
-}
-
-// TestResetBelowIsNotPaidBack has a session below tell less than before, as one does that was reset: what it
-// had told is spent nevertheless, and what it spends beyond that is counted, whatever turn it is in.
-func TestResetBelowIsNotPaidBack(t *testing.T) {
-	workflowtest.Run(t, func(ctx workflow.Context) {
-		r := runtime.New(ctx)
-		r.Flow = scheduletest.Sketch("START>a a>END")
-		c := &childSession{ChildSession: contract.ChildSession{ID: "c"}, reserved: contract.Budget{Calls: 10, Tokens: 100}}
-		s := New(r, nil, &contract.RunInput{})
-		s.Below.list = []*childSession{c}
-		r.Budget.Reserved = c.reserved
-		told := func(n int, status string, calls, input, stopped int, cost int64) {
-			s.Below.heard(&contract.ChildTurn{Session: "c", Turn: contract.Turn{N: n, Status: status}, Usage: contract.Usage{Calls: calls, Input: input, Stopped: stopped, Cost: cost}})
-		}
-		check := func(when string, want contract.Usage, left int) {
-			t.Helper()
-			if !reflect.DeepEqual(r.Budget.Usage, want) || !reflect.DeepEqual(c.Usage, want) || r.Budget.Reserved.Calls != left {
-				t.Errorf("%s: %+v, of the session %+v, %d held; want %+v, %d", when, r.Budget.Usage, c.Usage, r.Budget.Reserved.Calls, want, left)
-			}
-		}
-		told(1, contract.TurnCompleted, 3, 30, 0, 7)
-		told(2, contract.TurnCompleted, 5, 50, 1, 9)
-		all := contract.Usage{Calls: 5, Input: 50, Stopped: 1, Cost: 9}
-		check("before", all, 4)
-		told(1, contract.TurnRunning, 0, 0, 0, 0)
-		told(1, contract.TurnCompleted, 3, 60, 0, 8)
-		all.Input = 60
-		check("in its first turn again", all, 4)
-		told(2, contract.TurnRunning, 3, 60, 0, 8)
-		told(2, contract.TurnCompleted, 7, 90, 1, 12)
-		all = contract.Usage{Calls: 7, Input: 90, Stopped: 1, Cost: 12}
-		check("in its second turn again", all, 2)
-		s.Below.settleUp(c, &contract.RunResult{Usage: contract.Usage{Calls: 1}}, nil)
-		check("stopped behind another reset", all, 0)
-	})
-}
-
-// permutations gives all orders of n things.
-func permutations(n int) func(yield func([]int) bool) {
-	return func(yield func([]int) bool) {
-		var order []int
-		var more func() bool
-		more = func() bool {
-			if len(order) == n {
-				return yield(order)
-			}
-			for i := range n {
-				if slices.Contains(order, i) {
-					continue
-				}
-				order = append(order, i)
-				if !more() {
-					return false
-				}
-				order = order[:len(order)-1]
-			}
-			return true
-		}
-		more()
-	}
-}
 
 // TestFailedTurnsAreBounded keeps the classes of old failures, and all of the last.
 func TestFailedTurnsAreBounded(t *testing.T) {
@@ -175,13 +48,15 @@ func TestSnapshotHasTheWholeSession(t *testing.T) {
 	const wasRun, ended = "the next run makes it anew", "it would not go on"
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		old := &Session{run: runtime.New(ctx), Below: Children{list: []*childSession{{ChildSession: contract.ChildSession{ID: "c", Agent: "b", Created: at}}}},
+		r := runtime.New(ctx)
+		old := &Session{run: r, Below: subsession.New(r, []contract.ChildSession{{ID: "c", Agent: "b", Created: at}}, []contract.ChildTurn{{Session: "c"}}),
 			state: contract.SessionState{IsSession: true, Parent: "p", Turns: []contract.Turn{{N: 1}}, Count: 1, Queue: []contract.Prompt{{ID: "i"}},
-				Spent: contract.Usage{Calls: 1}, Stop: &contract.CloseSessionInput{Reason: "r"}, Callbacks: []contract.ChildTurn{{Session: "c"}}}}
+				Spent: contract.Usage{Calls: 1}, Stop: &contract.CloseSessionInput{Reason: "r"}}}
 		again := New(runtime.New(ctx), nil, &contract.RunInput{Snapshot: &contract.RunSnapshot{Session: workflowtest.Travels(t, old.Snapshot())}})
 		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "Below": "see below", "Idle": wasRun, "leaving": wasRun, "endedAt": ended,
-			"end": wasRun, "above": wasRun, "prompt": "its hook has seen it before the turn can yield", "turnSignals": wasRun})
-		workflowtest.SameFields(t, &old.Below, &again.Below, workflowtest.Without{"s": wasRun, "list": "see below", "ctx": wasRun, "end": wasRun})
-		workflowtest.SameFields(t, old.Below.list[0], again.Below.list[0], workflowtest.Without{"future": wasRun, "reserved": "it is reserved anew"})
+			"end": wasRun, "above": wasRun, "prompt": "its hook has seen it before the turn can yield"})
+		if !reflect.DeepEqual(old.Below.Snapshot(), again.Below.Snapshot()) || !reflect.DeepEqual(old.Below.Callbacks, again.Below.Callbacks) {
+			t.Errorf("the sessions below are %+v", again.Below)
+		}
 	})
 }

@@ -1,4 +1,4 @@
-package session
+package subsession
 
 import (
 	"cmp"
@@ -18,12 +18,51 @@ import (
 
 // Children are the sessions that one has started.
 type Children struct {
-	s *Session
+	// Callbacks are turns whose results the session above is yet to be given, as a turn of its own.
+	Callbacks []contract.ChildTurn
+	run       *runtime.Run
 	// list are those that are not deleted.
 	list []*childSession
-	// ctx is their context, which end cancels.
-	ctx workflow.Context
-	end workflow.CancelFunc
+	// ctx is their context, which end cancels; above is that of the run. They are set once the session takes turns.
+	ctx, above workflow.Context
+	end        workflow.CancelFunc
+	turns      workflow.ReceiveChannel
+}
+
+// New returns the sessions below that of a run, as the run before left them.
+func New(r *runtime.Run, list []contract.ChildSession, callbacks []contract.ChildTurn) *Children {
+	b := &Children{run: r, Callbacks: callbacks}
+	for _, c := range list {
+		b.list = append(b.list, &childSession{ChildSession: c})
+	}
+	return b
+}
+
+// Snapshot returns the sessions as another run goes on with them.
+func (b *Children) Snapshot() []contract.ChildSession {
+	var out []contract.ChildSession
+	for _, k := range b.list {
+		out = append(out, k.ChildSession)
+	}
+	return out
+}
+
+// Status is their part of the query's answer.
+func (b *Children) Status() []contract.ChildStatus {
+	var out []contract.ChildStatus
+	for _, c := range b.list {
+		out = append(out, contract.ChildStatus{ID: c.ID, Agent: c.Agent, Status: c.Status, Created: c.Created, Resumed: c.Resumed, Problem: c.Problem})
+	}
+	return out
+}
+
+// Serve receives what sessions below say, and launches them.
+func (b *Children) Serve(ctx workflow.Context) {
+	b.above = ctx
+	b.ctx, b.end = workflow.WithCancel(ctx)
+	b.turns = workflow.GetSignalChannel(ctx, contract.SignalTurn)
+	b.run.Requests.Listeners.Add(b.Hear, b.turns)
+	b.Launch()
 }
 
 // childSession is a session that this one has started. It runs as a child workflow; where this run
@@ -35,22 +74,18 @@ type childSession struct {
 	reserved contract.Budget
 }
 
-// LaunchAll starts the sessions below that are not running, with what they go on with.
-func (s *Session) LaunchAll() {
-	if !s.On() {
-		return
-	}
-	s.leaving = false
-	for _, c := range s.Below.list {
+// Launch starts the sessions that are not running, with what they go on with.
+func (b *Children) Launch() {
+	for _, c := range b.list {
 		if !c.Closed && c.future == nil {
-			s.Below.launch(c)
+			b.launch(c)
 		}
 	}
 }
 
 // launch starts a session and waits for its end beside everything else.
 func (b *Children) launch(c *childSession) {
-	r := b.s.run
+	r := b.run
 	in := r.Below()
 	in.Parent, in.Session = r.Transcript.Workflow, true
 	if c.Snapshot != nil && c.Snapshot.Plan != nil {
@@ -91,7 +126,7 @@ func (b *Children) launch(c *childSession) {
 
 // closed takes over how a session came to its end.
 func (b *Children) closed(c *childSession, out *contract.RunResult, err error) {
-	b.s.Hear() // what it said before
+	b.Hear() // what it said before
 	b.settleUp(c, out, err)
 	c.Snapshot = nil
 	if err == nil && out.Yielded != nil {
@@ -99,7 +134,7 @@ func (b *Children) closed(c *childSession, out *contract.RunResult, err error) {
 		return
 	}
 	c.Closed = true
-	b.s.run.Requests.Disown(b.s.above, contract.BoundID(c.ID), err)
+	b.run.Requests.Disown(b.above, contract.BoundID(c.ID), err)
 	c.Status = contract.TurnFailed
 	if err == nil || contract.Cancelled(err) {
 		c.Status, c.Problem = contract.TurnStopped, words.Stopped
@@ -116,7 +151,7 @@ func (b *Children) closed(c *childSession, out *contract.RunResult, err error) {
 // allocate reserves what a session below may spend: half of what is left, or what is left of what
 // it had. It has it until it ends, because it can be resumed until then.
 func (b *Children) allocate(c *childSession) *contract.Budget {
-	r := b.s.run
+	r := b.run
 	if !r.Shared.Budget.Bounds() {
 		return nil
 	}
@@ -133,10 +168,10 @@ func (b *Children) allocate(c *childSession) *contract.Budget {
 // reset has its count from the history that it goes on with: what was told before is spent nevertheless.
 func (b *Children) charge(c *childSession, all contract.Usage) {
 	more := all.Beyond(c.Usage)
-	b.s.run.Budget.Usage.Add(more)
+	b.run.Budget.Usage.Add(more)
 	c.Usage.Add(more)
 	off := c.reserved.Each(more.Spent(), func(a, b int64) int64 { return min(a, b) })
-	b.s.run.Budget.Earmark(off, -1)
+	b.run.Budget.Earmark(off, -1)
 	c.reserved = c.reserved.Each(off, func(a, b int64) int64 { return a - b })
 }
 
@@ -145,7 +180,7 @@ func (b *Children) settleUp(c *childSession, out *contract.RunResult, err error)
 	if all := runtime.SpentIn(out, err); all != nil {
 		b.charge(c, *all)
 	}
-	b.s.run.Budget.Earmark(c.reserved, -1)
+	b.run.Budget.Earmark(c.reserved, -1)
 	c.reserved = contract.Budget{}
 }
 
@@ -153,7 +188,7 @@ func callsBack(o contract.SessionOrder) bool { return o.Mode == contract.ModeCal
 
 // callBack makes a turn of a session below one of this session.
 func (b *Children) callBack(c *childSession, t contract.Turn) {
-	b.s.state.Callbacks = append(b.s.state.Callbacks, contract.ChildTurn{Session: c.ID, Turn: t})
+	b.Callbacks = append(b.Callbacks, contract.ChildTurn{Session: c.ID, Turn: t})
 }
 
 // problemOf is a failure as a session's parent reads it.
@@ -182,7 +217,7 @@ func (b *Children) heard(report *contract.ChildTurn) {
 	case t.N != 0:
 		b.turned(c, report)
 	case i >= 0 && t.Done() && c.taken(t.ID) < 0: // the prompt was refused
-		b.s.run.Policy.Moved = true
+		b.run.Policy.Moved = true
 		c.Done = append(c.Done, *t)
 	default:
 		return
@@ -200,8 +235,8 @@ func (b *Children) turned(c *childSession, report *contract.ChildTurn) {
 	if !t.Done() {
 		return
 	}
-	b.s.run.Policy.Moved = true
-	shorten(t)
+	b.run.Policy.Moved = true
+	Shorten(t)
 	b.fulfil(c, t, report.Expects)
 	// Callbacks that waited until the session expects none of its own get its latest turn.
 	if c.Last.Done() && !c.Expects && len(runtime.Take(&c.Orders, func(o *contract.SessionOrder) bool { return o.Ended })) > 0 {
@@ -240,7 +275,7 @@ func (b *Children) fulfil(c *childSession, t *contract.Turn, expects bool) {
 		}
 		return
 	case contract.ModeCallback:
-		if lone := b.s.run.Flow.LoneAgent(); expects && lone != nil && lone.Agent.CallbackWhenSettled {
+		if lone := b.run.Flow.LoneAgent(); expects && lone != nil && lone.Agent.CallbackWhenSettled {
 			c.Orders[i].Ended = true
 			return
 		}
@@ -254,8 +289,8 @@ func (c *childSession) taken(order string) int {
 	return slices.IndexFunc(c.Done, func(t contract.Turn) bool { return t.ID == order })
 }
 
-// shorten cuts a result to what a conversation can be given.
-func shorten(t *contract.Turn) {
+// Shorten cuts a result to what a conversation can be given.
+func Shorten(t *contract.Turn) {
 	if t.ResultText != nil && len(*t.ResultText) > maxCallback {
 		t.ResultText = new(cutResult(*t.ResultText))
 	}
@@ -264,22 +299,22 @@ func shorten(t *contract.Turn) {
 	}
 }
 
-// resultBytes is how long a turn's result is.
-func resultBytes(t *contract.Turn) int {
+// ResultBytes is how long a turn's result is.
+func ResultBytes(t *contract.Turn) int {
 	if t.ResultText == nil {
 		return len(t.ResultData)
 	}
 	return len(t.ResultData) + len(*t.ResultText)
 }
 
-// called is the prompt for the results of children that have come, as many as one turn is given, and their sessions.
-func (b *Children) called() (from []string, prompt string) {
+// Called is the prompt for the results of children that have come, as many as one turn is given, and their sessions.
+func (b *Children) Called() (from []string, prompt string) {
 	var list []words.Child
 	size := 0
-	for _, report := range b.s.state.Callbacks {
+	for _, report := range b.Callbacks {
 		t := &report.Turn
 		c := words.Child{ID: report.Session, Text: t.ResultText, Data: t.ResultData}
-		size += resultBytes(t)
+		size += ResultBytes(t)
 		if t.Status != contract.TurnCompleted {
 			c.Failed, c.Text, c.Data = true, nil, nil
 			if t.Failure != nil {
@@ -292,12 +327,12 @@ func (b *Children) called() (from []string, prompt string) {
 		}
 		list, from = append(list, c), append(from, c.ID)
 	}
-	b.s.state.Callbacks = b.s.state.Callbacks[len(list):]
+	b.Callbacks = b.Callbacks[len(list):]
 	return from, words.Callback(list)
 }
 
-// expects reports whether a result is still to come to this session as a turn of its own.
-func (b *Children) expects() bool {
+// Expects reports whether a result is still to come to this session as a turn of its own.
+func (b *Children) Expects() bool {
 	return slices.ContainsFunc(b.list, func(c *childSession) bool { return slices.ContainsFunc(c.Orders, callsBack) })
 }
 
@@ -308,34 +343,37 @@ func (b *Children) child(id string) *childSession {
 	return nil
 }
 
-// stopped reports whether no session below is running.
-func (b *Children) stopped() bool {
+// Stopped reports whether no session below is running.
+func (b *Children) Stopped() bool {
 	return !slices.ContainsFunc(b.list, func(c *childSession) bool { return c.future != nil })
 }
 
-// Gather asks all sessions below to come back with what they go on with, and waits for them and for the Updates under way.
-func (s *Session) Gather(ctx workflow.Context) error {
-	if s == nil || s.Below.ctx == nil {
-		return nil
-	}
-	s.leaving = true
-	for _, c := range s.Below.list {
+// AskToYield asks all sessions to come back with what they go on with.
+func (b *Children) AskToYield() {
+	for _, c := range b.list {
 		if c.future != nil {
-			s.run.AskToYield(s.Below.ctx, c.future)
+			b.run.AskToYield(b.ctx, c.future)
 		}
 	}
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	err := wait.Until(quiet, func() bool { return workflow.AllHandlersFinished(ctx) && s.Below.stopped() })
-	s.run.Policy.HeardBack(ctx)
-	s.Hear()
-	return err
 }
 
-// release ends all sessions below and waits until they have ended.
-func (b *Children) release(ctx workflow.Context) {
+// Hear takes in what sessions below have said so far. What is of a wrong shape is left out.
+func (b *Children) Hear() {
+	if b.turns == nil {
+		return
+	}
+	runtime.Each(b.above, b.run.Requests, b.turns, func(t *contract.ChildTurn, err error) {
+		if err == nil {
+			b.heard(t)
+		}
+	})
+}
+
+// Release ends all sessions and waits until they have ended.
+func (b *Children) Release(ctx workflow.Context) {
 	b.end()
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	_ = wait.Until(quiet, b.stopped)
+	_ = wait.Until(quiet, b.Stopped)
 }
 
 // plainAgent is the name of an agent that is started without one.
@@ -343,7 +381,7 @@ const plainAgent = "session"
 
 // agent is the flow of an agent that this one may start, with all that it may start itself. The agent "" has no prompt of its own.
 func (b *Children) agent(id string) *plan.Flow {
-	f := b.s.run.Flow
+	f := b.run.Flow
 	if id == "" {
 		a := plan.Agent{MaxCalls: f.Nodes[0].Agent.MaxCalls, MaxErrors: f.Nodes[0].Agent.MaxErrors}
 		return &plan.Flow{Version: f.Version, ID: plainAgent, Name: plainAgent, Dialect: f.Dialect, Inputs: &plan.Inputs{Mode: plan.InputsMerged},
@@ -354,8 +392,12 @@ func (b *Children) agent(id string) *plan.Flow {
 	return f.StartClosure(id)
 }
 
-// maxSessions bounds how many it has open.
-const maxSessions = 100
+const (
+	// maxSessions bounds how many it has open.
+	maxSessions = 100
+	// maxCallback is how much of children's results one turn is given.
+	maxCallback = 256 << 10
+)
 
 // cutResult is a result as far as the framework shows it.
 func cutResult(text string) string {

@@ -1,4 +1,4 @@
-package session
+package subsession
 
 import (
 	"cmp"
@@ -25,6 +25,22 @@ const (
 	maxResult = 50_000
 )
 
+// Call is an agent's call of one of [plan.SessionTools].
+type Call struct {
+	Tool string
+	Args json.RawMessage
+	// Starts are the agents that may be started.
+	Starts []plan.Startable
+	// Child is the workflow id of a session that the call starts; ID is the call's within its run.
+	Child, ID string
+}
+
+// Reply is what became of a call: its reply, or what was asked of a session.
+type Reply struct {
+	Reply contract.ToolReply     `json:"reply"`
+	Order *contract.SessionOrder `json:"order,omitempty"`
+}
+
 // sessionArgs are the arguments of all session tools.
 type sessionArgs struct {
 	Params  json.RawMessage `json:"parameters"`
@@ -39,10 +55,10 @@ func refuse(format string, args ...any) error {
 }
 
 // Do does one of [plan.SessionTools].
-func (b *Children) Do(ctx workflow.Context, c *runtime.SessionCall) (out runtime.SessionReply, err error) {
+func (b *Children) Do(ctx workflow.Context, c *Call) (out Reply, err error) {
 	var args sessionArgs
 	switch invalid := json.Unmarshal(c.Args, &args); {
-	case !b.s.On():
+	case b.ctx == nil:
 		err = refuse("sessions cannot be started here")
 	case invalid != nil:
 		err = refuse("Invalid arguments of %s: %v", c.Tool, invalid)
@@ -56,7 +72,7 @@ func (b *Children) Do(ctx workflow.Context, c *runtime.SessionCall) (out runtime
 }
 
 // answer does what a tool asks of the session with an id, or of all of them.
-func (b *Children) answer(ctx workflow.Context, c *runtime.SessionCall, id string) (contract.ToolReply, error) {
+func (b *Children) answer(ctx workflow.Context, c *Call, id string) (contract.ToolReply, error) {
 	k := b.child(id)
 	switch c.Tool {
 	case plan.SessionAgents:
@@ -65,9 +81,9 @@ func (b *Children) answer(ctx workflow.Context, c *runtime.SessionCall, id strin
 		return b.listed(), nil
 	case plan.SessionDestroy:
 		n := len(b.list)
-		b.release(ctx)
-		b.ctx, b.end = workflow.WithCancel(b.s.above)
-		b.list, b.s.state.Callbacks = nil, nil
+		b.Release(ctx)
+		b.ctx, b.end = workflow.WithCancel(b.above)
+		b.list, b.Callbacks = nil, nil
 		return runtime.JSONReply(map[string]int{"deleted_count": n}), nil
 	case plan.SessionStatus:
 		status := "not_existent"
@@ -88,7 +104,7 @@ func (b *Children) answer(ctx workflow.Context, c *runtime.SessionCall, id strin
 }
 
 // placeOrder starts or resumes a session.
-func (b *Children) placeOrder(ctx workflow.Context, c *runtime.SessionCall, args *sessionArgs) (*contract.SessionOrder, error) {
+func (b *Children) placeOrder(ctx workflow.Context, c *Call, args *sessionArgs) (*contract.SessionOrder, error) {
 	args.Mode = cmp.Or(args.Mode, contract.ModeSync)
 	if !slices.Contains(contract.Modes, args.Mode) {
 		return nil, refuse("Invalid mode: %s. Must be one of: %s", args.Mode, strings.Join(contract.Modes, ", "))
@@ -145,7 +161,7 @@ func (b *Children) agents(starts []plan.Startable) contract.ToolReply {
 	}
 	out := []row{}
 	for _, start := range starts {
-		f := b.s.run.Flow.SubFlow(start.Agent)
+		f := b.run.Flow.SubFlow(start.Agent)
 		if f == nil || start.Hidden {
 			continue
 		}
@@ -179,20 +195,20 @@ func (b *Children) listed() contract.ToolReply {
 }
 
 // start starts a session of an agent.
-func (b *Children) start(ctx workflow.Context, c *runtime.SessionCall, args *sessionArgs) (*contract.SessionOrder, error) {
+func (b *Children) start(ctx workflow.Context, c *Call, args *sessionArgs) (*contract.SessionOrder, error) {
 	agent, open := args.Agent, 0
 	for _, k := range b.list {
 		if !k.Closed {
 			open++
 		}
 	}
-	switch limit := b.s.run.Flow.Limits.MaxDepth; {
+	switch limit := b.run.Flow.Limits.MaxDepth; {
 	case agent != "" && !slices.ContainsFunc(c.Starts, func(st plan.Startable) bool { return st.Agent == agent }):
 		return nil, refuse("Agent '%s' not found", agent)
-	case b.s.run.Shared.Depth >= limit:
+	case b.run.Shared.Depth >= limit:
 		return nil, refuse("Sessions nest at most %d deep; do the work without another session", limit)
-	case !b.s.run.Budget.MayStart():
-		return nil, refuse("The run may start no more sessions: its budget of %d runs is spent", max(0, b.s.run.Shared.Budget.Runs))
+	case !b.run.Budget.MayStart():
+		return nil, refuse("The run may start no more sessions: its budget of %d runs is spent", max(0, b.run.Shared.Budget.Runs))
 	case open >= maxSessions:
 		return nil, refuse("%d sessions are open, the most that one may have; wait for some, or delete them", maxSessions)
 	}
@@ -202,7 +218,7 @@ func (b *Children) start(ctx workflow.Context, c *runtime.SessionCall, args *ses
 	} else if params[0] != '{' {
 		return nil, refuse("parameters is no object")
 	}
-	if err := b.s.run.Budget.CountRun(ctx); err != nil {
+	if err := b.run.Budget.CountRun(ctx); err != nil {
 		return nil, err
 	}
 	o := contract.SessionOrder{Session: contract.BoundID(c.Child), Mode: args.Mode}
@@ -214,7 +230,7 @@ func (b *Children) start(ctx workflow.Context, c *runtime.SessionCall, args *ses
 }
 
 // resumeChild gives a session below its next prompt.
-func (b *Children) resumeChild(ctx workflow.Context, c *runtime.SessionCall, args *sessionArgs) (*contract.SessionOrder, error) {
+func (b *Children) resumeChild(ctx workflow.Context, c *Call, args *sessionArgs) (*contract.SessionOrder, error) {
 	k := b.child(args.Session)
 	if k == nil {
 		return nil, refuse("Session '%s' not found", args.Session)
@@ -229,16 +245,16 @@ func (b *Children) resumeChild(ctx workflow.Context, c *runtime.SessionCall, arg
 	if n := len(prompt); n > runtime.MaxMessage {
 		return nil, refuse("Parameters too large: a prompt of %d bytes (max %d)", n, runtime.MaxMessage)
 	}
-	if err := b.s.run.Sizes.Admit(ctx, "the prompt", contract.PromptInput{Prompt: prompt}); err != nil {
+	if err := b.run.Sizes.Admit(ctx, "the prompt", contract.PromptInput{Prompt: prompt}); err != nil {
 		return nil, err
 	}
 	if k.Closed {
 		return nil, refuse("Session '%s' has ended", k.ID)
 	}
-	o := contract.SessionOrder{Session: k.ID, ID: contract.BoundID(fmt.Sprintf("%s/%s:%d", b.s.run.Root, c.ID, b.s.state.Count)), Mode: args.Mode}
+	o := contract.SessionOrder{Session: k.ID, ID: contract.BoundID(fmt.Sprintf("%s/%s:%d", b.run.Root, c.ID, b.run.Shared.Turn)), Mode: args.Mode}
 	k.Orders, k.Resumed, k.Status = append(k.Orders, o), new(workflow.Now(ctx).UTC()), contract.TurnRunning
-	in := contract.PromptInput{ID: o.ID, Prompt: prompt, By: contract.BoundID(b.s.run.Transcript.Workflow)}
-	if err := wait.Get(ctx, b.s.run.SignalChild(ctx, k.future, contract.UpdatePrompt, in), nil); contract.Cancelled(err) {
+	in := contract.PromptInput{ID: o.ID, Prompt: prompt, By: contract.BoundID(b.run.Transcript.Workflow)}
+	if err := wait.Get(ctx, b.run.SignalChild(ctx, k.future, contract.UpdatePrompt, in), nil); contract.Cancelled(err) {
 		return nil, err
 	} else if err != nil {
 		return nil, refuse("Session '%s' has ended", k.ID)
@@ -247,7 +263,7 @@ func (b *Children) resumeChild(ctx workflow.Context, c *runtime.SessionCall, arg
 }
 
 // promptFor makes the text of a turn of the parameters that a session is resumed with; a documented dialect takes those of a start.
-func (b *Children) promptFor(ctx workflow.Context, c *runtime.SessionCall, k *childSession, params json.RawMessage) (string, error) {
+func (b *Children) promptFor(ctx workflow.Context, c *Call, k *childSession, params json.RawMessage) (string, error) {
 	flow := b.agent(k.Agent)
 	switch {
 	case flow == nil || flow.LoneAgent() == nil:
@@ -265,9 +281,9 @@ func (b *Children) promptFor(ctx workflow.Context, c *runtime.SessionCall, k *ch
 	}
 	f := *flow
 	f.Agents = nil
-	request := contract.CompileFlowInput{Flow: contract.FlowRef{Plan: &f}, Model: b.s.run.Shared.Model, Params: params, Replaced: true}
+	request := contract.CompileFlowInput{Flow: contract.FlowRef{Plan: &f}, Model: b.run.Shared.Model, Params: params, Replaced: true}
 	var out contract.CompileFlowResult
-	err := b.s.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the parameters of " + c.Tool,
+	err := b.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the parameters of " + c.Tool,
 		Options: runtime.CheckOptions, Local: runtime.LocalCompile, ID: c.ID, Summary: "check the parameters of a session's turn", Out: &out})
 	switch {
 	case err != nil && contract.FailureOf(err).Class == contract.ClassBadRequest:
@@ -285,13 +301,13 @@ func (b *Children) Await(ctx workflow.Context, o contract.SessionOrder, j *journ
 		return contract.ToolReply{}, refuse("Session '%s' not found", o.Session)
 	}
 	ready := func() bool { return k.settled(o) }
-	if err := wait.Until(ctx, func() bool { return ready() || b.s.run.Policy.ShouldYield(ctx, j.Weight()) }); err != nil {
+	if err := wait.Until(ctx, func() bool { return ready() || b.run.Policy.ShouldYield(ctx, j.Weight()) }); err != nil {
 		return contract.ToolReply{}, err
 	}
 	if !ready() {
 		return contract.ToolReply{}, runtime.ErrYield
 	}
-	b.s.run.Policy.Moved = true
+	b.run.Policy.Moved = true
 	if o.Mode != contract.ModeSync && k.taken(o.ID) < 0 && (k.Last != nil || !k.Closed) {
 		return runtime.JSONReply(map[string]string{"session_id": k.ID, "status": "pending"}), nil
 	}
@@ -324,7 +340,7 @@ func (b *Children) take(k *childSession, o contract.SessionOrder) (contract.Tool
 		}
 		if callsBack(o) {
 			// The model hears of it here and now.
-			b.s.state.Callbacks = slices.DeleteFunc(b.s.state.Callbacks, func(t contract.ChildTurn) bool { return t.Session == k.ID })
+			b.Callbacks = slices.DeleteFunc(b.Callbacks, func(t contract.ChildTurn) bool { return t.Session == k.ID })
 		}
 		return contract.ToolReply{}, refuse("%s", k.problem())
 	}
