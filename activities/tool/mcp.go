@@ -81,6 +81,10 @@ type session struct {
 	progress map[string]chan string // by progress token
 }
 
+// discoverTimeout is how long a server has to say, over HTTP, that it speaks the newest version of the protocol. Older servers refuse
+// the question there; over stdio some ignore it, so that the library's five seconds apply.
+const discoverTimeout = 30 * time.Second
+
 // dialMCP starts the transport and initializes the session. ctx bounds only the start.
 func dialMCP(ctx context.Context, at *target) (remote, error) {
 	w, err := transports[at.conn.Transport](at)
@@ -88,6 +92,9 @@ func dialMCP(ctx context.Context, at *target) (remote, error) {
 		return nil, classifyDial(at, err)
 	}
 	var o []client.ClientOption
+	if at.conn.Transport == TransportHTTP {
+		o = append(o, client.WithDiscoverTimeout(discoverTimeout))
+	}
 	if at.continues() {
 		o = append(o, client.WithSession())
 	}

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -270,6 +271,26 @@ func TestServerRestarts(t *testing.T) {
 	fails(t, err, contract.ClassUnavailable, `connection "c"`)
 	again(t, address, server.NewStreamableHTTPServer(newServer(nil)))
 	must(t, tools, "echo", `{}`)
+}
+
+// TestSlowDiscovery has a server take its time to say which versions it speaks: it is not taken for an older one.
+func TestSlowDiscovery(t *testing.T) {
+	t.Parallel()
+	h := server.NewStreamableHTTPServer(newServer(nil))
+	var older atomic.Bool
+	tools := open(t, Connection{URL: start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		older.Store(older.Load() || bytes.Contains(body, []byte(`"initialize"`)))
+		if bytes.Contains(body, []byte(`"server/discover"`)) {
+			time.Sleep(5500 * time.Millisecond)
+		}
+		h.ServeHTTP(w, r)
+	})).URL + "/mcp"})
+	must(t, tools, "echo", `{}`)
+	if older.Load() {
+		t.Error("the server was taken for an older one")
+	}
 }
 
 func TestServerDiesInACall(t *testing.T) {
