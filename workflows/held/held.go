@@ -21,8 +21,11 @@ const maxOpen = 6
 // Shape is the JSON of the Update.
 const Shape = `{"call": "…", "attempt": 1, "n": 1, "ask": {…}}: of activities of this run`
 
-// Questions are those of one call that nobody has begun to answer.
-type Questions struct{ waiting []*question }
+// Questions are those of one call that nobody has begun to answer; none is answered once the call is cancelled.
+type Questions struct {
+	waiting []*question
+	over    bool
+}
 
 // Serve has answer called with each question, in a coroutine of its own, until ctx is done. The context of an answer is done where
 // nobody waits for it any more.
@@ -37,6 +40,7 @@ func (q *Questions) Serve(ctx workflow.Context, answer func(workflow.Context, *c
 				next.answered = true
 			})
 		}
+		q.over = true
 	})
 }
 
@@ -115,8 +119,11 @@ func (c *Calls) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 		return nil, c.Admit(raw)
 	}
 	k.supersede(in)
-	if in.Withdrawn {
+	switch {
+	case in.Withdrawn:
 		return &contract.ServerAnswer{}, nil
+	case k.asked.over:
+		return nobody, nil
 	}
 	q := &question{asks: in}
 	q.ctx, q.end = workflow.WithCancel(k.ctx)
@@ -129,10 +136,13 @@ func (c *Calls) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	case err != nil:
 		return nil, err
 	case contract.Cancelled(q.err):
-		return &contract.ServerAnswer{Problem: "nobody waits for the answer any more"}, nil
+		return nobody, nil
 	}
 	return q.answer, q.err
 }
+
+// nobody answers a question for whose answer nobody waits.
+var nobody = &contract.ServerAnswer{Problem: "nobody waits for the answer any more"}
 
 // supersede ends the questions of earlier attempts, and one that is withdrawn.
 func (k *call) supersede(in *contract.ServerAsks) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -50,6 +51,18 @@ func TestCalls(t *testing.T) {
 		}},
 		"the call ends":        {asked: []taken{{1, 1}}, want: []string{nobody}, then: func(_ workflow.Context, _ *held.Calls, end func(), _ workflow.CancelFunc) { end() }},
 		"the run is cancelled": {asked: []taken{{1, 1}}, want: []string{nobody}, then: func(_ workflow.Context, _ *held.Calls, _ func(), cancel workflow.CancelFunc) { cancel() }},
+		"asked of a run that was cancelled": {then: func(ctx workflow.Context, c *held.Calls, _ func(), cancel workflow.CancelFunc) {
+			cancel()
+			_ = workflow.Sleep(ctx, time.Second)
+			ctx, leave := workflow.WithCancel(ctx)
+			workflow.Go(ctx, func(ctx workflow.Context) { _ = workflow.Sleep(ctx, time.Minute); leave() })
+			var got any
+			workflow.Go(ctx, func(ctx workflow.Context) { got, _ = c.Take(ctx, asks("c", 1, 1, false)) })
+			_ = workflow.Await(ctx, func() bool { return got != nil })
+			if a, _ := got.(*contract.ServerAnswer); a == nil || a.Problem != nobody {
+				t.Errorf("a question gives %v", got)
+			}
+		}},
 		"a refusal": {asked: []taken{{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6}}, want: []string{`"? 1"`, `"? 2"`, `"? 3"`, `"? 4"`, `"? 5"`, `"? 6"`},
 			then: func(_ workflow.Context, c *held.Calls, _ func(), _ workflow.CancelFunc) {
 				if f := contract.FailureOf(c.Admit(asks("c", 1, 7, false))); f.Class != contract.ClassUnavailable {
