@@ -182,7 +182,12 @@ func (s *branches) startChild(ctx workflow.Context, b *branchRun, at *runtime.Ex
 func (s *branches) finish(ctx workflow.Context, b *branchRun) error {
 	f, x := s.flow, b.x
 	var out contract.BranchResult
-	err := wait.Get(ctx, b.end, &out)
+	var err error
+	if b.child != nil {
+		err = b.child.Result(ctx, &out)
+	} else {
+		err = wait.Get(ctx, b.end, &out)
+	}
 	if err == nil && out.Held != nil {
 		b.release()
 		s.fetch(ctx, b, out.Held)

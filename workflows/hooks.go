@@ -138,7 +138,7 @@ func consultHook(ctx workflow.Context, r *runtime.Run, hook *plan.Hook, params j
 		if !ended {
 			cancel() // it is too late, whatever it says now
 		}
-		return wait.Get(ctx, k.Future, &out)
+		return k.Result(ctx, &out)
 	})
 	r.Budget.Charge(nil, &out, err)
 	switch {

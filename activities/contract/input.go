@@ -92,13 +92,14 @@ func ReadInput(raw json.RawMessage) (*RunInput, error) {
 		return &Failure{Class: ClassBadRequest, Text: "the run's input: " + err.Error(),
 			Remedy: "send one JSON object as activities/contract/README.md describes it"}
 	}
-	in, unknown := exactInput(raw)
+	in := &RunInput{}
+	unknown := DecodeExactly(raw, in)
 	if unknown != nil || in.V != Version || in.planVersion() > plan.Version {
 		if err := laterInput(raw); err != nil {
 			return nil, err
 		}
 		in = &RunInput{}
-		if err := json.Unmarshal(raw, in); err != nil {
+		if err := Decode(raw, in); err != nil {
 			return nil, bad(err)
 		}
 	}
@@ -119,21 +120,6 @@ func ReadInput(raw json.RawMessage) (*RunInput, error) {
 		in.Components, in.ComponentIDs = nil, nil
 	}
 	return in, nil
-}
-
-// exactInput decodes an input that has known fields alone, which is that of nearly every run:
-// it is read once.
-func exactInput(raw json.RawMessage) (*RunInput, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	var in RunInput
-	if err := d.Decode(&in); err != nil {
-		return &in, err
-	}
-	if rest := bytes.TrimSpace(raw[d.InputOffset():]); len(rest) > 0 {
-		return &in, fmt.Errorf("text after the value: %.20q", rest)
-	}
-	return &in, nil
 }
 
 // planVersion is the highest version among the plans of an input.
@@ -314,7 +300,7 @@ func laterInput(raw json.RawMessage) error {
 			Plan versioned `json:"plan"`
 		} `json:"snapshot"`
 	}
-	if json.Unmarshal(raw, &head) != nil {
+	if Decode(raw, &head) != nil {
 		return nil // ReadInput says what is wrong with it
 	}
 	if head.V != nil && *head.V != Version {
@@ -347,13 +333,13 @@ func readOther[T any](raw json.RawMessage, what, remedy string) (*T, error) {
 	var head struct {
 		Plan versioned `json:"plan"`
 	}
-	if json.Unmarshal(raw, &head) == nil {
+	if Decode(raw, &head) == nil {
 		if f := LaterPlan(head.Plan.Version); f != nil {
 			return nil, f
 		}
 	}
 	out := new(T)
-	if err := json.Unmarshal(raw, out); err != nil {
+	if err := Decode(raw, out); err != nil {
 		return nil, &Failure{Class: ClassBadRequest, Text: what + ": " + err.Error(), Remedy: remedy}
 	}
 	return out, nil

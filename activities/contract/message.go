@@ -121,7 +121,7 @@ func WrittenSince(messages []Message, own func(*Message) bool) (text string, las
 
 // Encode gives a message's stored bytes.
 func (m *Message) Encode() (json.RawMessage, error) {
-	b, err := json.Marshal(m)
+	b, err := Encode(m)
 	if err != nil {
 		return nil, fmt.Errorf("encode message: %w", err)
 	}
@@ -131,7 +131,7 @@ func (m *Message) Encode() (json.RawMessage, error) {
 // DecodeMessage reads stored bytes.
 func DecodeMessage(raw json.RawMessage) (*Message, error) {
 	var m Message
-	if err := json.Unmarshal(raw, &m); err != nil {
+	if err := Decode(raw, &m); err != nil {
 		return nil, fmt.Errorf("decode message: %w", err)
 	}
 	return &m, nil

@@ -235,7 +235,7 @@ func (a *agentRun) describe() error {
 		}
 		p.Tools = append(p.Tools, pt)
 	}
-	raw, err := json.Marshal(p)
+	raw, err := contract.Encode(p)
 	if err != nil {
 		return fmt.Errorf("encode call profile: %w", err)
 	}

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+
 	"weft/activities/contract"
 	"weft/workflows/plan"
 
@@ -35,15 +35,7 @@ func Exactly(raw json.RawMessage, to any) error {
 	case text[0] != '{':
 		return fmt.Errorf("want a JSON object, not %.100s", text)
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(to); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is text behind the object")
-	}
-	return nil
+	return contract.DecodeExactly(raw, to)
 }
 
 // Read decodes what came as it came.
@@ -52,7 +44,7 @@ func Read(raw converter.RawValue, to any) error {
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(body, to)
+	return contract.Decode(body, to)
 }
 
 // jsonOf is the JSON of an argument, which nobody has looked at yet.

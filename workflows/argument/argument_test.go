@@ -12,7 +12,7 @@ func TestNoObject(t *testing.T) {
 		"": "there is no argument", " \n": "there is no argument",
 		"null": "want a JSON object, not null", " null": "want a JSON object, not null", "[]": "want a JSON object, not []",
 		"7": "want a JSON object, not 7", `"yes"`: `want a JSON object, not "yes"`, "true": "want a JSON object, not true",
-		`{} {}`: "there is text behind the object",
+		`{} {}`: "invalid character '{' after top-level value",
 	} {
 		err := Strictly(json.RawMessage(raw), &contract.CloseSessionInput{})
 		if err == nil || err.Error() != want {

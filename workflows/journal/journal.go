@@ -5,7 +5,6 @@
 package journal
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -116,7 +115,7 @@ func (j *Journal) Snapshot() ([]contract.JournalStep, error) {
 			continue // it never began, or was cancelled
 		}
 		if s.Status == contract.StepDone && s.Result == nil {
-			raw, err := json.Marshal(s.out)
+			raw, err := contract.Encode(s.out)
 			if err != nil {
 				return nil, fmt.Errorf("encode the result of step %q: %w", s.ID, err)
 			}

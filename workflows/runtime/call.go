@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/textutil"
+	"weft/workflows/argument"
 	"weft/workflows/held"
 	"weft/workflows/journal"
 	"weft/workflows/wait"
@@ -81,13 +81,6 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	if made, err := r.callLocally(ctx, c, o.Summary); made || err != nil {
 		return err
 	}
-	args := slices.Clip(c.Args)
-	switch {
-	case c.Remote == nil && r.Shared.Grant != nil:
-		args = append(args, r.Shared.Grant)
-	case c.Remote != nil && c.Remote.IdempotencyKey:
-		args = append(args, contract.CallKey{IdempotencyKey: r.IdempotencyKey(c.ID)})
-	}
 	if c.Held != nil {
 		defer r.Requests.Held.Begin(ctx, o.ActivityID, c.Held)()
 	}
@@ -95,7 +88,7 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 		o.TaskQueue, o.ScheduleToStartTimeout = c.Queue, workerGone
 	}
 	began := workflow.Now(ctx)
-	err := wait.Get(ctx, workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), c.Activity, args...), c.Out)
+	err := result(ctx, workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), c.Activity, c.Args...), c.Out)
 	if f := turnWait(err); f != nil {
 		return r.scheduleAtTurn(ctx, c, f, began)
 	}
@@ -105,6 +98,24 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 		return r.schedule(ctx, &others)
 	}
 	return err
+}
+
+// result waits for what an activity or a child returns, and decodes it.
+func result(ctx workflow.Context, f workflow.Future, to any) error {
+	var raw converter.RawValue
+	if err := wait.Get(ctx, f, &raw); err != nil {
+		return err
+	}
+	argument.AssertReadable(ctx, raw)
+	switch p := raw.Payload(); {
+	case contract.Unread(p) != nil:
+		return contract.Unread(p)
+	case string(p.GetMetadata()[converter.MetadataEncoding]) == converter.MetadataEncodingJSON:
+		return contract.Decode(p.GetData(), to)
+	case p != nil: // from a worker of another kind
+		return converter.GetDefaultDataConverter().FromPayload(p, to)
+	}
+	return nil
 }
 
 // turnWait returns the failure of a call that the run is to make again when its turn comes, nil for any other.
@@ -134,6 +145,17 @@ func (r *Run) scheduleAtTurn(ctx workflow.Context, c *Call, f *contract.Failure,
 		return err
 	}
 	return r.schedule(ctx, &again)
+}
+
+// arguments are what the activity is given: beside the call's own, who may make it or, for one of another worker, its key.
+func (r *Run) arguments(c *Call) []any {
+	switch {
+	case c.Remote == nil && r.Shared.Grant != nil:
+		return append(slices.Clip(c.Args), r.Shared.Grant)
+	case c.Remote != nil && c.Remote.IdempotencyKey:
+		return append(slices.Clip(c.Args), contract.CallKey{IdempotencyKey: r.IdempotencyKey(c.ID)})
+	}
+	return c.Args
 }
 
 // summary says which branch, or which flow below, makes a call.
@@ -189,5 +211,5 @@ func (r *Run) callLocally(ctx workflow.Context, c *Call, summary string) (made b
 	if ctx.Err() != nil || err != nil || len(out.Result) == 0 {
 		return false, ctx.Err()
 	}
-	return true, json.Unmarshal(out.Result, c.Out)
+	return true, contract.Decode(out.Result, c.Out)
 }

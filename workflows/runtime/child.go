@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -45,6 +44,9 @@ type ChildRun struct {
 func StartedChild(end workflow.ChildWorkflowFuture, id string) *ChildRun {
 	return &ChildRun{Future: end, id: id}
 }
+
+// Result waits for the child's end, and decodes its result.
+func (c *ChildRun) Result(ctx workflow.Context, to any) error { return result(ctx, c.Future, to) }
 
 // Below is what every flow's run below this one is started with.
 func (r *Run) Below() contract.RunInput {
@@ -203,7 +205,7 @@ func (r *Run) Fetch(ctx workflow.Context, held *contract.HeldResult, id string, 
 		}
 		raw = append(raw, page.Data...)
 	}
-	return json.Unmarshal(raw, out)
+	return contract.Decode(raw, out)
 }
 
 // partBytes is the most that a part of a result takes, encoded.
@@ -215,7 +217,7 @@ func (r *Run) Hold(ctx workflow.Context, out interface{ KeepOutside() }) (*contr
 	if r.Sizes.ResultShare == 0 || workflow.GetInfo(ctx).ParentWorkflowExecution == nil {
 		return nil, nil
 	}
-	raw, err := json.Marshal(out)
+	raw, err := contract.Encode(out)
 	if err != nil || len(raw) <= r.Sizes.ResultShare {
 		return nil, err
 	}
@@ -235,7 +237,7 @@ func (r *Run) runFlow(ctx workflow.Context, c *Child, out *contract.RunResult, j
 		if !k.Future.IsReady() {
 			r.AskToYield(ctx, k)
 		}
-		err := wait.Get(quiet, k.Future, out)
+		err := k.Result(quiet, out)
 		r.Requests.Disown(ctx, k.id, err)
 		return err
 	})

@@ -110,7 +110,7 @@ func (l *ExecutionLog) page(q contract.ExecutionsQuery) (contract.ExecutionsPage
 	page := contract.ExecutionsPage{Executions: []contract.ExecutionRecord{}}
 	size := 0
 	for i := q.From; i < len(past); i++ {
-		raw, err := json.Marshal(past[i])
+		raw, err := contract.Encode(past[i])
 		if err != nil {
 			return page, err
 		}

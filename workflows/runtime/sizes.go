@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -160,7 +159,7 @@ func (r *Run) admitted(ctx workflow.Context, c *Call, next invoker) error {
 	}
 	encoded, total := *c, 0
 	encoded.Args = nil
-	for _, arg := range c.Args {
+	for _, arg := range r.arguments(c) {
 		if k, ok := arg.(interface{ SetIdempotencyKey(string) }); ok {
 			k.SetIdempotencyKey(r.IdempotencyKey(c.ID))
 		}
@@ -178,7 +177,7 @@ func (r *Run) admitted(ctx workflow.Context, c *Call, next invoker) error {
 
 // encode encodes an argument. internal is set for one that only workers read, which goes into the store above its threshold.
 func encode(v any, internal bool) (converter.RawValue, int, error) {
-	raw, err := json.Marshal(v)
+	raw, err := contract.Encode(v)
 	if err != nil {
 		return converter.RawValue{}, 0, fmt.Errorf("encode: %w", err)
 	}
@@ -327,7 +326,7 @@ func (s *Sizes) within(what string, n int) error {
 
 // Size is how many bytes a value takes in a payload.
 func Size(v any) (int, error) {
-	b, err := json.Marshal(v)
+	b, err := contract.Encode(v)
 	if err != nil {
 		return 0, fmt.Errorf("encode: %w", err)
 	}

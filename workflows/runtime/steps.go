@@ -1,8 +1,8 @@
 package runtime
 
 import (
-	"encoding/json"
 	"errors"
+	"strconv"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -26,7 +26,7 @@ func (r *Run) RunStep(ctx workflow.Context, j *journal.Journal, id, hash string,
 		if s.Result == nil {
 			return nil
 		}
-		return json.Unmarshal(s.Result, out)
+		return contract.Decode(s.Result, out)
 	case contract.StepFailed:
 		return s.Failure
 	}
@@ -74,11 +74,12 @@ func weightOf(out any) int {
 
 // HashOf returns a hash that distinguishes a request from any other request in its place.
 func HashOf(parts ...string) string {
-	sum := ""
+	var all []byte
 	for _, p := range parts {
-		sum = contract.Chain(sum, contract.SHA([]byte(p)))
+		all = append(strconv.AppendInt(all, int64(len(p)), 10), ' ')
+		all = append(all, p...)
 	}
-	return sum[:16]
+	return contract.SHA(all)[:16]
 }
 
 // Interrupted reports whether a call has no outcome: it was cancelled, or the run yields.

@@ -66,7 +66,7 @@ func (s *Transcript) Ref(sha string) contract.ContentRef {
 func (s *Transcript) Value(key string, value json.RawMessage, by contract.Stamp) (contract.StateEntry, error) {
 	e := contract.StateEntry{Key: key, By: by}
 	// As it will stand in a payload, so that its size is the one that counts there.
-	raw, err := json.Marshal(value)
+	raw, err := contract.Encode(value)
 	if err != nil {
 		return e, err
 	}
@@ -228,7 +228,7 @@ func (t *Thread) SentBy(a *plan.Agent) *contract.Sent {
 	if len(a.MoreContexts)+len(a.MoreLong) > 0 {
 		policy = append(policy, a.MoreContexts, a.MoreLong)
 	}
-	raw, _ := json.Marshal(policy) // the plan came as JSON
+	raw, _ := contract.Encode(policy) // the plan came as JSON
 	key := contract.SHA(raw)[:16]
 	i := slices.IndexFunc(t.Sent, func(s *contract.Sent) bool { return s.Key == key })
 	if i < 0 {

@@ -108,10 +108,10 @@ func (b *Children) launch(c *childSession) {
 	wait.Go(b.ctx, "child session", func(ctx workflow.Context) {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		var out contract.RunResult
-		again, err := runtime.RetryTakenID(ctx, wait.Get(quiet, c.future.Future, &out), 1, c.ID)
+		again, err := runtime.RetryTakenID(ctx, c.future.Result(quiet, &out), 1, c.ID)
 		for tries := 2; again; tries++ {
 			c.future = r.Start(ctx, k)
-			again, err = runtime.RetryTakenID(ctx, wait.Get(quiet, c.future.Future, &out), tries, c.ID)
+			again, err = runtime.RetryTakenID(ctx, c.future.Result(quiet, &out), tries, c.ID)
 		}
 		release()
 		if err == nil && out.Held != nil {
