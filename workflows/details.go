@@ -16,7 +16,7 @@ import (
 )
 
 // maxRows bounds the table that the Web UI shows of a run.
-const maxRows = 40
+const maxRows = 20
 
 // show tells Temporal's Web UI how the run stands: a table of nodes under User Metadata. It leaves nothing in history.
 func (f *flowRun) show(ctx workflow.Context) {
