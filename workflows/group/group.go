@@ -46,9 +46,7 @@ func (g *Group) Start(fn func(workflow.Context) error) (ended func() error) {
 		}
 	})
 	return func() error {
-		if err := g.await(func() bool { return done || g.err != nil }); err != nil {
-			return err
-		}
+		g.await(func() bool { return done || g.err != nil })
 		if !done {
 			return g.err
 		}
@@ -58,9 +56,7 @@ func (g *Group) Start(fn func(workflow.Context) error) (ended func() error) {
 
 // Wait waits until all have ended. It returns the first failure, or [runtime.ErrYield].
 func (g *Group) Wait() error {
-	if err := g.await(func() bool { return g.left == 0 }); err != nil {
-		return err
-	}
+	g.await(func() bool { return g.left == 0 })
 	defer g.cancel()
 	if g.err != nil && !(contract.Cancelled(g.err) && g.ctx.Err() == nil) {
 		return g.err
@@ -72,7 +68,7 @@ func (g *Group) Wait() error {
 }
 
 // await outlives a cancellation: what the group started ends by itself after one.
-func (g *Group) await(cond func() bool) error {
+func (g *Group) await(cond func() bool) {
 	quiet, _ := workflow.NewDisconnectedContext(g.ctx)
-	return wait.Until(quiet, cond)
+	_ = wait.Until(quiet, cond)
 }
