@@ -25,13 +25,15 @@ type branches struct {
 
 // first waits until one of the branches has ended that has not been taken over. It returns nil where the run wants to
 // continue as new and has not asked them yet, and where more of those that are queued may start.
-func (s *branches) first(ctx, quiet workflow.Context, mayAsk bool) (*branchRun, error) {
+func (s *branches) first(ctx workflow.Context, mayAsk bool) *branchRun {
 	f := s.flow
+	// The wait outlives a cancellation: children end by themselves after one, and it must not hide how.
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	full := len(s.queued) > 0 && len(s.live) < maxChildren && s.starting() >= maxStarting
 	unasked := mayAsk && slices.ContainsFunc(s.live, func(b *branchRun) bool { return b.child != nil && !b.child.Asked })
 	first := -1
 	f.stale = true
-	err := wait.Until(quiet, func() bool {
+	_ = wait.Until(quiet, func() bool {
 		first = slices.IndexFunc(s.live, func(b *branchRun) bool { return b.end.IsReady() })
 		if first >= 0 || full && s.starting() <= maxStarting/2 ||
 			(unasked || mayAsk && f.run.Policy.Halted != nil) && ctx.Err() == nil && f.run.Policy.ShouldYield(ctx, 0) {
@@ -44,9 +46,9 @@ func (s *branches) first(ctx, quiet workflow.Context, mayAsk bool) (*branchRun, 
 		return false
 	})
 	if first < 0 {
-		return nil, err
+		return nil
 	}
-	return s.live[first], err
+	return s.live[first]
 }
 
 // branchRun is an execution whose chain runs beside others.

@@ -23,8 +23,6 @@ import (
 // drive runs what is ready until nothing lives. A branch that lives alone runs here; beside others, each runs as a child.
 func (f *flowRun) drive(ctx workflow.Context) error {
 	ctx, cancel := workflow.WithCancel(ctx)
-	// Waits outlive a cancellation: children end by themselves after one, and it must not hide how.
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	var failed error
 	note := func(err error) {
 		if err != nil && failed == nil {
@@ -62,9 +60,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			f.show(ctx)
 			return stuck(f, failed)
 		}
-		b, err := f.branches.first(ctx, quiet, failed == nil)
-		note(err)
-		if b != nil {
+		if b := f.branches.first(ctx, failed == nil); b != nil {
 			note(f.branches.finish(ctx, b))
 		}
 	}
