@@ -56,7 +56,7 @@ type branchRun struct {
 	x *schedule.Execution
 	// chain runs in this run; nil where there is a child.
 	chain *chain
-	// child is nil once it has ended. tries counts its starts.
+	// child is nil where the result is fetched. tries counts the starts of children so far.
 	child *runtime.ChildRun
 	tries int
 	// release gives back what of the budget and of the history was reserved for the chain.
@@ -196,14 +196,13 @@ func (s *branches) finish(ctx workflow.Context, b *branchRun) error {
 		return nil
 	}
 	s.live = slices.DeleteFunc(s.live, func(o *branchRun) bool { return o == b })
+	delete(s.byExecution, x)
 	f.sched.End(x)
 	if b.held != nil && errors.Is(err, runtime.ErrYield) {
 		f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, x.Arrivals[0].View, &contract.SuspendedExecution{Held: b.held})
-		delete(s.byExecution, x)
 		return nil
 	}
 	b.release()
-	b.chain, b.child = nil, nil
 	if f.inbox != nil {
 		f.inbox.TakeBack(ctx, f.sched.ID(x), out.UnreadMessages, runtime.AlreadyStarted(err))
 	}
@@ -211,7 +210,6 @@ func (s *branches) finish(ctx workflow.Context, b *branchRun) error {
 		f.run.Requests.Disown(ctx, contract.BoundID(f.run.Root+"/"+f.sched.ID(x)), err)
 		return s.failed(ctx, b, err)
 	}
-	delete(s.byExecution, x)
 	f.run.Policy.Moved = true
 	f.run.Budget.Usage.Add(out.Usage)
 	f.run.Conversation.Merge(out.Conversation)
@@ -248,10 +246,10 @@ func (s *branches) failed(ctx workflow.Context, b *branchRun, err error) error {
 	b.tries++
 	again, err := runtime.RetryTakenID(ctx, err, b.tries, f.sched.ID(x))
 	if again {
+		s.byExecution[x] = &branchRun{x: x, tries: b.tries}
 		f.sched.Requeue(x)
 		return nil
 	}
-	delete(s.byExecution, x)
 	part := runtime.FailedBelow(err)
 	if part != nil {
 		f.trace = append(f.trace, part.Executions...)
