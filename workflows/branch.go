@@ -77,6 +77,7 @@ func branchChain(ctx workflow.Context, in *contract.BranchInput) (*chain, error)
 	}
 	r.Flow, r.Source, r.Shared, r.Root = in.Plan, in.Source, in.Shared, in.Root
 	r.Graph = schedule.NewGraph(in.Plan)
+	r.Graph.Exits = in.Exits // the plan is a part of the flow, perhaps without its exit nodes
 	r.Policy.Limit, r.Requests.UnreadMessages, r.Sizes.ResultShare = in.Shared.MaxEvents, in.Inbox, in.MaxResultBytes
 	r.Allow(in.Shared.MaxPayload)
 	r.Conversation.Restore(in.Conversation)
@@ -92,7 +93,7 @@ func branchChain(ctx workflow.Context, in *contract.BranchInput) (*chain, error)
 	}
 	first := contract.ExecutionState{Node: in.Node, Step: in.Step, Occurrence: in.Occurrence, Lineage: in.Lineage, Suspended: in.Suspended}
 	c := newChain(r, first, &in.View, others)
-	c.order, c.ran, c.exits, c.largest = in.Order, in.Ran, in.Exits, r.Sizes.Limit()/2
+	c.order, c.ran, c.largest = in.Order, in.Ran, r.Sizes.Limit()/2
 	return c, r.Answer(ctx, c.status, func() contract.View { return *c.view })
 }
 
@@ -270,8 +271,6 @@ type chain struct {
 	ran   []contract.Count
 	// order holds the place of the nodes of a part of the flow in the whole; nil where there is the whole flow.
 	order []int
-	// exits is set where the flow has exit nodes, so that nobody wants the text of another.
-	exits bool
 	done  []contract.Execution
 	// outcomeBytes is how many bytes done holds of answers, and of what exit nodes said. largest, if positive, is how much
 	// the chain brings back before it stops.
@@ -302,8 +301,8 @@ func (c *chain) play(ctx workflow.Context) (*contract.BranchResult, error) {
 		}
 		exit := c.at.Node.Exit
 		done.Occurrence = c.next.Occurrence
-		if c.exits && !exit {
-			done.Text, done.Data = nil, nil
+		if c.run.Graph.Exits && !exit {
+			done.Text, done.Data = nil, nil // nobody wants them
 		}
 		c.now, c.done = "", append(c.done, done.Execution)
 		if c.outcomeBytes += judged(&done.Execution); exit && done.Text != nil {

@@ -93,7 +93,7 @@ func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) 
 	p := f.sched.Part(x)
 	first := contract.ExecutionState{Node: f.run.Flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage, Suspended: x.Suspended}
 	c := newChain(r, first, &x.Arrivals[0].View, p.Others)
-	c.ran, c.exits = f.sched.Ran(p.Nodes, x.Step), f.run.Graph.Exits
+	c.ran = f.sched.Ran(p.Nodes, x.Step)
 	c.moved = func() { f.stale = true }
 	leave := countInPlace(f.run, 1, calls)
 	b.chain, b.release = c, func() {
