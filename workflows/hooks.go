@@ -65,7 +65,7 @@ func turnHook(ctx workflow.Context, r *runtime.Run, n int, prompt string) (strin
 // askHook has the hook before the run's turn n say whether it goes on with the parameters that it is given. It gives those that the
 // hook wants instead, nil if none; fit says what is wrong with them.
 func askHook(ctx workflow.Context, r *runtime.Run, params json.RawMessage, n int, fit func(json.RawMessage) error) (json.RawMessage, error) {
-	hook, id := r.Flow.Hooks.Before, turnID(r.Root+beforeRun, n)
+	hook, id := r.Flow.Hooks.Before, turnID(r.Root+"/hook:on_run_start", n)
 	out, problem, err := consultHook(ctx, r, hook, params, id)
 	if err != nil {
 		return nil, err
@@ -91,12 +91,6 @@ func askHook(ctx workflow.Context, r *runtime.Run, params json.RawMessage, n int
 	}
 	return v.Params, nil
 }
-
-// What stands behind the root in the workflow ids of hooks.
-const (
-	beforeRun = "/hook:on_run_start"
-	afterRun  = "/hook:on_run_finish"
-)
 
 // turnID is an id at a turn of a session; of the first, and in runs that are no sessions, it is the same.
 func turnID(id string, turn int) string {
@@ -165,7 +159,8 @@ func finishHook(ctx workflow.Context, r *runtime.Run, out *contract.RunResult, n
 		return
 	}
 	hook := r.Flow.Hooks.After
-	c := &runtime.Child{ID: turnID(r.Root+afterRun, n), Summary: "hook after the run", Outlives: true, Timeout: time.Duration(hook.Seconds) * time.Second}
+	c := &runtime.Child{ID: turnID(r.Root+"/hook:on_run_finish", n), Summary: "hook after the run", Outlives: true,
+		Timeout: time.Duration(hook.Seconds) * time.Second}
 	// Nobody waits for what it spends, so it has what is left now, and so have later turns.
 	release, err := admitHook(ctx, r, c, hook, resultParams(out))
 	defer release()
