@@ -25,10 +25,8 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 		return runtime.ErrYield
 	}
 	f.run.Policy.HeardBack(ctx)
-	err := f.session.Gather(ctx)
-	if err == nil {
-		err = f.takeIn(ctx)
-	}
+	f.session.Gather(ctx)
+	err := f.takeIn(ctx)
 	if err == nil {
 		err = ctx.Err() // the next run would know nothing of the cancellation
 	}

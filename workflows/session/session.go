@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -302,15 +301,14 @@ func (s *Session) leave(ctx workflow.Context, err error) (*contract.RunResult, e
 	if err != nil && !workflow.IsContinueAsNewError(err) {
 		s.finish(ctx)
 	}
-	return out, s.quiet(ctx, err)
+	s.quiet(ctx)
+	return out, err
 }
 
 // close ends the session with its result.
 func (s *Session) close(ctx workflow.Context) (*contract.RunResult, error) {
 	s.finish(ctx)
-	if err := s.quiet(ctx, nil); err != nil {
-		return nil, err
-	}
+	s.quiet(ctx)
 	out, err := s.host.Result()
 	if !s.state.IsSession {
 		return out, err
@@ -332,9 +330,9 @@ func (s *Session) finish(ctx workflow.Context) {
 }
 
 // quiet waits until Updates under way have their answers.
-func (s *Session) quiet(ctx workflow.Context, err error) error {
+func (s *Session) quiet(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	return cmp.Or(err, wait.Until(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }))
+	_ = wait.Until(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
 }
 
 // tell tells the session above how a turn stands.
@@ -363,15 +361,14 @@ func (s *Session) LaunchAll() {
 }
 
 // Gather asks all sessions below to come back with what they go on with, and waits for them and for the Updates under way.
-func (s *Session) Gather(ctx workflow.Context) error {
+func (s *Session) Gather(ctx workflow.Context) {
 	if s == nil || s.above == nil {
-		return nil
+		return
 	}
 	s.leaving = true
 	s.Below.AskToYield()
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	err := wait.Until(quiet, func() bool { return workflow.AllHandlersFinished(ctx) && s.Below.Stopped() })
+	_ = wait.Until(quiet, func() bool { return workflow.AllHandlersFinished(ctx) && s.Below.Stopped() })
 	s.run.Policy.HeardBack(ctx)
 	s.Below.Hear()
-	return err
 }
