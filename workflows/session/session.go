@@ -50,9 +50,8 @@ type Session struct {
 	Idle, leaving bool
 	// endedAt is when the session ended, or nil; prompts that are queued then have no turn.
 	endedAt *time.Time
-	// end cancels the turn under way. above is the context of the run itself.
-	end   workflow.CancelFunc
-	above workflow.Context
+	// end cancels the turn under way.
+	end workflow.CancelFunc
 	// prompt is that of a turn that somebody asked for, until its hook has seen it.
 	prompt *contract.Prompt
 }
@@ -110,7 +109,6 @@ func (s *Session) Settle() error {
 
 // Play takes turns until the session is stopped, or nothing more is expected.
 func (s *Session) Play(ctx workflow.Context) (*contract.RunResult, error) {
-	s.above = ctx
 	s.Below.Serve(ctx)
 	if s.state.Count == 0 {
 		s.begin(ctx, contract.Turn{})
@@ -362,7 +360,7 @@ func (s *Session) LaunchAll() {
 
 // Gather asks all sessions below to come back with what they go on with, and waits for them and for the Updates under way.
 func (s *Session) Gather(ctx workflow.Context) {
-	if s == nil || s.above == nil {
+	if !s.On() {
 		return
 	}
 	s.leaving = true

@@ -54,7 +54,7 @@ func TestSnapshotHasTheWholeSession(t *testing.T) {
 				Spent: contract.Usage{Calls: 1}, Stop: &contract.CloseSessionInput{Reason: "r"}}}
 		again := New(runtime.New(ctx), nil, &contract.RunInput{Snapshot: &contract.RunSnapshot{Session: workflowtest.Travels(t, old.Snapshot())}})
 		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "Below": "see below", "Idle": wasRun, "leaving": wasRun, "endedAt": ended,
-			"end": wasRun, "above": wasRun, "prompt": "its hook has seen it before the turn can yield"})
+			"end": wasRun, "prompt": "its hook has seen it before the turn can yield"})
 		if !reflect.DeepEqual(old.Below.Snapshot(), again.Below.Snapshot()) || !reflect.DeepEqual(old.Below.Callbacks, again.Below.Callbacks) {
 			t.Errorf("the sessions below are %+v", again.Below)
 		}
