@@ -148,7 +148,6 @@ type nested struct{}
 // maxWithoutCalls is how many elements run in place that make no calls: they run in one workflow task, which has little time.
 const maxWithoutCalls = 10_000
 
-// Reserve implements [node.Flows].
 func (nested) Reserve(r *runtime.Run, flow *plan.Flow, many, n int) (release func(), ok bool) {
 	calls, ok := callsOf(flow)
 	if !ok || calls == 0 && many > maxWithoutCalls || r.Flow.Policy.Branches == plan.BranchesAsChildren || !mayRunInPlace(r, n, calls) {
@@ -157,7 +156,6 @@ func (nested) Reserve(r *runtime.Run, flow *plan.Flow, many, n int) (release fun
 	return countInPlace(r, n, calls), true
 }
 
-// Run implements [node.Flows].
 func (nested) Run(ctx workflow.Context, r *runtime.Run, id string, in *contract.RunInput, j *journal.Journal) (*contract.RunResult, error) {
 	own := journal.New(j, nil)
 	defer own.Boundary(0)

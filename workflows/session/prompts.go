@@ -38,16 +38,15 @@ const (
 	closeShape  = `{} or {"reason": "…"}`
 )
 
-// prompts takes the session's prompts.
+// prompts is the [runtime.MessageHandler] of the session's prompts.
 type prompts struct{ s *Session }
 
-// Admit is [runtime.MessageHandler].
 func (p prompts) Admit(raw json.RawMessage) error {
 	_, err := p.s.admit(raw)
 	return err
 }
 
-// Take is [runtime.MessageHandler]. It queues a prompt and waits for its turn.
+// Take queues a prompt and waits for its turn.
 func (p prompts) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	s := p.s
 	in, err := s.admit(raw)
@@ -82,8 +81,8 @@ func (p prompts) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	return &out, nil
 }
 
-// Signalled is [runtime.MessageHandler]. The session above, which cannot send an Update, is told what became
-// of its own where no turn says so at once.
+// Signalled queues a prompt. The session above, which cannot send an Update, is told what became of its own where no turn says
+// so at once.
 func (p prompts) Signalled(ctx workflow.Context, raw json.RawMessage) error {
 	s := p.s
 	prompt, err := s.admit(raw)
@@ -105,13 +104,11 @@ func (p prompts) Signalled(ctx workflow.Context, raw json.RawMessage) error {
 	return err
 }
 
-// Refused is [runtime.MessageHandler].
 func (p prompts) Refused(ctx workflow.Context, _ error) { p.s.host.Show(ctx, nil, nil) }
 
-// closing takes what ends the session.
+// closing is the [runtime.MessageHandler] of what ends the session.
 type closing struct{ s *Session }
 
-// Admit is [runtime.MessageHandler].
 func (c closing) Admit(raw json.RawMessage) error {
 	_, err := c.read(raw)
 	return err
@@ -132,12 +129,11 @@ func (c closing) read(raw json.RawMessage) (*contract.CloseSessionInput, error) 
 	return in, nil
 }
 
-// Take is [runtime.MessageHandler].
 func (c closing) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	return &contract.Receipt{ID: c.s.run.Transcript.Workflow, Status: "accepted"}, c.Signalled(ctx, raw)
 }
 
-// Signalled is [runtime.MessageHandler]. It ends the turn under way and the session.
+// Signalled ends the turn under way and the session.
 func (c closing) Signalled(_ workflow.Context, raw json.RawMessage) error {
 	in, err := c.read(raw)
 	if err != nil {
@@ -152,7 +148,6 @@ func (c closing) Signalled(_ workflow.Context, raw json.RawMessage) error {
 	return nil
 }
 
-// Refused is [runtime.MessageHandler].
 func (c closing) Refused(ctx workflow.Context, _ error) { c.s.host.Show(ctx, nil, nil) }
 
 // admit looks at a prompt before it is taken.
