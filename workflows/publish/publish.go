@@ -196,7 +196,7 @@ func (p *Publisher) Finish(ctx workflow.Context, out *contract.RunResult, err er
 	if workflow.IsContinueAsNewError(err) || out != nil && out.Yielded != nil {
 		return
 	}
-	p.concluded(ctx, contract.EventRunFinished, "", contract.WebhookData{Status: p.Status}, out, err)
+	p.concluded(ctx, contract.EventRunFinished, "", contract.WebhookData{Status: p.Status}, out, contract.FailureOf(err))
 }
 
 // turnStatus are the states of turns in the words of runs.
@@ -205,26 +205,22 @@ var turnStatus = map[string]string{contract.TurnCompleted: contract.StatusComple
 // TurnFinished tells how a turn of a session ended.
 func (p *Publisher) TurnFinished(ctx workflow.Context, t *contract.Turn, out *contract.RunResult) {
 	data := contract.WebhookData{Status: turnStatus[t.Status], Turn: &contract.WebhookTurn{N: t.N, ID: t.ID}}
-	var err error
-	if t.Failure != nil {
-		err = t.Failure
-	}
-	p.concluded(ctx, contract.EventTurnFinished, strconv.Itoa(t.N), data, out, err)
+	p.concluded(ctx, contract.EventTurnFinished, strconv.Itoa(t.N), data, out, t.Failure)
 }
 
 // concluded tells of an end with its result, or why there is none.
-func (p *Publisher) concluded(ctx workflow.Context, event, about string, data contract.WebhookData, out *contract.RunResult, err error) {
+func (p *Publisher) concluded(ctx workflow.Context, event, about string, data contract.WebhookData,
+	out *contract.RunResult, f *contract.Failure) {
 	switch {
-	case err != nil:
-		fail := contract.FailureOf(err)
-		data.Error = &contract.WebhookError{Class: fail.Class, Text: textutil.Cut(fail.Error(), 2<<10), Remedy: textutil.Cut(fail.Remedy, 1<<10)}
-	case out != nil && out.ResultText != nil && len(*out.ResultText) > maxTold:
+	case f != nil:
+		data.Error = &contract.WebhookError{Class: f.Class, Text: textutil.Cut(f.Error(), 2<<10), Remedy: textutil.Cut(f.Remedy, 1<<10)}
+	case out.ResultText != nil && len(*out.ResultText) > maxTold:
 		data.OmittedBytes = len(*out.ResultText)
-	case out != nil && out.ResultText != nil:
+	case out.ResultText != nil:
 		data.ResultText = out.ResultText
-	case out != nil && len(out.ResultData) > maxTold:
+	case len(out.ResultData) > maxTold:
 		data.OmittedBytes = len(out.ResultData)
-	case out != nil:
+	default:
 		data.ResultData = out.ResultData
 	}
 	p.notify(ctx, event, about, data)
