@@ -390,8 +390,7 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 	if err := f.prep.Authorize(ctx, in); err != nil {
 		return err
 	}
-	f.pub.Session = in.Session
-	f.pub.Introduce(ctx)
+	f.pub.Introduce(ctx, in.Session)
 	params, err := startHook(ctx, f.run, in, text)
 	if err == nil && params != nil {
 		err = f.prep.Replace(ctx, in, params)

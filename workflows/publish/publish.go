@@ -37,8 +37,8 @@ func (p *Publisher) Alive() bool {
 	return p.Status == contract.StatusRunning || p.Status == contract.StatusWaiting || p.Status == contract.StatusIdle
 }
 
-// Introduce writes what the start request has not set, once the plan is known.
-func (p *Publisher) Introduce(ctx workflow.Context) {
+// Introduce writes what the start request of a run, or of a session, has not set, once the plan is known.
+func (p *Publisher) Introduce(ctx workflow.Context, session bool) {
 	if p.Public == nil {
 		return
 	}
@@ -48,7 +48,7 @@ func (p *Publisher) Introduce(ctx workflow.Context) {
 	if p.Public.Memo {
 		who := p.principal()
 		memo := map[string]any{contract.MemoFlow: contract.Keyword(p.Run.Flow.Name), contract.MemoHash: p.Run.Hash}
-		if p.Session {
+		if session {
 			memo[contract.MemoSession] = true
 		}
 		if who.Name != "" {
@@ -123,8 +123,6 @@ type Publisher struct {
 	// Status is one of the contract's; [Publisher.Publish] changes it. Public is absent in a run that is no root.
 	Status string
 	Public *contract.Publish
-	// Session is set where the run is a session.
-	Session bool
 	// Changed holds something where the open requests may be others than those in the memo.
 	Changed workflow.Channel
 	// Deliveries are events that the server may not have taken yet.

@@ -59,7 +59,7 @@ func TestPublish(t *testing.T) {
 			}
 		}
 	}
-	introduce := func(ctx workflow.Context, p *Publisher) { p.Introduce(ctx) }
+	introduce := func(ctx workflow.Context, p *Publisher) { p.Introduce(ctx, false) }
 	status := []string{contract.AttributeStatus}
 	tests := map[string]struct {
 		public *contract.Publish
