@@ -61,14 +61,6 @@ func edgePlace(x *runtime.Execution, id string) string {
 	return ""
 }
 
-// leavingBy are the edges that may be taken by a branch: those of the branch, and those of none.
-func leavingBy(r *runtime.Run, branch string, edges []int) []int {
-	return slices.DeleteFunc(slices.Clone(edges), func(e int) bool {
-		own := r.Flow.Edges[e].Branch
-		return own != "" && own != branch
-	})
-}
-
 // NoEdge is the failure of a run that leaves a node by a branch without an edge, with what the node caught and gave as data.
 func NoEdge(x *runtime.Execution, data json.RawMessage, branch string) *contract.Failure {
 	f := x.Run.Fail(x, contract.ClassNoRoute, "let an edge leave the node by this branch", "the node %q leaves by its branch %q, which no edge has", x.Node.ID, branch)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -23,7 +24,11 @@ func Leave(ctx workflow.Context, x *runtime.Execution, output *contract.ContentR
 	if x.Exit.NoRoute || len(x.Exit.Taken) > 0 {
 		return nil
 	}
-	taken, answers, err := decide(ctx, x, output, leavingBy(x.Run, branch, x.Edges))
+	edges := slices.DeleteFunc(slices.Clone(x.Edges), func(e int) bool {
+		own := x.Run.Flow.Edges[e].Branch
+		return own != "" && own != branch
+	})
+	taken, answers, err := decide(ctx, x, output, edges)
 	if err == nil {
 		x.Exit = runtime.Exit{Taken: taken, Answers: answers, NoRoute: len(x.Edges) > 0 && len(taken) == 0}
 	}
