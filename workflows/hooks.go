@@ -38,22 +38,16 @@ func startHook(ctx workflow.Context, r *runtime.Run, in *contract.RunInput, text
 	if r.Flow.Hooks != nil || r.Flow.StartsSessions() {
 		r.Shared.Scope = in.Scope
 	}
-	if r.Flow.Hooks == nil || r.Flow.Hooks.Before == nil {
-		return nil, nil
-	}
-	return askHook(ctx, r, given(in.Params, text), 1, func(json.RawMessage) error { return nil })
+	return askHook(ctx, r, in.Params, text, 1, func(json.RawMessage) error { return nil })
 }
 
 // turnHook runs the hook before a session's turn that somebody asked for. It gives the prompt
 // that the hook makes of it, or the same.
 func turnHook(ctx workflow.Context, r *runtime.Run, n int, prompt string) (string, error) {
-	if r.Flow.Hooks == nil || r.Flow.Hooks.Before == nil {
-		return prompt, nil
-	}
 	var own struct {
 		Prompt string `json:"prompt"`
 	}
-	_, err := askHook(ctx, r, given(nil, prompt), n, func(params json.RawMessage) error {
+	_, err := askHook(ctx, r, nil, prompt, n, func(params json.RawMessage) error {
 		if err := json.Unmarshal(params, &own); err != nil || own.Prompt == "" {
 			return errors.New("a turn has a prompt and nothing else, and the hook's parameters have none")
 		}
@@ -62,11 +56,15 @@ func turnHook(ctx workflow.Context, r *runtime.Run, n int, prompt string) (strin
 	return cmp.Or(own.Prompt, prompt), err
 }
 
-// askHook has the hook before the run's turn n say whether it goes on with the parameters that it is given. It gives those that the
-// hook wants instead, nil if none; fit says what is wrong with them.
-func askHook(ctx workflow.Context, r *runtime.Run, params json.RawMessage, n int, fit func(json.RawMessage) error) (json.RawMessage, error) {
+// askHook has the hook before the run's turn n, if there is one, say whether it goes on with the parameters and the text that it is
+// given. It gives the parameters that the hook wants instead, nil if none; fit says what is wrong with them.
+func askHook(ctx workflow.Context, r *runtime.Run, params json.RawMessage, text string, n int,
+	fit func(json.RawMessage) error) (json.RawMessage, error) {
+	if r.Flow.Hooks == nil || r.Flow.Hooks.Before == nil {
+		return nil, nil
+	}
 	hook, id := r.Flow.Hooks.Before, turnID(r.Root+"/hook:on_run_start", n)
-	out, problem, err := consultHook(ctx, r, hook, params, id)
+	out, problem, err := consultHook(ctx, r, hook, given(params, text), id)
 	if err != nil {
 		return nil, err
 	}
