@@ -28,10 +28,10 @@ import (
 // taken as it came, so that what is wrong with it can be said.
 func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (out *contract.BranchResult, err error) {
 	in, err := readBranch(ctx, raw)
-	var c *chain
-	if err == nil {
-		c, err = branchChain(ctx, in)
+	if err != nil {
+		return nil, runtime.Wire(err)
 	}
+	c, err := branchChain(ctx, in)
 	if err != nil {
 		return nil, runtime.Wire(err)
 	}
@@ -334,9 +334,8 @@ func (c *chain) play(ctx workflow.Context) (*contract.BranchResult, error) {
 
 // yields is what the chain gives where it goes on with the next execution in another run.
 func (c *chain) yields() *contract.BranchResult {
-	next := c.next
 	out := c.result(nil)
-	out.Yielded = &next
+	out.Yielded = new(c.next)
 	return out
 }
 

@@ -58,13 +58,10 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 		f.pub.Status = contract.StatusFailed
 		return nil, runtime.Wire(cmp.Or(f.run.Answer(ctx, f.report, f.known), err))
 	}
+	f.session = session.New(f.run, f, in)
+	f.runner = node.New(f.run, agent.Kind{Sessions: f.session.Below}, agent.ToolKind{}, nested{})
 	var out *contract.RunResult
-	if err = f.run.Requests.ReceiveHeld(ctx); err == nil {
-		f.session = session.New(f.run, f, in)
-		f.runner = node.New(f.run, agent.Kind{Sessions: f.session.Below}, agent.ToolKind{}, nested{})
-		err = f.serve(ctx, in)
-	}
-	if err == nil {
+	if err = f.serve(ctx, in); err == nil {
 		f.run.Requests.Listen(ctx, func(ctx workflow.Context) { out, err = f.complete(ctx, in) })
 	}
 	return out, runtime.Wire(err)
@@ -198,9 +195,9 @@ type flowRun struct {
 	pub    publish.Publisher
 }
 
-// serve makes the run the owner of its tree's requests, unless the run above says who is.
+// serve has the run take messages. It makes it the owner of its tree's requests, unless the run above says who is.
 func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
-	if err := f.session.Serve(ctx); err != nil {
+	if err := cmp.Or(f.run.Requests.ReceiveHeld(ctx), f.session.Serve(ctx)); err != nil {
 		return err
 	}
 	info := workflow.GetInfo(ctx)
