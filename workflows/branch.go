@@ -104,8 +104,7 @@ func playBranch(ctx workflow.Context, c *chain, in *contract.BranchInput) (*cont
 		c.run.Requests.AwaitSignals(ctx)
 		again := false
 		if err == nil {
-			suspended := isSuspended(out)
-			if out, err = branchResult(ctx, c, in, out); err != nil && suspended {
+			if out, err = branchResult(ctx, c, in, out); err != nil && c.next.Suspended != nil {
 				again, err = c.run.Policy.PutOff(ctx, err)
 			}
 		}
@@ -187,7 +186,7 @@ func branchResult(ctx workflow.Context, c *chain, in *contract.BranchInput, out 
 	}
 	out.Messages = kept.Found
 	sent := *out
-	if !isSuspended(out) && c.run.Sizes.Holds() {
+	if c.next.Suspended == nil && c.run.Sizes.Holds() {
 		sent.Conversation, sent.Messages = nil, nil
 	}
 	err := c.run.Sizes.Fits("what node "+c.at.Node.ID+" brings back", &sent)
@@ -202,11 +201,6 @@ func branchResult(ctx workflow.Context, c *chain, in *contract.BranchInput, out 
 		return &contract.BranchResult{Held: held}, nil
 	}
 	return out, nil
-}
-
-// isSuspended reports whether a chain stopped in the middle of an execution.
-func isSuspended(out *contract.BranchResult) bool {
-	return out.Yielded != nil && out.Yielded.Suspended != nil
 }
 
 // branchInput is what a child needs to run the chain that begins with x: of the plan only
@@ -256,8 +250,8 @@ func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, v
 type chain struct {
 	run    *runtime.Run
 	runner *node.Runner
-	// next is the execution that is under way, or comes next; at is the former as the runner has it. now is its id, empty once
-	// the chain has stopped.
+	// next is the execution that is under way, or comes next; where the chain stopped in the middle of one, it is suspended. at is
+	// the former as the runner has it; now is its id, empty once the chain has stopped.
 	next contract.ExecutionState
 	at   *runtime.Execution
 	now  string
