@@ -262,9 +262,7 @@ func Deliver(ctx workflow.Context, in contract.WebhookDeliveryInput) error {
 			return nil
 		})
 	}
-	if err := deliveries.Wait(); err != nil {
-		return runtime.Wire(err)
-	}
+	_ = deliveries.Wait() // none fails the others
 	return runtime.Wire(cmp.Or(failed...))
 }
 
