@@ -157,13 +157,11 @@ func judged(e *contract.Execution) int {
 // lean is the end of a trace without what the nodes said.
 func lean(trace []contract.Execution, dropped int) ([]contract.Execution, int) {
 	first := tail(trace)
-	trace, dropped = trace[first:], dropped+first
-	out := make([]contract.Execution, len(trace))
-	for i, e := range trace {
-		e.Text, e.Data = nil, nil
-		out[i] = e
+	out := append([]contract.Execution{}, trace[first:]...)
+	for i := range out {
+		out[i].Text, out[i].Data = nil, nil
 	}
-	return out, dropped
+	return out, dropped + first
 }
 
 // branchResult is what the chain of a run of type Branch comes back with. Edges are named by their index in the whole flow.

@@ -329,8 +329,7 @@ func (f *flowRun) Changed(ctx workflow.Context) {
 func (f *flowRun) report() contract.Status {
 	s := contract.Status{Status: f.pub.Status, Flow: contract.LabelOf(f.run.Flow), Model: f.run.Shared.Model, Conflicts: f.conflicts,
 		Usage: f.run.Budget.Usage, Budget: (*contract.Allowance)(f.run.Shared.Budget), Limited: f.run.Shared.Limited,
-		Rejected: f.run.Requests.Rejected, RejectionReasons: f.run.Requests.RejectionReasons}
-	s.Tasks = slices.Clone(f.run.Requests.Tasks)
+		Rejected: f.run.Requests.Rejected, RejectionReasons: f.run.Requests.RejectionReasons, Tasks: f.run.Requests.Tasks}
 	s.Executions, s.Dropped = lean(slices.Concat(traces(f)...), f.dropped)
 	s.Running, s.Waiting, s.PendingJoins = f.sched.IDs(f.sched.Running), f.sched.IDs(f.sched.Waiting), f.sched.IDs(f.sched.Joins)
 	s.Waits = f.sched.Waits()
