@@ -239,9 +239,7 @@ func (f *flowRun) bound(out *contract.RunResult, last *contract.Execution) error
 		sent.Conversation = nil
 	}
 	if err := f.run.Sizes.Fits("the result of node "+last.Node, &sent); err != nil {
-		large := contract.FailureOf(err)
-		large.Node, large.Step, large.At = last.Node, last.Step, f.run.Source.At(plan.NodePath(last.Node))
-		return large
+		return f.run.Failed(&runtime.Execution{Node: f.run.Flow.Node(last.Node), Step: last.Step}, err)
 	}
 	return nil
 }

@@ -104,9 +104,9 @@ func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) 
 		out, err := c.play(ctx)
 		f.stale = true
 		if err != nil {
-			return nil, c.ended(err)
+			err = c.ended(err)
 		}
-		return out, nil
+		return out, err
 	})
 }
 
