@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,11 +27,8 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 	}
 	f.run.Policy.HeardBack(ctx)
 	f.session.Gather(ctx)
-	err := f.takeIn(ctx)
-	if err == nil {
-		err = ctx.Err() // the next run would know nothing of the cancellation
-	}
-	if err != nil {
+	// The next run would know nothing of a cancellation.
+	if err := cmp.Or(f.takeIn(ctx), ctx.Err()); err != nil {
 		return err
 	}
 	if f.inbox != nil {
@@ -38,7 +36,7 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 	}
 	in := contract.RunInput{V: contract.Version, Model: f.run.Shared.Model, Depth: f.run.Shared.Depth, MaxEvents: f.run.Shared.MaxEvents,
 		MaxResultBytes: f.run.Sizes.ResultShare, Snapshot: f.carryOver()}
-	err = f.run.Sizes.Fits("what the run carries into a new one", in)
+	err := f.run.Sizes.Fits("what the run carries into a new one", in)
 	again := false
 	if err != nil && f.entry == nil {
 		if again, err = f.run.Policy.PutOff(ctx, err); again {
@@ -89,10 +87,8 @@ func (f *flowRun) HandOver(ctx workflow.Context, err error) (*contract.RunResult
 	if !errors.Is(err, runtime.ErrYield) {
 		return nil, err
 	}
-	if f.rest == nil {
-		f.rest = &contract.RunSnapshot{} // nothing was done that would have to be carried
-	}
-	return &contract.RunResult{Status: "yielded", Yielded: f.rest}, nil
+	// Without a rest nothing was done that would have to be carried.
+	return &contract.RunResult{Status: "yielded", Yielded: cmp.Or(f.rest, &contract.RunSnapshot{})}, nil
 }
 
 // carryOver is what the next run goes on with.
@@ -162,10 +158,7 @@ func settled(s *contract.Shared) []*contract.ContentRef {
 func (f *flowRun) restore(c *contract.RunSnapshot) {
 	c.Unfold()
 	f.run.Flow, f.run.Source, f.run.Hash, f.run.Shared, f.run.Budget.Usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage
-	f.pub.Public = c.Publish
-	if c.Status != "" {
-		f.pub.Status = c.Status
-	}
+	f.pub.Public, f.pub.Status = c.Publish, cmp.Or(c.Status, f.pub.Status)
 	f.run.Allow(c.Shared.MaxPayload)
 	f.run.Graph = schedule.NewGraph(f.run.Flow)
 	f.sched = schedule.New(f.run.Graph)
