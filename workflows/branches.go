@@ -250,12 +250,10 @@ func (s *branches) failed(ctx workflow.Context, b *branchRun, err error) error {
 		f.sched.Requeue(x)
 		return nil
 	}
+	f.run.Budget.Charge(nil, nil, err)
 	part := runtime.FailedBelow(err)
 	if part != nil {
 		f.trace = append(f.trace, part.Executions...)
-		if part.Usage != nil {
-			f.run.Budget.Usage.Add(*part.Usage)
-		}
 		part.Usage, part.Executions = nil, nil
 	}
 	switch at := f.execution(x, nil); {
