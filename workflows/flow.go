@@ -387,7 +387,11 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 		return err
 	}
 	f.pub.Introduce(ctx, in.Session)
-	params, err := startHook(ctx, f.run, in, text)
+	if f.run.Flow.Hooks != nil || f.run.Flow.StartsSessions() {
+		f.run.Shared.Scope = in.Scope
+	}
+	// The hook before the run may stop it, or give it other parameters.
+	params, err := askHook(ctx, f.run, in.Params, text, 1, nil)
 	if err == nil && params != nil {
 		err = f.prep.Replace(ctx, in, params)
 		f.sched = schedule.New(f.run.Graph)

@@ -32,15 +32,6 @@ func given(params json.RawMessage, text string) json.RawMessage {
 	return params
 }
 
-// startHook runs the hook before the run, if there is one: it may stop the run, or give other parameters than the run is given with
-// a text. They are nil if it does not.
-func startHook(ctx workflow.Context, r *runtime.Run, in *contract.RunInput, text string) (json.RawMessage, error) {
-	if r.Flow.Hooks != nil || r.Flow.StartsSessions() {
-		r.Shared.Scope = in.Scope
-	}
-	return askHook(ctx, r, in.Params, text, 1, func(json.RawMessage) error { return nil })
-}
-
 // turnHook runs the hook before a session's turn that somebody asked for. It gives the prompt
 // that the hook makes of it, or the same.
 func turnHook(ctx workflow.Context, r *runtime.Run, n int, prompt string) (string, error) {
@@ -57,7 +48,7 @@ func turnHook(ctx workflow.Context, r *runtime.Run, n int, prompt string) (strin
 }
 
 // askHook has the hook before the run's turn n, if there is one, say whether it goes on with the parameters and the text that it is
-// given. It gives the parameters that the hook wants instead, nil if none; fit says what is wrong with them.
+// given. It gives the parameters that the hook wants instead, nil if none; fit, if not nil, says what is wrong with them.
 func askHook(ctx workflow.Context, r *runtime.Run, params json.RawMessage, text string, n int,
 	fit func(json.RawMessage) error) (json.RawMessage, error) {
 	if r.Flow.Hooks == nil || r.Flow.Hooks.Before == nil {
@@ -71,7 +62,7 @@ func askHook(ctx workflow.Context, r *runtime.Run, params json.RawMessage, text 
 	var v words.Verdict
 	if problem == "" {
 		v, err = words.ReadVerdict(out.ResultData, out.ResultText)
-		if err == nil && !v.Block && v.Params != nil {
+		if err == nil && !v.Block && v.Params != nil && fit != nil {
 			err = fit(v.Params)
 		}
 		if err != nil {
