@@ -242,26 +242,12 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 		return f.session.Play(ctx)
 	}
 	if err == nil {
-		err = f.once(ctx)
+		err = f.Turn(ctx, 1, nil)
 	}
 	if err != nil {
 		return f.HandOver(ctx, err)
 	}
 	return f.Result()
-}
-
-// once runs the flow from START, or from where it stands, until nothing lives.
-func (f *flowRun) once(ctx workflow.Context) error {
-	if f.entry != nil {
-		if err := f.enter(ctx); err != nil {
-			return err
-		}
-	}
-	err := f.drive(ctx)
-	if err != nil && !errors.Is(err, runtime.ErrYield) && !workflow.IsContinueAsNewError(err) {
-		f.cancelTasks(ctx)
-	}
-	return err
 }
 
 // enter takes the edges out of START.
@@ -434,8 +420,8 @@ func (f *flowRun) setInput(thread, prompt string, images []contract.Media) error
 	return f.prep.SetInput(thread, m)
 }
 
-// Turn runs the flow once, after the hook before a turn that somebody asked for; that before the first has
-// been asked when the run began.
+// Turn runs the flow from START, or from where it stands, until nothing lives: after the hook before a turn that somebody asked for;
+// that before the first has been asked when the run began.
 func (f *flowRun) Turn(ctx workflow.Context, n int, prompt *contract.Prompt) error {
 	if prompt != nil {
 		text, err := turnHook(ctx, f.run, n, prompt.Text)
@@ -446,7 +432,16 @@ func (f *flowRun) Turn(ctx workflow.Context, n int, prompt *contract.Prompt) err
 			return err
 		}
 	}
-	return f.once(ctx)
+	if f.entry != nil {
+		if err := f.enter(ctx); err != nil {
+			return err
+		}
+	}
+	err := f.drive(ctx)
+	if err != nil && !errors.Is(err, runtime.ErrYield) && !workflow.IsContinueAsNewError(err) {
+		f.cancelTasks(ctx)
+	}
+	return err
 }
 
 // Show shows how the run stands. It tells webhooks of a turn's end, and runs the hook after it.
