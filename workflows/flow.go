@@ -69,9 +69,6 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 
 // complete runs the flow to its end, and tells others of it.
 func (f *flowRun) complete(ctx workflow.Context, in *contract.RunInput) (*contract.RunResult, error) {
-	if err := f.run.Answer(ctx, f.report, f.known); err != nil {
-		return nil, err
-	}
 	f.run.Sizes.ResultShare, f.run.Policy.Limit = in.MaxResultBytes, in.MaxEvents
 	out, err := f.play(ctx, in)
 	f.run.Requests.AwaitSignals(ctx)
@@ -195,9 +192,9 @@ type flowRun struct {
 	pub    publish.Publisher
 }
 
-// serve has the run take messages. It makes it the owner of its tree's requests, unless the run above says who is.
+// serve has the run answer queries and take messages. It makes it the owner of its tree's requests, unless the run above says who is.
 func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
-	if err := cmp.Or(f.run.Requests.ReceiveHeld(ctx), f.session.Serve(ctx)); err != nil {
+	if err := cmp.Or(f.run.Answer(ctx, f.report, f.known), f.run.Requests.ReceiveHeld(ctx), f.session.Serve(ctx)); err != nil {
 		return err
 	}
 	info := workflow.GetInfo(ctx)
