@@ -118,7 +118,7 @@ func playBranch(ctx workflow.Context, c *chain, in *contract.BranchInput) (*cont
 }
 
 func (c *chain) status() contract.Status {
-	s := contract.Status{Status: "running", Model: c.run.Shared.Model, Usage: c.run.Budget.Usage, Budget: (*contract.Allowance)(c.run.Shared.Budget),
+	s := contract.Status{Status: contract.StatusRunning, Model: c.run.Shared.Model, Usage: c.run.Budget.Usage, Budget: (*contract.Allowance)(c.run.Shared.Budget),
 		Rejected: c.run.Requests.Rejected, RejectionReasons: c.run.Requests.RejectionReasons}
 	s.Executions, s.Dropped = lean(c.done, 0)
 	if c.now != "" {
@@ -292,7 +292,9 @@ func (c *chain) play(ctx workflow.Context) (*contract.BranchResult, error) {
 			return c.yields(), nil
 		}
 		exit := c.at.Node.Exit
-		done.Occurrence = c.next.Occurrence
+		if c.next.Occurrence > 1 {
+			done.Occurrence = c.next.Occurrence
+		}
 		if c.run.Graph.Exits && !exit {
 			done.Text, done.Data = nil, nil // nobody wants them
 		}

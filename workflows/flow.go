@@ -139,7 +139,7 @@ func read(ctx workflow.Context, raw converter.RawValue) (*contract.RunInput, err
 	info := workflow.GetInfo(ctx)
 	root := info.ParentWorkflowExecution == nil && info.ContinuedExecutionRunID == ""
 	if in.Snapshot != nil && info.ContinuedExecutionRunID == "" && (in.Depth == 0 || root) {
-		return nil, contract.Failf(contract.ClassBadRequest, "leave carry to the interpreter", "snapshot is set, but no run came before this one")
+		return nil, contract.Failf(contract.ClassBadRequest, "leave snapshot to the interpreter", "snapshot is set, but no run came before this one")
 	}
 	if !root {
 		return in, nil
@@ -410,11 +410,7 @@ func (f *flowRun) Begin(n int, prompt *contract.Prompt) error {
 
 // setInput makes a text the run's input, under a thread's name.
 func (f *flowRun) setInput(thread, prompt string, images []contract.Media) error {
-	m := &contract.Message{Role: contract.RoleUser, Text: prompt}
-	if len(images) > 0 {
-		m = contract.InputMessage(prompt, images)
-	}
-	return f.prep.SetInput(thread, m)
+	return f.prep.SetInput(thread, contract.InputMessage(prompt, images))
 }
 
 // Turn runs the flow from START, or from where it stands, until nothing lives: after the hook before a turn that somebody asked for;

@@ -178,8 +178,11 @@ func InputMessage(text string, files []Media) *Message {
 	shown := text
 	for i := range files {
 		if note := files[i].Note(i + 1); !strings.Contains(text, note) {
-			shown += "\n" + note
+			if shown != "" {
+				shown += "\n"
+			}
+			shown += note
 		}
 	}
-	return &Message{Role: RoleUser, Text: strings.TrimPrefix(shown, "\n"), Media: files}
+	return &Message{Role: RoleUser, Text: shown, Media: files}
 }

@@ -48,6 +48,9 @@ func TestInputWithMedia(t *testing.T) {
 	if again := InputMessage(m.Text, m.Media); again.Text != m.Text {
 		t.Errorf("notes that are there already come again: %q", again.Text)
 	}
+	if below := InputMessage("\nlook", nil); below.Text != "\nlook" {
+		t.Errorf("a line before the text is lost: %q", below.Text)
+	}
 	if alone := InputMessage("", []Media{jpeg}); alone.Text != "[image 1, image/jpeg, 8 bytes]" {
 		t.Errorf("an image alone has the text %q", alone.Text)
 	}
