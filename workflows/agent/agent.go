@@ -50,7 +50,8 @@ func (k Kind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) 
 func (a *agentRun) converse(ctx workflow.Context) (out runtime.Outcome, _ error) {
 	for resumed := a.execution.Suspended != nil; ; resumed = false {
 		if !resumed {
-			a.mark()
+			a.takeMark()
+			a.execution.Journal.Boundary(a.bulk())
 		}
 		if stop, err := a.run.Policy.ShouldContinueAsNew(ctx, a.execution.Journal.Weight()); err != nil {
 			return out, a.run.Failed(a.execution, err)

@@ -9,12 +9,6 @@ import (
 	"weft/workflows/schedule"
 )
 
-// mark makes this moment a boundary.
-func (a *agentRun) mark() {
-	a.takeMark()
-	a.execution.Journal.Boundary(a.bulk())
-}
-
 // takeMark notes how the agent stands.
 func (a *agentRun) takeMark() {
 	a.marked, a.markedLen = a.state, len(a.thread.Entries)
