@@ -225,9 +225,6 @@ func (a *agentRun) describe() error {
 	for i := range a.cfg.Tools {
 		t := &a.cfg.Tools[i]
 		b := resolvedConnection(a.run, t)
-		if b == nil {
-			return a.run.Fail(a.execution, contract.ClassConnection, "", "tool %q has no connection %q", t.Name, t.Connection)
-		}
 		pt := contract.ProfileTool{Name: t.Name, As: t.As, Description: t.Description, Alone: t.Alone, Schema: t.ArgumentsSchema}
 		if b.Catalogue != nil {
 			pt.Catalogue = *b.Catalogue
@@ -251,12 +248,9 @@ func (a *agentRun) describe() error {
 	return nil
 }
 
-// resolvedConnection finds the connection of a tool, or nil.
+// resolvedConnection finds the connection of a tool: a run that lacks one does not begin.
 func resolvedConnection(r *runtime.Run, t *plan.Tool) *contract.ResolvedConnection {
 	i := slices.IndexFunc(r.Shared.Connections, func(c contract.ResolvedConnection) bool { return c.ID == t.BoundTo() })
-	if i < 0 {
-		return nil
-	}
 	return &r.Shared.Connections[i]
 }
 

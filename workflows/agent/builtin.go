@@ -32,16 +32,9 @@ type builtinArgs struct {
 // builtins are the tools of the interpreter's own that the agent's model has: those of the flow, and the one that reads
 // resources where the settings of a connection allow it.
 func (a *agentRun) builtins() []string {
-	reads := false
-	for i := range a.cfg.Tools {
-		t := &a.cfg.Tools[i]
-		if t.As == plan.BuiltinReadResource {
-			return a.cfg.Builtins // the flow's own
-		}
-		b := resolvedConnection(a.run, t)
-		reads = reads || b != nil && b.Resources
-	}
-	if !reads {
+	own := func(t plan.Tool) bool { return t.As == plan.BuiltinReadResource }
+	reads := func(t plan.Tool) bool { return resolvedConnection(a.run, &t).Resources }
+	if slices.ContainsFunc(a.cfg.Tools, own) || !slices.ContainsFunc(a.cfg.Tools, reads) {
 		return a.cfg.Builtins
 	}
 	return append(slices.Clip(a.cfg.Builtins), plan.BuiltinReadResource)
