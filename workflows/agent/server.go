@@ -52,7 +52,7 @@ func (c *toolCall) callTool(ctx workflow.Context, in contract.ToolInput, id stri
 		req := contract.Request{ID: c.id("input")}
 		c.describe(&req)
 		// Conversations with the model are named like those with members.
-		c.server = &questions.Call{Run: a.run, Execution: a.execution, Tool: c.tool, Request: req,
+		c.server = &questions.Call{Run: a.run, Execution: a.execution, Request: req,
 			Thread:  fmt.Sprintf("%s:%s~%d.%d.", a.execution.ID, contract.EscapeID(c.tool.As), a.state.Turn, c.index+1),
 			Profile: contract.Profile{Model: modelRef(a), Node: a.who(), Script: a.run.Shared.Script, Home: a.run.Home(), Params: a.cfg.Params}}
 	}

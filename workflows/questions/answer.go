@@ -12,21 +12,19 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/group"
-	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
 	"weft/workflows/wait"
 )
 
-// MaxRounds is how often the server of a tool may ask before it answers a call.
+// MaxRounds is how often the server of a tool may ask people, and how often the run's model, before it answers a call.
 const MaxRounds = 20
 
 // Call is a call of a tool whose server asks.
 type Call struct {
 	Run       *runtime.Run
 	Execution *runtime.Execution
-	Tool      *plan.Tool
-	// Request describes the call. Its id begins those of requests.
+	// Request describes the call, and names the tool. Its id begins those of requests.
 	Request contract.Request
 	// Thread begins the names of conversations with the model, which Profile describes.
 	Thread  string
@@ -41,7 +39,7 @@ type Call struct {
 func (c *Call) AnswerAll(ctx workflow.Context, in *contract.InputRequired, round int) (*contract.ToolAnswers, error) {
 	out := &contract.ToolAnswers{State: in.State, Answers: map[string]json.RawMessage{}}
 	if len(in.Questions) == 0 {
-		return out, wait.Pause(ctx, time.Duration(round)*time.Second, c.Tool.As+" is to be called again")
+		return out, wait.Pause(ctx, time.Duration(round)*time.Second, c.Request.Tool+" is to be called again")
 	}
 	places := make([]string, len(in.Questions))
 	for i := range in.Questions {
@@ -66,7 +64,7 @@ func (c *Call) AnswerAll(ctx workflow.Context, in *contract.InputRequired, round
 	}
 	for i := range in.Questions {
 		if q := &in.Questions[i]; string(out.Answers[q.Key]) != accepted {
-			return nil, runtime.Refuse("%s was not called: its server wants %s to be opened first, and a person refused that", c.Tool.As, q.URL)
+			return nil, runtime.Refuse("%s was not called: its server wants %s to be opened first, and a person refused that", c.Request.Tool, q.URL)
 		}
 	}
 	return nil, nil // it knows by itself
@@ -110,7 +108,7 @@ func (c *Call) answerOne(ctx workflow.Context, q *contract.ToolQuestion, place s
 		if err == nil || runtime.Interrupted(err) || contract.FailureOf(err).Class == contract.ClassBudget {
 			return out, err
 		}
-		return nil, runtime.Refuse("the server of %s asked the model a question, which was not answered: %v", c.Tool.As, contract.FailureOf(err))
+		return nil, runtime.Refuse("the server of %s asked the model a question, which was not answered: %v", c.Request.Tool, contract.FailureOf(err))
 	}
 	req, err := c.question(q, place)
 	if err != nil {
@@ -141,21 +139,21 @@ func (c *Call) maySample(questions []contract.ToolQuestion, places []string) err
 			n++
 		}
 	}
-	if err == nil && n > maxSamplings {
-		err = runtime.Refuse("the server of %s asks the model more than %d questions for one call", c.Tool.As, maxSamplings)
+	if err == nil && n > MaxRounds {
+		err = runtime.Refuse("the server of %s asks the model more than %d questions for one call", c.Request.Tool, MaxRounds)
 	}
 	return err
 }
 
 // question is the request of a question, whose place is named.
 func (c *Call) question(q *contract.ToolQuestion, place string) (contract.Request, error) {
-	raw, err := json.Marshal(contract.Catalogue{Tools: []contract.ToolSpec{{Name: c.Tool.Name, Result: q.Schema}}})
+	raw, err := json.Marshal(contract.Catalogue{Tools: []contract.ToolSpec{{Name: c.Request.Name, Result: q.Schema}}})
 	if err != nil {
 		return contract.Request{}, err
 	}
 	spec, req := c.Run.Transcript.Keep(raw), c.Request
 	req.ID, req.Kind, req.Hash, req.Catalogue = req.ID+"~"+place, contract.RequestToolResult, contract.SHA(raw), &spec
-	req.Text = strings.TrimSpace(c.Tool.As + " asks: " + q.Text + " " + q.URL)
+	req.Text = strings.TrimSpace(c.Request.Tool + " asks: " + q.Text + " " + q.URL)
 	return req, nil
 }
 

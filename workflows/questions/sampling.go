@@ -12,12 +12,8 @@ import (
 	"weft/workflows/runtime"
 )
 
-const (
-	// maxSamplings is how often the server of a call may ask the run's model.
-	maxSamplings = MaxRounds
-	// modelCall ends the id of the call that answers a question.
-	modelCall = "/model/1"
-)
+// modelCall ends the id of the call that answers a question.
+const modelCall = "/model/1"
 
 // sample has the run's model answer what the server of a call asks, by one call in a conversation with a name. It is a step, unless
 // the server holds the call meanwhile.
@@ -41,8 +37,8 @@ func (c *Call) sample(ctx workflow.Context, name string, s *contract.Sampling, h
 	in := &contract.ModelInput{Profile: contract.ProfileRef{ContentRef: contract.ContentRef{SHA: contract.SHA(profile)}, Body: profile}, Step: c.Execution.Step}
 	in.Base, in.Tail = thread.Pending()
 	var res contract.ModelResult
-	call := &runtime.Call{Activity: contract.ActivityCallModel, Args: []any{in}, What: "what the server of " + c.Tool.As + " asks the model", At: c.Execution,
-		ID: name + modelCall, Summary: fmt.Sprintf("%s · asked by %s · %s", p.Node, c.Tool.As, p.Model), Options: c.Run.Options(c.Run.Flow.Policy.ModelSeconds),
+	call := &runtime.Call{Activity: contract.ActivityCallModel, Args: []any{in}, What: "what the server of " + c.Request.Tool + " asks the model", At: c.Execution,
+		ID: name + modelCall, Summary: fmt.Sprintf("%s · asked by %s · %s", p.Node, c.Request.Tool, p.Model), Options: c.Run.Options(c.Run.Flow.Policy.ModelSeconds),
 		Model: &runtime.ModelCall{Bytes: thread.Bytes}, Result: runtime.ResultSize{Together: 1, Share: &in.MaxResultBytes}, Out: &res}
 	if held {
 		err = c.Run.Invoke(ctx, call)
