@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -39,16 +40,13 @@ func (c *toolCall) confirm(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	decision := reply.Confirm
-	if decision == nil {
-		decision = &contract.ConfirmAnswer{Approve: new(false), Reason: fmt.Sprintf("nobody answered within %d seconds", limit)}
+	nobody := &contract.ConfirmAnswer{Approve: new(false), Reason: fmt.Sprintf("nobody answered within %d seconds", limit)}
+	decision, reason := cmp.Or(reply.Confirm, nobody), ""
+	if decision.Reason != "" {
+		reason = ": " + decision.Reason
 	}
 	if !*decision.Approve {
-		text := "a person refused the call of " + c.tool.As
-		if decision.Reason != "" {
-			text += ": " + decision.Reason
-		}
-		return &runtime.Refused{Reply: contract.ToolReply{Text: text, Failed: true, Free: true}}
+		return &runtime.Refused{Reply: contract.ToolReply{Text: "a person refused the call of " + c.tool.As + reason, Failed: true, Free: true}}
 	}
 	// Without the escapes that a payload adds: a run that has continued as new must not make another call.
 	edited := plain(decision.Arguments)
@@ -59,11 +57,7 @@ func (c *toolCall) confirm(ctx workflow.Context) error {
 	if c.byNode() {
 		return nil // no model reads the result
 	}
-	reason := ""
-	if decision.Reason != "" {
-		reason = ": " + textutil.Cut(decision.Reason, 1<<10)
-	}
-	c.note = "[a person changed the arguments to " + textutil.Cut(string(edited), 4<<10) + reason + "]\n"
+	c.note = "[a person changed the arguments to " + textutil.Cut(string(edited), 4<<10) + textutil.Cut(reason, len(": ")+1<<10) + "]\n"
 	return nil
 }
 
