@@ -24,12 +24,11 @@ import (
 // results are appended, in the order asked.
 func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string) error {
 	outside := group.New(ctx)
-	calls := make([]*toolCall, len(msg.Calls))
-	for i := range calls {
-		calls[i] = &toolCall{agent: a, call: &msg.Calls[i], index: i, sha: sha}
-	}
-	a.together = len(calls)
-	for _, c := range calls {
+	var calls []*toolCall
+	a.together = len(msg.Calls)
+	for i := range msg.Calls {
+		c := &toolCall{agent: a, call: &msg.Calls[i], index: i, sha: sha}
+		calls = append(calls, c)
 		c.start(outside)
 		if a.cfg.Sequential && c.wait != nil && c.wait() != nil {
 			break
