@@ -81,21 +81,17 @@ func (a *agentRun) hear(ctx workflow.Context) error {
 	return a.tell(reply.Message.Text)
 }
 
-// named is what the arguments of a finish tool give by the node's ports.
-func named(a *agentRun, v value.Value) error {
+// checkPorts refuses arguments of a finish tool that do not give what the node's ports declare.
+func checkPorts(a *agentRun, v value.Value) error {
 	if v.Kind != value.Object {
 		return fmt.Errorf("the arguments are %s, want an object", v.Kind)
 	}
-	for i := range a.execution.Node.Ports.Out {
-		o := &a.execution.Node.Ports.Out[i]
+	for _, o := range a.execution.Node.Ports.Out {
 		m, ok := v.Get(o.Name)
-		if !ok {
-			if len(o.Default) == 0 {
-				return fmt.Errorf("%q is missing", o.Name)
-			}
-			continue
+		if !ok && len(o.Default) == 0 {
+			return fmt.Errorf("%q is missing", o.Name)
 		}
-		if _, err := value.Cast(o.Type, m); err != nil {
+		if _, err := value.Cast(o.Type, m); ok && err != nil {
 			return fmt.Errorf("%q: %w", o.Name, err)
 		}
 	}

@@ -26,10 +26,10 @@ func (a *agentRun) follow(ctx workflow.Context, ans *answer) (again bool, err er
 	case a.state.Think:
 		return true, a.thought(msg)
 	case len(msg.Calls) > 0 && !a.state.Exhausted:
-		if err := a.call(ctx, msg, ans.sha); err != nil {
+		if err := a.call(ctx, msg, ans.sha); err != nil || a.result != nil {
 			return false, err
 		}
-		return a.result == nil, a.acted(len(msg.Calls))
+		return true, a.acted(len(msg.Calls))
 	case a.cfg.Chat != nil && !a.state.Exhausted && (!a.cfg.Chat.WhenAsked || res.Asks):
 		return true, nil
 	case a.cfg.Finish != nil:
@@ -40,22 +40,20 @@ func (a *agentRun) follow(ctx workflow.Context, ans *answer) (again bool, err er
 
 // acted counts a round of tool calls, and lets the model think where it is time to.
 func (a *agentRun) acted(calls int) error {
-	if c := a.execution.Node.Cost; c != nil && a.result == nil {
+	if c := a.execution.Node.Cost; c != nil {
 		if err := a.run.Conversation.Spend(a.execution, c.Round); err != nil {
 			return err
 		}
 	}
-	if a.cfg.React == nil || a.result != nil {
+	react, before := a.cfg.React, a.state.Results
+	if react == nil {
 		return nil
 	}
-	for range calls {
-		a.state.Results++
-		a.state.Think = a.state.Think || a.state.Results%a.cfg.React.Interval == 0
+	if a.state.Results += calls; a.state.Results/react.Interval == before/react.Interval {
+		return nil
 	}
-	if a.state.Think {
-		return a.tell(a.cfg.React.Prompt)
-	}
-	return nil
+	a.state.Think = true
+	return a.tell(react.Prompt)
 }
 
 // thought lets the model act again. Tools that it called in a thought are not run.
@@ -120,7 +118,7 @@ func (c *toolCall) finishValue(args json.RawMessage) (value.Value, error) {
 	}
 	if c.agent.execution.Node.Ports != nil {
 		v = value.Fitted(f.Schema, v)
-		return v, named(c.agent, v)
+		return v, checkPorts(c.agent, v)
 	}
 	if f.Critique {
 		return critique(c.agent, v)
