@@ -126,12 +126,12 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 	}
 	before := c.agent.team.questions()
 	l.by = c.agent
-	defer func() { l.by = nil }()
 	sub, err := c.asked(l, to, args, s.Execution)
 	if err != nil {
 		return reply, err
 	}
 	out, err := sub.converse(ctx)
+	l.by = nil
 	if errors.Is(err, runtime.ErrYield) {
 		l.yielded, sub.execution.State.Agent = true, sub.snapshot()
 		if s.Execution, err = sub.execution.Suspend(); err != nil {
@@ -148,7 +148,6 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 		l.state.Active = cmp.Or(sub.state.Active, to.Member)
 		reply, err = sub.reply(&out)
 	}
-	l.by = nil
 	reply.Conversations = c.agent.team.grown(before)
 	return reply, err
 }
