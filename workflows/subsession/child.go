@@ -91,10 +91,8 @@ func (b *Children) launch(c *childSession) {
 	if c.Snapshot != nil && c.Snapshot.Plan != nil {
 		in.Snapshot = c.Snapshot
 	} else {
-		flow := b.agent(c.Agent)
 		// The source is of this agent's own document, not of the other's.
-		in.Flow, in.Params = contract.FlowRef{Plan: flow}, c.Params
-		in.Scope = r.Shared.Scope
+		in.Flow, in.Params, in.Scope = contract.FlowRef{Plan: b.agent(c.Agent)}, c.Params, r.Shared.Scope
 	}
 	in.Budget = b.allocate(c)
 	in.MaxResultBytes = r.Sizes.Share(b.ctx, 4*maxSessions)

@@ -161,10 +161,10 @@ func (b *Children) agents(starts []plan.Startable) contract.ToolReply {
 	}
 	out := []row{}
 	for _, start := range starts {
-		f := b.run.Flow.SubFlow(start.Agent)
-		if f == nil || start.Hidden {
+		if start.Hidden {
 			continue
 		}
+		f := b.run.Flow.SubFlow(start.Agent)
 		r := row{Name: start.Agent, Description: f.Description, Type: start.Type, Tags: append([]string{}, start.Tags...)}
 		if f.Inputs != nil && len(f.Inputs.Schema) > 0 {
 			r.Params = f.Inputs.Schema
@@ -266,7 +266,7 @@ func (b *Children) resumeChild(ctx workflow.Context, c *Call, args *sessionArgs)
 func (b *Children) promptFor(ctx workflow.Context, c *Call, k *childSession, params json.RawMessage) (string, error) {
 	flow := b.agent(k.Agent)
 	switch {
-	case flow == nil || flow.LoneAgent() == nil:
+	case flow.LoneAgent() == nil:
 		return "", refuse("procedural_agent_no_resume: the agent '%s' takes no prompts", k.Agent)
 	case flow.Inputs == nil || flow.Inputs.Style != plan.StyleDocumented:
 		var in struct {
@@ -300,11 +300,10 @@ func (b *Children) Await(ctx workflow.Context, o contract.SessionOrder, j *journ
 	if k == nil {
 		return contract.ToolReply{}, refuse("Session '%s' not found", o.Session)
 	}
-	ready := func() bool { return k.settled(o) }
-	if err := wait.Until(ctx, func() bool { return ready() || b.run.Policy.ShouldYield(ctx, j.Weight()) }); err != nil {
+	if err := wait.Until(ctx, func() bool { return k.settled(o) || b.run.Policy.ShouldYield(ctx, j.Weight()) }); err != nil {
 		return contract.ToolReply{}, err
 	}
-	if !ready() {
+	if !k.settled(o) {
 		return contract.ToolReply{}, runtime.ErrYield
 	}
 	b.run.Policy.Moved = true
