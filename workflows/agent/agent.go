@@ -160,14 +160,22 @@ func (a *agentRun) outputs(but string) []contract.Part {
 		if o.By.Exec == but || forks(node) {
 			continue
 		}
-		name := cmp.Or(o.Name, o.Node)
+		name, output := cmp.Or(o.Name, o.Node), contract.Part{Ref: &contract.ContentRef{SHA: o.SHA}}
 		if node != nil && node.Merge != nil {
-			name = forkOf(a.run.Flow, node).Name
+			// It stands for the node that gave their values to those whose results it merges.
+			gave := func(n plan.Node) bool { return forks(&n) && n.StateKey == node.Merge.Input }
+			if i := slices.IndexFunc(a.run.Flow.Nodes, gave); i >= 0 {
+				name = a.run.Flow.Nodes[i].Name
+			}
 		}
-		parts = append(parts,
-			contract.Part{Text: "\n\n<output node=" + strconv.Quote(name) + ">\n"},
-			outputPart(a, o.SHA),
-			contract.Part{Text: "\n</output>"})
+		if a.run.Flow.Values != nil {
+			// A short value of this run is sent itself, so that no worker has to query it.
+			m, err := contract.DecodeMessage(a.run.Transcript.Content[o.SHA])
+			if err == nil && len(m.Text) <= runtime.MaxInline && len(m.Parts) == 0 {
+				output = contract.Part{Text: m.Text}
+			}
+		}
+		parts = append(parts, contract.Part{Text: "\n\n<output node=" + strconv.Quote(name) + ">\n"}, output, contract.Part{Text: "\n</output>"})
 	}
 	return parts
 }
@@ -175,26 +183,6 @@ func (a *agentRun) outputs(but string) []contract.Part {
 // forks reports whether a node only gives what it got to parallel nodes.
 func forks(n *plan.Node) bool {
 	return n != nil && n.Kind == plan.KindTransform && n.Choice == plan.ChooseAll
-}
-
-// forkOf returns the node that gave their values to the nodes whose results another one merges.
-func forkOf(f *plan.Flow, merge *plan.Node) *plan.Node {
-	for i := range f.Nodes {
-		if n := &f.Nodes[i]; forks(n) && n.StateKey == merge.Merge.Input {
-			return n
-		}
-	}
-	return merge
-}
-
-// outputPart is an output as part of a message. A short value of this run is sent itself, so that no worker has to query it.
-func outputPart(a *agentRun, sha string) contract.Part {
-	if a.run.Flow.Values != nil {
-		if m, err := contract.DecodeMessage(a.run.Transcript.Content[sha]); err == nil && len(m.Text) <= runtime.MaxInline && len(m.Parts) == 0 {
-			return contract.Part{Text: m.Text}
-		}
-	}
-	return contract.Part{Ref: &contract.ContentRef{SHA: sha}}
 }
 
 // modelRef is the model that a call is for, unless one of its own is named. A script answers for all.
