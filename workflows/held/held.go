@@ -37,7 +37,6 @@ func (q *Questions) Serve(ctx workflow.Context, answer func(workflow.Context, *c
 			q.waiting = q.waiting[1:]
 			wait.Go(next.ctx, name, func(ctx workflow.Context) {
 				next.answer, next.err = answer(ctx, next.asks)
-				next.answered = true
 			})
 		}
 		q.over = true
@@ -58,12 +57,12 @@ type call struct {
 }
 
 type question struct {
-	asks     *contract.ServerAsks
-	ctx      workflow.Context
-	end      workflow.CancelFunc
-	answer   *contract.ServerAnswer
-	err      error
-	answered bool
+	asks *contract.ServerAsks
+	ctx  workflow.Context
+	end  workflow.CancelFunc
+	// One of answer and err is set once it is answered.
+	answer *contract.ServerAnswer
+	err    error
 }
 
 // Begin adds a call, until end. ctx is the call's.
@@ -130,7 +129,7 @@ func (c *Calls) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	k.questions, k.asked.waiting = append(k.questions, q), append(k.asked.waiting, q)
 	c.open++
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	err = wait.Until(quiet, func() bool { return q.answered })
+	err = wait.Until(quiet, func() bool { return q.answer != nil || q.err != nil })
 	c.open--
 	switch {
 	case err != nil:
