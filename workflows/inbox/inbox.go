@@ -130,19 +130,17 @@ var shapes = map[string]struct{ whole, example string }{
 	contract.RequestRetry:      {`{"id": "…"} when what the request names is fixed, with "give_up": true to fail the node`, ""},
 }
 
-// answers takes the answers of a kind.
+// answers is the [runtime.MessageHandler] of the answers of a kind.
 type answers struct {
 	d    *Inbox
 	kind string
 }
 
-// Admit is [runtime.MessageHandler].
 func (a answers) Admit(raw json.RawMessage) error {
 	_, err := a.d.admit(a.kind, raw)
 	return err
 }
 
-// Take is [runtime.MessageHandler].
 func (a answers) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	s, err := readAnswer(a.kind, raw)
 	if err != nil {
@@ -171,7 +169,6 @@ func (a answers) Signalled(ctx workflow.Context, raw json.RawMessage) error {
 // Busy counts answers by signal that are being looked at, and answers still to be relayed.
 func (d *Inbox) Busy() int { return len(d.looking) + len(d.relays) }
 
-// Refused is [runtime.MessageHandler].
 func (a answers) Refused(ctx workflow.Context, _ error) { a.d.host.Changed(ctx) }
 
 // looked waits until all answers that have come for a request by now, or for the oldest one, are taken or refused.
