@@ -66,7 +66,7 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 	return c.step(ctx, c.startID(), runtime.HashOf(question, string(params), flow.Text), func(s *journal.Step) (contract.ToolReply, error) {
 		ended, err := r.Budget.Begin(ctx, s.Run == nil)
 		if err != nil {
-			return subAgentFailed(err)
+			return failedBelow("the sub-agent", err)
 		}
 		defer ended()
 		// Others that were asked for together have their parts, and the agent itself goes on.
@@ -83,7 +83,7 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 		var out contract.RunResult
 		k := &runtime.Child{Workflow: contract.WorkflowFlow, ID: s.ID, Summary: x.Node.ID + " · sub-agent"}
 		if err := r.AwaitFlow(ctx, k, in, "the sub-agent", n, &out, s, x.Journal); err != nil {
-			return subAgentFailed(err)
+			return failedBelow("the sub-agent", err)
 		}
 		return childReply(&out, len(params) > 0), nil
 	})
@@ -141,8 +141,8 @@ func (c *toolCall) startID() string {
 	return id
 }
 
-// subAgentFailed gives a sub-agent's failure to the model, unless an operator must fix it.
-func subAgentFailed(err error) (contract.ToolReply, error) {
+// failedBelow gives the failure of a sub-agent, or of a member, to the model, unless an operator must fix it.
+func failedBelow(who string, err error) (contract.ToolReply, error) {
 	if runtime.Interrupted(err) {
 		return contract.ToolReply{}, err
 	}
@@ -152,7 +152,7 @@ func subAgentFailed(err error) (contract.ToolReply, error) {
 		contract.ClassPayloadLost, contract.ClassPayloadKey:
 		return contract.ToolReply{}, err
 	}
-	text := "the sub-agent failed: " + f.Error()
+	text := who + " failed: " + f.Error()
 	for _, d := range f.Diagnostics {
 		text += "\n" + d
 	}

@@ -142,8 +142,7 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 	if err != nil {
 		// The next question begins anew: this conversation may have ended in the middle.
 		l.thread, l.state = nil, contract.SideConversation{Name: l.state.Name, Questions: l.state.Questions, Active: to.Member}
-		reply, err = subAgentFailed(err)
-		reply.Text = strings.Replace(reply.Text, "the sub-agent failed", "the agent failed", 1)
+		reply, err = failedBelow("the agent", err)
 	} else {
 		l.state.Active = cmp.Or(sub.state.Active, to.Member)
 		reply, err = sub.reply(&out)
