@@ -104,18 +104,17 @@ func (b *Children) launch(c *childSession) {
 	c.future = r.Start(b.ctx, k)
 	release := r.Sizes.Reserve(in.MaxResultBytes, 0)
 	wait.Go(b.ctx, "child session", func(ctx workflow.Context) {
-		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		var out contract.RunResult
-		again, err := runtime.RetryTakenID(ctx, c.future.Result(quiet, &out), 1, c.ID)
+		again, err := runtime.RetryTakenID(ctx, c.future.Result(ctx, &out), 1, c.ID)
 		for tries := 2; again; tries++ {
 			c.future = r.Start(ctx, k)
-			again, err = runtime.RetryTakenID(ctx, c.future.Result(quiet, &out), tries, c.ID)
+			again, err = runtime.RetryTakenID(ctx, c.future.Result(ctx, &out), tries, c.ID)
 		}
 		release()
 		if err == nil && out.Held != nil {
 			held := out.Held
 			out = contract.RunResult{}
-			err = r.Fetch(quiet, held, c.ID, &out)
+			err = r.Fetch(ctx, held, c.ID, &out)
 		}
 		c.future = nil
 		b.closed(c, &out, err)
