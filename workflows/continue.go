@@ -61,9 +61,7 @@ func (f *flowRun) takeIn(ctx workflow.Context) error {
 		f.run.Requests.AwaitSignals(ctx)
 		f.pub.AwaitDeliveries(ctx)
 		if f.inbox != nil {
-			if err := f.inbox.Quiet(ctx); err != nil {
-				return err
-			}
+			f.inbox.Quiet(ctx)
 		}
 		f.run.Requests.Hear(ctx)
 		f.session.Below.Hear()

@@ -75,7 +75,7 @@ func (f *flowRun) complete(ctx workflow.Context, in *contract.RunInput) (*contra
 	if f.inbox != nil {
 		f.ending = true // an answer must not wait for a flow that does not come
 		f.inbox.Drain(ctx)
-		err = cmp.Or(err, f.inbox.Quiet(ctx))
+		f.inbox.Quiet(ctx)
 		if err == nil && !f.session.On() {
 			f.inbox.Drain(ctx)
 			out, err = f.Result() // messages may have come since

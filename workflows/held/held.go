@@ -129,12 +129,9 @@ func (c *Calls) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	k.questions, k.asked.waiting = append(k.questions, q), append(k.asked.waiting, q)
 	c.open++
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	err = wait.Until(quiet, func() bool { return q.answer != nil || q.err != nil })
+	_ = wait.Until(quiet, func() bool { return q.answer != nil || q.err != nil })
 	c.open--
-	switch {
-	case err != nil:
-		return nil, err
-	case contract.Cancelled(q.err):
+	if contract.Cancelled(q.err) {
 		return nobody, nil
 	}
 	return q.answer, q.err

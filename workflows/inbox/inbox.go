@@ -442,8 +442,8 @@ func (d *Inbox) Restore(ctx workflow.Context, c *contract.InboxState) {
 	}
 }
 
-// Quiet waits until no answer is under way any more.
-func (d *Inbox) Quiet(ctx workflow.Context) error {
+// Quiet waits until no answer is under way any more, also where the run is cancelled.
+func (d *Inbox) Quiet(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	return wait.Until(ctx, func() bool { return d.Busy() == 0 && workflow.AllHandlersFinished(ctx) })
+	_ = wait.Until(ctx, func() bool { return d.Busy() == 0 && workflow.AllHandlersFinished(ctx) })
 }

@@ -46,10 +46,9 @@ func (d *Inbox) assign(ctx workflow.Context) {
 	}
 	d.full = true
 	wait.Go(quiet, "assign", func(ctx workflow.Context) {
-		if d.run.Sizes.Next(ctx) == nil {
-			d.full = false
-			d.assign(ctx)
-		}
+		_ = d.run.Sizes.Next(ctx) // nobody cancels this context
+		d.full = false
+		d.assign(ctx)
 	})
 }
 
@@ -74,8 +73,7 @@ func (d *Inbox) TakeBack(ctx workflow.Context, branch string, unread []contract.
 	own := runtime.Take(&d.given, func(g *dispatched) bool { return g.branch == branch })
 	back := false
 	for _, g := range own {
-		quiet, _ := workflow.NewDisconnectedContext(ctx)
-		lost := never || g.sent != nil && wait.Get(quiet, g.sent, nil) != nil
+		lost := never || g.sent != nil && wait.Get(ctx, g.sent, nil) != nil
 		if lost || slices.ContainsFunc(unread, func(m contract.Inbound) bool { return m.Seq == g.message.Seq }) {
 			d.run.Requests.UnreadMessages, back = append(d.run.Requests.UnreadMessages, g.message), true
 		}

@@ -46,10 +46,9 @@ type relay struct {
 func (d *Inbox) relayAll(ctx workflow.Context) {
 	for len(d.relays) > 0 { // others may come meanwhile
 		a := d.relays[0]
-		err := wait.Until(ctx, d.run.Sizes.Clear)
-		if err == nil && d.run.Sizes.Wait(ctx, a.bytes) == nil {
-			d.run.Sizes.Sends(d.run.Signal(ctx, a.to, contract.SignalReply, a.reply))
-		}
+		_ = wait.Until(ctx, d.run.Sizes.Clear) // nobody cancels this context
+		_ = d.run.Sizes.Wait(ctx, a.bytes)
+		d.run.Sizes.Sends(d.run.Signal(ctx, a.to, contract.SignalReply, a.reply))
 		d.relays = d.relays[1:]
 	}
 }
