@@ -95,14 +95,11 @@ func getState(v *contract.View, args *builtinArgs) contract.ToolReply {
 		return runtime.ToolError("%d keys at once, at most %d are read; ask for fewer", len(names), maxKeys)
 	}
 	// Short values stand in the reply, long ones are referred to.
-	var reply contract.ToolReply
-	text := "{"
-	for i, name := range names {
-		if i > 0 {
-			text += ","
-		}
-		key, _ := json.Marshal(name) // a string always has JSON
-		text += string(textutil.Unescape(key)) + ":"
+	var parts []contract.Part
+	text, comma := "{", ""
+	for _, name := range names {
+		key, _ := textutil.JSON(name) // a string always has JSON
+		text, comma = text+comma+string(key)+":", ","
 		e, ok := schedule.Entry(v, name)
 		switch {
 		case !ok:
@@ -110,17 +107,15 @@ func getState(v *contract.View, args *builtinArgs) contract.ToolReply {
 		case e.SHA == "":
 			text += string(textutil.Unescape(e.Value))
 		default:
-			reply.Parts = append(reply.Parts, contract.Part{Text: text}, contract.Part{Ref: &contract.ContentRef{SHA: e.SHA}})
+			parts = append(parts, contract.Part{Text: text}, contract.Part{Ref: &contract.ContentRef{SHA: e.SHA}})
 			text = ""
 		}
 	}
 	text += "}"
-	if reply.Parts == nil {
-		reply.Text = text
-	} else {
-		reply.Parts = append(reply.Parts, contract.Part{Text: text})
+	if parts == nil {
+		return contract.ToolReply{Text: text}
 	}
-	return reply
+	return contract.ToolReply{Parts: append(parts, contract.Part{Text: text})}
 }
 
 // setState writes a key, within the state's bound.
