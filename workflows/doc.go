@@ -25,7 +25,7 @@
 //
 // # Packages
 //
-// plan, schedule, watch, wait, argument, held, references, runtime, values, questions, route and subsession are the lower packages; inbox, agent, limiter, node,
+// plan, schedule, watch, wait, argument, held, references, runtime, values, route and subsession are the lower packages; inbox, agent, limiter, node,
 // prepare, publish and session are independent of each other; workflows combines them. An interface belongs to its consumer: [runtime.Asker],
 // [runtime.MessageHandler], [inbox.Host], [session.Turns], [node.Kind] and [node.Flows].
 //

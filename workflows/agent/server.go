@@ -13,7 +13,6 @@ import (
 	"weft/workflows/held"
 	"weft/workflows/journal"
 	"weft/workflows/plan"
-	"weft/workflows/questions"
 	"weft/workflows/runtime"
 )
 
@@ -33,8 +32,8 @@ func (c *toolCall) callServer(ctx workflow.Context) (contract.ToolReply, error) 
 	}
 	id := c.id("tool")
 	reply, err := c.callTool(ctx, in, id)
-	for n := 1; err == nil && reply.Input != nil && n <= questions.MaxRounds; n++ {
-		if in.Input, err = c.server.AnswerAll(ctx, reply.Input, n); err == nil {
+	for n := 1; err == nil && reply.Input != nil && n <= maxRounds; n++ {
+		if in.Input, err = c.answerAll(ctx, reply.Input, n); err == nil {
 			reply, err = c.callTool(ctx, in, fmt.Sprintf("%s~%d", id, n+1))
 		}
 	}
@@ -48,14 +47,6 @@ func (c *toolCall) callServer(ctx workflow.Context) (contract.ToolReply, error) 
 func (c *toolCall) callTool(ctx workflow.Context, in contract.ToolInput, id string) (contract.ToolReply, error) {
 	a := c.agent
 	in.Repeat = c.conn.Repeats(c.tool.Name)
-	if c.server == nil {
-		req := contract.Request{ID: c.id("input")}
-		c.describe(&req)
-		// Conversations with the model are named like those with members.
-		c.server = &questions.Call{Run: a.run, Execution: a.execution, Request: req,
-			Thread:  fmt.Sprintf("%s:%s~%d.%d.", a.execution.ID, contract.EscapeID(c.tool.As), a.state.Turn, c.index+1),
-			Profile: contract.Profile{Model: modelRef(a), Node: a.who(), Script: a.run.Shared.Script, Home: a.run.Home(), Params: a.cfg.Params}}
-	}
 	reply, err := c.step(ctx, id, runtime.HashOf(c.tool.Name, string(c.args), in.Note), func(s *journal.Step) (contract.ToolReply, error) {
 		reply, err := c.invoke(ctx, s, &in)
 		if reply.Task != nil {
@@ -85,7 +76,7 @@ func (c *toolCall) invoke(ctx workflow.Context, s *journal.Step, in *contract.To
 		in.TimeoutMillis, call.Held = call.Options.StartToCloseTimeout.Milliseconds(), &held.Questions{}
 		asking, end := workflow.WithCancel(ctx)
 		defer end()
-		call.Held.Serve(asking, c.server.Answer)
+		call.Held.Serve(asking, c.answerHeld)
 		call.Options.StartToCloseTimeout += hold
 		call.Options.ScheduleToCloseTimeout += hold
 	}

@@ -10,7 +10,6 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/journal"
-	"weft/workflows/questions"
 	"weft/workflows/runtime"
 	"weft/workflows/wait"
 )
@@ -99,7 +98,7 @@ func (k *task) answers(ctx workflow.Context) (*contract.ToolAnswers, error) {
 	out := &contract.ToolAnswers{Answers: map[string]json.RawMessage{}}
 	fresh := &contract.InputRequired{}
 	for _, q := range k.at.Input.Questions {
-		if a := k.given[questions.ID(&q)]; a != nil {
+		if a := k.given[questionID(&q)]; a != nil {
 			out.Answers[q.Key] = a
 		} else {
 			fresh.Questions = append(fresh.Questions, q)
@@ -108,13 +107,13 @@ func (k *task) answers(ctx workflow.Context) (*contract.ToolAnswers, error) {
 	if len(fresh.Questions) == 0 {
 		return out, wait.Pause(ctx, minPoll, k.call.tool.As+" has its answers")
 	}
-	answers, err := k.call.server.AnswerAll(ctx, fresh, 0)
+	answers, err := k.call.answerAll(ctx, fresh, 0)
 	if err != nil {
 		return nil, err
 	}
 	for i := range fresh.Questions {
 		q := &fresh.Questions[i]
-		k.given[questions.ID(q)], out.Answers[q.Key] = answers.Answers[q.Key], answers.Answers[q.Key]
+		k.given[questionID(q)], out.Answers[q.Key] = answers.Answers[q.Key], answers.Answers[q.Key]
 	}
 	return out, nil
 }

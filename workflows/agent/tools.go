@@ -16,7 +16,6 @@ import (
 	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
-	"weft/workflows/questions"
 	"weft/workflows/runtime"
 )
 
@@ -93,8 +92,8 @@ type toolCall struct {
 	tool *plan.Tool
 	conn *contract.ResolvedConnection
 	note string
-	// server has what the call's server asks answered.
-	server *questions.Call
+	// heldQuestions counts what the call's server asked while it held the call.
+	heldQuestions int
 	// startNumber tells the run that the call starts from those of other calls with its id.
 	startNumber int
 	reply       contract.ToolReply

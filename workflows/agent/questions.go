@@ -1,0 +1,240 @@
+package agent
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/group"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+	"weft/workflows/runtime"
+	"weft/workflows/wait"
+)
+
+// What the servers of tools ask is answered by people, who have days for it, and by the run's model.
+
+// maxRounds is how often the server of a tool may ask people, and how often the run's model, before it answers a call.
+const maxRounds = 20
+
+// modelCall ends the id of the call that answers a question.
+const modelCall = "/model/1"
+
+// answerAll gets what the server of a tool needs before it answers: answers of people, days later if need be, or of the model, or
+// just time. A round begins with 1; 0 stands for a task, which may ask a question again until it has read the answer. Where
+// there is no answer to be had, the call is refused by [runtime.Refused].
+func (c *toolCall) answerAll(ctx workflow.Context, in *contract.InputRequired, round int) (*contract.ToolAnswers, error) {
+	out := &contract.ToolAnswers{State: in.State, Answers: map[string]json.RawMessage{}}
+	if len(in.Questions) == 0 {
+		return out, wait.Pause(ctx, time.Duration(round)*time.Second, c.tool.As+" is to be called again")
+	}
+	places := make([]string, len(in.Questions))
+	for i := range in.Questions {
+		places[i] = fmt.Sprintf("%d.%d", round, i+1)
+		if round == 0 {
+			places[i] = questionID(&in.Questions[i])
+		}
+	}
+	if err := c.maySample(in.Questions, places); err != nil {
+		return nil, err
+	}
+	g := group.New(ctx)
+	for i := range in.Questions {
+		q := &in.Questions[i]
+		g.Start(func(ctx workflow.Context) (err error) {
+			out.Answers[q.Key], err = c.answerOne(ctx, q, places[i])
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil || !in.Anew {
+		return out, err
+	}
+	for i := range in.Questions {
+		if q := &in.Questions[i]; string(out.Answers[q.Key]) != accepted {
+			return nil, runtime.Refuse("%s was not called: its server wants %s to be opened first, and a person refused that", c.tool.As, q.URL)
+		}
+	}
+	return nil, nil // it knows by itself
+}
+
+// answerHeld answers what the server of the call asks while it holds the call: by the same requests, but for as long as the call
+// lasts.
+func (c *toolCall) answerHeld(ctx workflow.Context, in *contract.ServerAsks) (*contract.ServerAnswer, error) {
+	if c.heldQuestions++; c.heldQuestions > maxRounds {
+		return &contract.ServerAnswer{Problem: fmt.Sprintf("a call may ask %d times", maxRounds)}, nil
+	}
+	if in.Ask.Sampling != nil {
+		result, err := c.sample(ctx, fmt.Sprintf("held%d", c.heldQuestions), in.Ask.Sampling, true)
+		if err != nil && !contract.Cancelled(err) {
+			// The server is not told more: it is not the operator's.
+			return &contract.ServerAnswer{Problem: "the model did not answer: " + contract.FailureOf(err).Class}, nil
+		}
+		return &contract.ServerAnswer{Result: result}, err
+	}
+	req, err := c.question(&in.Ask, fmt.Sprintf("held.%d", c.heldQuestions))
+	if err != nil {
+		return nil, err
+	}
+	// Another attempt asks anew, in this run or in the one that continues it.
+	req.Hash = contract.SHA(fmt.Appendf(nil, "%s\n%s\n%s\n%d", req.Hash, c.agent.run.Transcript.Run, in.Call, in.Attempt))
+	req.Timeout = in.Timeout
+	reply, err := c.agent.run.Requests.Await(ctx, c.agent.execution, req, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &contract.ServerAnswer{Result: elicited(&in.Ask, reply.ToolResult), Expired: reply.Expired}, nil
+}
+
+// answerOne gets the answer of one question, whose place among those of the call is named.
+func (c *toolCall) answerOne(ctx workflow.Context, q *contract.ToolQuestion, place string) (json.RawMessage, error) {
+	switch {
+	case q.Answer != nil:
+		return q.Answer, nil
+	case q.Sampling != nil:
+		out, err := c.sample(ctx, place, q.Sampling, false)
+		if err == nil || runtime.Interrupted(err) || contract.FailureOf(err).Class == contract.ClassBudget {
+			return out, err
+		}
+		return nil, runtime.Refuse("the server of %s asked the model a question, which was not answered: %v", c.tool.As, contract.FailureOf(err))
+	}
+	req, err := c.question(q, place)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := c.agent.run.Requests.Ask(ctx, c.agent.execution, req)
+	if err != nil {
+		return nil, err
+	}
+	return elicited(q, reply.ToolResult), nil
+}
+
+// maySample refuses more questions to the model than a call has.
+func (c *toolCall) maySample(questions []contract.ToolQuestion, places []string) error {
+	var now []string
+	for i := range questions {
+		if questions[i].Sampling != nil {
+			now = append(now, c.conversations()+places[i]+modelCall)
+		}
+	}
+	if now == nil {
+		return nil
+	}
+	steps, err := c.agent.execution.Journal.Snapshot()
+	n := len(now)
+	for _, s := range steps {
+		if strings.HasPrefix(s.ID, c.conversations()) && strings.HasSuffix(s.ID, modelCall) && !slices.Contains(now, s.ID) {
+			n++
+		}
+	}
+	if err == nil && n > maxRounds {
+		err = runtime.Refuse("the server of %s asks the model more than %d questions for one call", c.tool.As, maxRounds)
+	}
+	return err
+}
+
+// question is the request of a question, whose place is named.
+func (c *toolCall) question(q *contract.ToolQuestion, place string) (contract.Request, error) {
+	raw, err := json.Marshal(contract.Catalogue{Tools: []contract.ToolSpec{{Name: c.tool.Name, Result: q.Schema}}})
+	if err != nil {
+		return contract.Request{}, err
+	}
+	req := contract.Request{ID: c.id("input") + "~" + place, Kind: contract.RequestToolResult, Hash: contract.SHA(raw),
+		Text: strings.TrimSpace(c.tool.As + " asks: " + q.Text + " " + q.URL), Catalogue: new(c.agent.run.Transcript.Keep(raw))}
+	c.describe(&req)
+	return req, nil
+}
+
+// questionID tells a question of a task from its others.
+func questionID(q *contract.ToolQuestion) string {
+	parts := []string{q.Key, q.Text, string(q.Schema), q.URL}
+	if raw, err := json.Marshal(q.Sampling); err == nil && q.Sampling != nil {
+		parts = append(parts, string(raw))
+	}
+	return runtime.HashOf(parts...)
+}
+
+// accepted is the result of a question without values that a person has accepted.
+const accepted = `{"action":"accept"}`
+
+// elicited is an answer as a result of elicitation/create, with the defaults of the question's schema.
+func elicited(q *contract.ToolQuestion, given *contract.ToolResultAnswer) json.RawMessage {
+	switch {
+	case given == nil:
+		return json.RawMessage(`{"action":"cancel"}`)
+	case given.Error != "":
+		return json.RawMessage(`{"action":"decline"}`)
+	case q.URL != "":
+		return json.RawMessage(accepted)
+	}
+	return json.RawMessage(`{"action":"accept","content":` + string(value.Complete(q.Schema, given.Result)) + `}`)
+}
+
+// conversations begins the names of the conversations with the model, which are named like those with members.
+func (c *toolCall) conversations() string {
+	return fmt.Sprintf("%s:%s~%d.%d.", c.agent.execution.ID, contract.EscapeID(c.tool.As), c.agent.state.Turn, c.index+1)
+}
+
+// sample has the run's model answer what the server of a call asks, by one call in a conversation of its own. It is a step, unless
+// the server holds the call meanwhile.
+func (c *toolCall) sample(ctx workflow.Context, place string, s *contract.Sampling, held bool) (json.RawMessage, error) {
+	r, x := c.agent.run, c.agent.execution
+	params := &plan.Params{MaxTokens: s.MaxTokens, Temperature: s.Temperature, Stop: s.Stop}
+	if own := c.agent.cfg.Params; own != nil {
+		params.API = own.API
+	}
+	p := contract.Profile{Model: modelRef(c.agent), Node: c.agent.who(), System: s.System, Script: r.Shared.Script, Home: r.Home(), Params: params}
+	profile, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	thread := r.Transcript.Open(c.conversations() + place)
+	for i := range s.Messages {
+		if _, err := r.Transcript.Write(thread, &s.Messages[i]); err != nil {
+			return nil, err
+		}
+	}
+	in := &contract.ModelInput{Profile: contract.ProfileRef{ContentRef: contract.ContentRef{SHA: contract.SHA(profile)}, Body: profile}, Step: x.Step}
+	in.Base, in.Tail = thread.Pending()
+	var res contract.ModelResult
+	call := &runtime.Call{Activity: contract.ActivityCallModel, Args: []any{in}, What: "what the server of " + c.tool.As + " asks the model", At: x,
+		ID: c.conversations() + place + modelCall, Summary: fmt.Sprintf("%s · asked by %s · %s", p.Node, c.tool.As, p.Model),
+		Options: r.Options(r.Flow.Policy.ModelSeconds), Model: &runtime.ModelCall{Bytes: thread.Bytes},
+		Result: runtime.ResultSize{Together: 1, Share: &in.MaxResultBytes}, Out: &res}
+	if held {
+		err = r.Invoke(ctx, call)
+	} else {
+		err = r.CallStep(ctx, x.Journal, thread.Hash, call)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.Transcript.Record(thread, res.Message)
+	return sampled(&res)
+}
+
+// stopReasons are those of the protocol.
+var stopReasons = map[string]string{"length": "maxTokens", "content_filter": "contentFilter"}
+
+// sampled is a model's answer as a result of sampling/createMessage.
+func sampled(res *contract.ModelResult) (json.RawMessage, error) {
+	m, err := contract.DecodeMessage(res.Message)
+	if err != nil {
+		return nil, err
+	}
+	type content struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	return json.Marshal(struct {
+		Role       string  `json:"role"`
+		Content    content `json:"content"`
+		Model      string  `json:"model"`
+		StopReason string  `json:"stopReason"`
+	}{contract.RoleAssistant, content{"text", m.Text}, res.Model, cmp.Or(stopReasons[res.Stop], "endTurn")})
+}
