@@ -48,6 +48,7 @@ func (k Kind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) 
 
 // converse goes on with the agent's thread until the agent has ended, or yields.
 func (a *agentRun) converse(ctx workflow.Context) (out runtime.Outcome, _ error) {
+	a.describe()
 	for resumed := a.execution.Suspended != nil; ; resumed = false {
 		if !resumed {
 			a.takeMark()
@@ -116,7 +117,7 @@ type agentRun struct {
 	next   string
 }
 
-// begin opens the thread with the run's input and the outputs of earlier nodes, by reference, and makes the call profile.
+// begin opens the thread with the run's input and the outputs of earlier nodes, by reference.
 func (a *agentRun) begin() error {
 	if a.execution.Node.Ports != nil {
 		in, err := values.Given(a.run, a.execution)
@@ -129,10 +130,10 @@ func (a *agentRun) begin() error {
 	a.openThread()
 	if a.execution.Suspended != nil && a.execution.Suspended.Agent != nil {
 		a.restore(a.execution.Suspended.Agent)
-		return a.describe()
+		return nil
 	}
 	if speaks, err := a.speaks(); err != nil || !speaks {
-		return cmp.Or(err, a.describe())
+		return err
 	}
 	m := &contract.Message{Role: contract.RoleUser, Parts: append([]contract.Part{a.run.Shared.InputPart()}, a.outputs("")...)}
 	var err error
@@ -145,7 +146,7 @@ func (a *agentRun) begin() error {
 		a.state.Think = true
 		err = a.tell(a.cfg.React.Prompt)
 	}
-	return cmp.Or(err, a.describe())
+	return err
 }
 
 // outputs are the latest outputs of earlier nodes, but that of one execution.
@@ -194,7 +195,7 @@ func modelRef(a *agentRun, own ...string) string {
 }
 
 // describe makes the call profile: what every call of this node repeats.
-func (a *agentRun) describe() error {
+func (a *agentRun) describe() {
 	p := contract.Profile{
 		Model: modelRef(a), Node: a.who(), System: a.cfg.System, Params: a.cfg.Params, Finish: a.cfg.Finish,
 		Builtins: a.builtins(), Output: a.cfg.Output, Script: a.run.Shared.Script, Home: a.run.Home(),
@@ -221,19 +222,15 @@ func (a *agentRun) describe() error {
 		}
 		p.Tools = append(p.Tools, pt)
 	}
-	raw, err := contract.Encode(p)
-	if err != nil {
-		return fmt.Errorf("encode call profile: %w", err)
-	}
+	raw, _ := contract.Encode(p) // the plan came as JSON
 	a.profile = contract.ProfileRef{ContentRef: contract.ContentRef{SHA: contract.SHA(raw)}}
 	if a.run.Transcript.Has(a.profile.SHA) {
-		return nil
+		return
 	}
 	a.profile.Body = raw
 	if len(raw) > runtime.MaxInline {
 		a.run.Transcript.Keep(raw) // once is enough; calls beside this one ask for it
 	}
-	return nil
 }
 
 // resolvedConnection finds the connection of a tool: a run that lacks one does not begin.
@@ -343,7 +340,8 @@ func (a *agentRun) repair(ctx workflow.Context, ans *answer) (again bool, err er
 			return false, err
 		}
 		a.state.Refused = a.execution.Exit.Answers
-		return true, cmp.Or(replyUnrun(a, msg, beyondBudget), a.tell(ask), a.describe())
+		a.describe()
+		return true, cmp.Or(replyUnrun(a, msg, beyondBudget), a.tell(ask))
 	}
 	var f *contract.Failure
 	switch n := a.state.Repairs; {

@@ -183,29 +183,27 @@ func (c *toolCall) conversations() string {
 // sample has the run's model answer what the server of a call asks, by one call in a conversation of its own. It is a step, unless
 // the server holds the call meanwhile.
 func (c *toolCall) sample(ctx workflow.Context, place string, s *contract.Sampling, held bool) (json.RawMessage, error) {
-	r, x := c.agent.run, c.agent.execution
+	a, r, x := c.agent, c.agent.run, c.agent.execution
 	params := &plan.Params{MaxTokens: s.MaxTokens, Temperature: s.Temperature, Stop: s.Stop}
-	if own := c.agent.cfg.Params; own != nil {
+	if own := a.cfg.Params; own != nil {
 		params.API = own.API
 	}
-	p := contract.Profile{Model: modelRef(c.agent), Node: c.agent.who(), System: s.System, Script: r.Shared.Script, Home: r.Home(), Params: params}
-	profile, err := json.Marshal(p)
-	if err != nil {
-		return nil, err
-	}
+	p := contract.Profile{Model: modelRef(a), Node: a.who(), System: s.System, Script: r.Shared.Script, Home: r.Home(), Params: params}
+	profile, _ := json.Marshal(p) // names and numbers always have JSON
 	thread := r.Transcript.Open(c.conversations() + place)
 	for i := range s.Messages {
 		if _, err := r.Transcript.Write(thread, &s.Messages[i]); err != nil {
 			return nil, err
 		}
 	}
-	in := &contract.ModelInput{Profile: contract.ProfileRef{ContentRef: contract.ContentRef{SHA: contract.SHA(profile)}, Body: profile}, Step: x.Step}
+	in := &contract.ModelInput{Step: x.Step, Profile: contract.ProfileRef{ContentRef: contract.ContentRef{SHA: contract.SHA(profile)}, Body: profile}}
 	in.Base, in.Tail = thread.Pending()
 	var res contract.ModelResult
-	call := &runtime.Call{Activity: contract.ActivityCallModel, Args: []any{in}, What: "what the server of " + c.tool.As + " asks the model", At: x,
+	call := &runtime.Call{Activity: contract.ActivityCallModel, Args: []any{in}, At: x, What: "what the server of " + c.tool.As + " asks the model",
 		ID: c.conversations() + place + modelCall, Summary: fmt.Sprintf("%s · asked by %s · %s", p.Node, c.tool.As, p.Model),
 		Options: r.Options(r.Flow.Policy.ModelSeconds), Model: &runtime.ModelCall{Bytes: thread.Bytes},
 		Result: runtime.ResultSize{Together: 1, Share: &in.MaxResultBytes}, Out: &res}
+	var err error
 	if held {
 		err = r.Invoke(ctx, call)
 	} else {

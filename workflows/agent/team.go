@@ -185,11 +185,11 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 	sub.thread = l.thread
 	if rest != nil && rest.Agent != nil {
 		sub.restore(rest.Agent)
-		return sub, sub.describe()
+		return sub, nil
 	}
 	sub.state.StartLen = len(sub.thread.Entries)
 	_, err := a.run.Transcript.Write(sub.thread, &contract.Message{Role: contract.RoleUser, Text: args.Message, From: a.who(), To: sub.who()})
-	return sub, cmp.Or(err, sub.describe())
+	return sub, err
 }
 
 // speakAs makes an agent of the team the one that goes on with the conversation.

@@ -53,7 +53,8 @@ func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string)
 	}
 	a.speakAs(a.next)
 	a.next = ""
-	return a.describe()
+	a.describe()
+	return nil
 }
 
 // noteAll appends the replies of a message's calls to the thread.
