@@ -35,13 +35,18 @@ func (c *toolCall) answerAll(ctx workflow.Context, in *contract.InputRequired, r
 		return out, wait.Pause(ctx, time.Duration(round)*time.Second, c.tool.As+" is to be called again")
 	}
 	places := make([]string, len(in.Questions))
+	var forModel []string
 	for i := range in.Questions {
+		q := &in.Questions[i]
 		places[i] = fmt.Sprintf("%d.%d", round, i+1)
 		if round == 0 {
-			places[i] = questionID(&in.Questions[i])
+			places[i] = questionID(q)
+		}
+		if q.Sampling != nil {
+			forModel = append(forModel, c.conversations()+places[i]+modelCall)
 		}
 	}
-	if err := c.maySample(in.Questions, places); err != nil {
+	if err := c.maySample(forModel); err != nil {
 		return nil, err
 	}
 	g := group.New(ctx)
@@ -114,14 +119,8 @@ func (c *toolCall) answerOne(ctx workflow.Context, q *contract.ToolQuestion, pla
 	return elicited(q, reply.ToolResult), nil
 }
 
-// maySample refuses more questions to the model than a call has.
-func (c *toolCall) maySample(questions []contract.ToolQuestion, places []string) error {
-	var now []string
-	for i := range questions {
-		if questions[i].Sampling != nil {
-			now = append(now, c.conversations()+places[i]+modelCall)
-		}
-	}
+// maySample refuses more questions to the model than a call has. now are the ids of the calls that answer those asked now.
+func (c *toolCall) maySample(now []string) error {
 	if now == nil {
 		return nil
 	}
