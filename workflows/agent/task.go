@@ -3,7 +3,6 @@ package agent
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -138,6 +137,6 @@ func CancelTask(ctx workflow.Context, r *runtime.Run, id string, t *contract.Ope
 		Summary: "cancel the task of " + t.Cancel.As, Options: r.Options(cancelSeconds), Queue: t.Queue, Out: &out}
 	call.Options.ScheduleToCloseTimeout = cancelSeconds * time.Second
 	if err := r.Invoke(quiet, call); err != nil {
-		workflow.GetLogger(ctx).Warn("A task of a tool was not cancelled.", "tool", t.Cancel.Name, "error", fmt.Sprint(err))
+		workflow.GetLogger(ctx).Warn("A task of a tool was not cancelled.", "tool", t.Cancel.Name, "error", err)
 	}
 }

@@ -1,7 +1,6 @@
 package inbox
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -253,7 +252,7 @@ func (a *sent) read(raw json.RawMessage) error {
 		case err != nil:
 		case c.Approve == nil:
 			err = errors.New("approve is missing, want true or false")
-		case len(c.Arguments) > 0 && !bytes.HasPrefix(bytes.TrimSpace(c.Arguments), []byte("{")):
+		case len(c.Arguments) > 0 && c.Arguments[0] != '{':
 			err = fmt.Errorf("arguments is no object: %s", textutil.Cut(string(c.Arguments), 100))
 		case len(c.Arguments) > 0 && !*c.Approve:
 			err = fmt.Errorf("arguments %s are those of a call that is allowed, but approve is false; leave out one of them", textutil.Cut(string(c.Arguments), 100))
