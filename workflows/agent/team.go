@@ -22,14 +22,11 @@ import (
 // The agents of a node ask each other in conversations of their own, and hand over the one that they are in, all within the node's
 // execution: an agent that is asked is an [agentRun] below the one that asks, and its answer is that one's tool result.
 
-// team is what the agents of one execution share: the node's own agent, and the conversations in which members are asked.
+// team is what the agents of one execution share: the node's own agent, with its members, and the conversations in which they are asked.
 type team struct {
 	top   *agentRun
 	lines []*line
 }
-
-// node is the agent of the node, with the members, as the plan has it.
-func (t *team) node() *plan.Node { return t.top.execution.Node }
 
 // line is a conversation in which a member is asked.
 type line struct {
@@ -171,7 +168,7 @@ func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) error {
 func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract.SuspendedExecution) (*agentRun, error) {
 	l.state.Questions++
 	a, t := c.agent, c.agent.team
-	m := t.node().Agent.MemberNamed(to.Member)
+	m := t.top.execution.Node.Agent.MemberNamed(to.Member)
 	id := fmt.Sprintf("%s:%s~%d", t.top.execution.ID, contract.EscapeID(l.state.Name), l.state.Questions)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
 	x := &runtime.Execution{Node: node, ID: id, Step: a.execution.Step, Order: a.execution.Order, Strand: a.execution.Strand, View: a.execution.View,
@@ -194,7 +191,7 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 
 // speakAs makes an agent of the team the one that goes on with the conversation.
 func (a *agentRun) speakAs(id string) {
-	cfg := a.team.node().Agent
+	cfg := a.team.top.execution.Node.Agent
 	if m := cfg.MemberNamed(id); m != nil {
 		cfg = &m.Agent
 	} else {
@@ -213,7 +210,7 @@ func (c *toolCall) hand() contract.ToolReply {
 	case a.next != "":
 		return runtime.ToolError("the conversation is handed over already")
 	}
-	a.next = cmp.Or(to.Member, a.team.node().ID)
+	a.next = cmp.Or(to.Member, a.team.top.execution.Node.ID)
 	return contract.ToolReply{Text: "the conversation is handed to " + to.Name}
 }
 

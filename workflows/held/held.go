@@ -117,7 +117,12 @@ func (c *Calls) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	if k == nil {
 		return nil, c.Admit(raw)
 	}
-	k.supersede(in)
+	// Questions of earlier attempts end, and one that is withdrawn.
+	for _, q := range k.questions {
+		if q.asks.Attempt < in.Attempt || q.asks.Attempt == in.Attempt && q.asks.N == in.N && in.Withdrawn {
+			q.end()
+		}
+	}
 	switch {
 	case in.Withdrawn:
 		return &contract.ServerAnswer{}, nil
@@ -139,15 +144,6 @@ func (c *Calls) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 
 // nobody answers a question for whose answer nobody waits.
 var nobody = &contract.ServerAnswer{Problem: "nobody waits for the answer any more"}
-
-// supersede ends the questions of earlier attempts, and one that is withdrawn.
-func (k *call) supersede(in *contract.ServerAsks) {
-	for _, q := range k.questions {
-		if q.asks.Attempt < in.Attempt || q.asks.Attempt == in.Attempt && q.asks.N == in.N && in.Withdrawn {
-			q.end()
-		}
-	}
-}
 
 // Signalled refuses the message as a signal, which has no answer.
 func (c *Calls) Signalled(workflow.Context, json.RawMessage) error {
