@@ -76,46 +76,34 @@ func (c *Calls) Begin(ctx workflow.Context, id string, asked *Questions) (end fu
 	}
 }
 
-func (c *Calls) find(id string) *call {
-	for _, k := range c.calls {
-		if k.id == id {
-			return k
-		}
-	}
-	return nil
-}
-
 // Admit refuses a question of no call, or for which there is no room yet.
 func (c *Calls) Admit(raw json.RawMessage) error {
-	in, err := read(raw)
-	switch {
-	case err != nil:
-		return err
-	case c.find(in.Call) == nil:
-		return contract.Failf(contract.ClassUnknownRequest, "", "no call %q is in progress whose server may ask", in.Call)
-	case c.open >= maxOpen && !in.Withdrawn:
-		return contract.Failf(contract.ClassUnavailable, "send it again later", "%d questions of servers are open", c.open)
+	in, _, err := c.read(raw)
+	if err == nil && c.open >= maxOpen && !in.Withdrawn {
+		err = contract.Failf(contract.ClassUnavailable, "send it again later", "%d questions of servers are open", c.open)
 	}
-	return nil
+	return err
 }
 
-func read(raw json.RawMessage) (*contract.ServerAsks, error) {
+// read decodes a question, and finds its call.
+func (c *Calls) read(raw json.RawMessage) (*contract.ServerAsks, *call, error) {
 	in := &contract.ServerAsks{}
 	if err := argument.Strictly(raw, in); err != nil {
-		return nil, contract.Failf(contract.ClassBadRequest, "", "what a server asks: %v", err)
+		return nil, nil, contract.Failf(contract.ClassBadRequest, "", "what a server asks: %v", err)
 	}
-	return in, nil
+	for _, k := range c.calls {
+		if k.id == in.Call {
+			return in, k, nil
+		}
+	}
+	return nil, nil, contract.Failf(contract.ClassUnknownRequest, "", "no call %q is in progress whose server may ask", in.Call)
 }
 
 // Take answers a question, or withdraws one.
 func (c *Calls) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
-	in, err := read(raw)
+	in, k, err := c.read(raw)
 	if err != nil {
 		return nil, err
-	}
-	k := c.find(in.Call)
-	if k == nil {
-		return nil, c.Admit(raw)
 	}
 	// Questions of earlier attempts end, and one that is withdrawn.
 	for _, q := range k.questions {
