@@ -68,8 +68,7 @@ func (c *toolCall) answerAll(ctx workflow.Context, in *contract.InputRequired, r
 	return nil, nil // it knows by itself
 }
 
-// answerHeld answers what the server of the call asks while it holds the call: by the same requests, but for as long as the call
-// lasts.
+// answerHeld answers what the server asks while it holds the call: by the same requests, but for as long as the call lasts.
 func (c *toolCall) answerHeld(ctx workflow.Context, in *contract.ServerAsks) (*contract.ServerAnswer, error) {
 	if c.heldQuestions++; c.heldQuestions > maxRounds {
 		return &contract.ServerAnswer{Problem: fmt.Sprintf("a call may ask %d times", maxRounds)}, nil

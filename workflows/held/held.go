@@ -60,7 +60,7 @@ type question struct {
 	asks *contract.ServerAsks
 	ctx  workflow.Context
 	end  workflow.CancelFunc
-	// One of answer and err is set once it is answered.
+	// answer or err is set once it is answered.
 	answer *contract.ServerAnswer
 	err    error
 }
