@@ -27,9 +27,9 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 	}
 	f.run.Policy.HeardBack(ctx)
 	f.session.Gather(ctx)
-	// The next run would know nothing of a cancellation.
-	if err := cmp.Or(f.takeIn(ctx), ctx.Err()); err != nil {
-		return err
+	f.takeIn(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err() // the next run would know nothing of the cancellation
 	}
 	if f.inbox != nil {
 		f.pub.List(ctx, f.inbox.Requests)
@@ -56,7 +56,7 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 
 // takeIn takes in all that has come, and waits until nothing of it is under way. Nothing is waited for after the last look: what
 // comes while this run waits may be in a channel when it goes on, before it is received.
-func (f *flowRun) takeIn(ctx workflow.Context) error {
+func (f *flowRun) takeIn(ctx workflow.Context) {
 	for {
 		f.run.Requests.AwaitSignals(ctx)
 		f.pub.AwaitDeliveries(ctx)
@@ -69,7 +69,7 @@ func (f *flowRun) takeIn(ctx workflow.Context) error {
 			f.inbox.Drain(ctx)
 		}
 		if len(f.run.Requests.Unacknowledged)+len(f.pub.Deliveries) == 0 && (f.inbox == nil || f.inbox.Busy() == 0) {
-			return nil
+			return
 		}
 	}
 }
