@@ -55,6 +55,7 @@ func (c *toolCall) awaitTask(ctx workflow.Context, in contract.ToolInput, create
 	if ctx.Err() != nil {
 		k.cancel(ctx)
 	}
+	serve(c.agent, c.conn, reply.Session)
 	return reply, err
 }
 

@@ -181,15 +181,14 @@ func (d *Inbox) take(ctx workflow.Context, a *sent, update string) (*contract.Re
 	d.run.Requests.UnreadMessages = append(d.run.Requests.UnreadMessages, contract.Inbound{Seq: seq, Text: m.Text, Node: m.Node, Author: m.Author})
 	d.assign(ctx)
 	d.host.Changed(ctx)
-	ready := func() bool {
-		known, _ := d.host.Knows(m.Node)
-		return known
-	}
-	if m.Node == "" || ready() {
+	if m.Node == "" {
 		return out, nil
 	}
-	// The message came before the flow was known.
-	if err := wait.Until(ctx, ready); err != nil {
+	// The message may have come before the flow was known.
+	if err := wait.Until(ctx, func() bool {
+		known, _ := d.host.Knows(m.Node)
+		return known
+	}); err != nil {
 		return nil, err
 	}
 	if err := d.placed(m); err != nil {

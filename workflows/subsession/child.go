@@ -199,11 +199,11 @@ func problemOf(f *contract.Failure) string {
 	return f.Class + ": " + f.Text
 }
 
-// heard takes over how a turn of a session below stands. What is from none is left out. What is told of
-// one turn may come behind what is told of the next.
+// heard takes over how a turn of a session below stands. What is from none is left out, and so is a failure without a reason, which
+// no session sends. What is told of one turn may come behind what is told of the next.
 func (b *Children) heard(report *contract.ChildTurn) {
 	c, t := b.child(report.Session), &report.Turn
-	if c == nil || c.Closed {
+	if c == nil || c.Closed || t.Done() && t.Status != contract.TurnCompleted && t.Failure == nil {
 		return
 	}
 	i := c.order(t.ID)

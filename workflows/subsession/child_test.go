@@ -26,7 +26,7 @@ func TestChildTurnsAreReportedInAnyOrder(t *testing.T) {
 		turn(2, "a", contract.TurnRunning, false), turn(2, "a", contract.TurnCompleted, true),
 		{Session: "c", Turn: contract.Turn{ID: "b", Status: contract.TurnQueued}},
 		turn(3, "b", contract.TurnRunning, false), turn(3, "b", contract.TurnCompleted, false),
-		{Session: "c", Turn: contract.Turn{ID: "x", Status: contract.TurnFailed}},
+		{Session: "c", Turn: contract.Turn{ID: "x", Status: contract.TurnFailed, Failure: &contract.Failure{Class: contract.ClassCancelled, Text: "no"}}},
 	}
 	for name, tc := range map[string]struct {
 		settled bool
@@ -77,6 +77,21 @@ func TestChildTurnsAreReportedInAnyOrder(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFailureWithoutReason tells a session of a failed turn without saying why, as anybody who may signal it can.
+func TestFailureWithoutReason(t *testing.T) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
+		c := &childSession{ChildSession: contract.ChildSession{ID: "c", Orders: []contract.SessionOrder{{Session: "c", Mode: contract.ModeSync}}}}
+		b := New(runtime.New(ctx), nil, nil)
+		b.list = []*childSession{c}
+		for _, status := range []string{contract.TurnFailed, contract.TurnStopped} {
+			b.heard(&contract.ChildTurn{Session: "c", Turn: contract.Turn{N: 1, Status: status}})
+		}
+		if c.Last != nil || c.Done != nil {
+			t.Errorf("it takes over %+v and %+v", c.Last, c.Done)
+		}
+	})
 }
 
 // TestResetBelowIsNotPaidBack has a session below tell less than before, as one does that was reset: what it
