@@ -284,11 +284,11 @@ func (c *chain) play(ctx workflow.Context) (*contract.BranchResult, error) {
 	for {
 		n := c.run.Graph.Index(c.next.Node)
 		c.begin(n)
-		done, err := c.runner.Execute(ctx, c.at, c.run.Graph.Out(n))
+		done, err := c.runner.Execute(ctx, c.at)
 		if err != nil {
 			return nil, err
 		}
-		if c.next.Suspended = done.Suspended; done.Suspended != nil {
+		if c.next.Suspended = c.at.Suspended; c.next.Suspended != nil {
 			return c.yields(), nil
 		}
 		exit := c.at.Node.Exit
@@ -298,17 +298,17 @@ func (c *chain) play(ctx workflow.Context) (*contract.BranchResult, error) {
 		if c.run.Graph.Exits && !exit {
 			done.Text, done.Data = nil, nil // nobody wants them
 		}
-		c.now, c.done = "", append(c.done, done.Execution)
-		if c.outcomeBytes += judged(&done.Execution); exit && done.Text != nil {
+		c.now, c.done = "", append(c.done, done)
+		if c.outcomeBytes += judged(&done); exit && done.Text != nil {
 			c.outcomeBytes += len(*done.Text) + len(done.Data)
 		}
-		next, ok := c.ahead.Next(n, done.Edges)
+		next, ok := c.ahead.Next(n, c.at.Exit.Taken)
 		due, err := c.run.Policy.ShouldContinueAsNew(ctx, 0)
 		if err != nil {
 			return nil, c.run.Failed(c.at, err)
 		}
 		if !ok {
-			return c.result(done.Edges), nil
+			return c.result(c.at.Exit.Taken), nil
 		}
 		if c.next.Step++; c.next.Step > c.run.Flow.Limits.MaxSteps {
 			return nil, stepLimit(c.run, next, c.done)

@@ -12,7 +12,6 @@ import (
 	"weft/activities/textutil"
 	"weft/workflows/agent"
 	"weft/workflows/group"
-	"weft/workflows/node"
 	"weft/workflows/plan"
 	"weft/workflows/references"
 	"weft/workflows/runtime"
@@ -142,26 +141,26 @@ func latestOf(list []contract.Conflict) []contract.Conflict {
 // runHere runs one execution in this run.
 func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 	at, err := f.begin(x)
-	var done node.Executed
+	var done contract.Execution
 	if err == nil {
-		done, err = f.runner.Execute(ctx, at, f.run.Graph.Out(x.Node))
+		done, err = f.runner.Execute(ctx, at)
 	}
 	f.sched.End(x)
 	if err != nil {
 		return err
 	}
-	if done.Suspended != nil {
-		f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, *at.View, done.Suspended)
+	if at.Suspended != nil {
+		f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, *at.View, at.Suspended)
 		return nil
 	}
 	if x.Occurrence > 1 {
 		done.Occurrence = x.Occurrence
 	}
-	f.trace = append(f.trace, done.Execution)
+	f.trace = append(f.trace, done)
 	if done.Text != nil {
 		f.run.Above.Grow(3 * (len(*done.Text) + len(done.Data))) // in the trace, as a message and as a value
 	}
-	return f.beyond(f.sched.Leave(x, x.Step, done.Edges, *at.View))
+	return f.beyond(f.sched.Leave(x, x.Step, at.Exit.Taken, *at.View))
 }
 
 // beyond makes the failure of a run whose next node would be beyond its last step. Other errors stay as they are.

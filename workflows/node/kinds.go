@@ -103,11 +103,8 @@ func matches(m *plan.Match, text string) (found value.Value, ok bool, err error)
 func branch(x *runtime.Execution, in value.Value) runtime.Outcome {
 	out := runtime.Outcome{Value: &value.Value{Kind: value.Object}, Branch: x.Node.Branch.Default}
 	text := in.Members[0].Value.Spaced()
-	for _, c := range x.Node.Branch.Cases {
-		if c.Text == text {
-			out.Branch = c.Branch
-			break
-		}
+	if i := slices.IndexFunc(x.Node.Branch.Cases, func(c plan.Case) bool { return c.Text == text }); i >= 0 {
+		out.Branch = x.Node.Branch.Cases[i].Branch
 	}
 	return out
 }
@@ -208,15 +205,11 @@ func pickFork(c *runtime.Conversation, node string, m *plan.Merge) {
 }
 
 // ask runs a node of kind ask: a person is asked, and the answer is the node's output.
-func ask(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
-	question := x.Node.Ask.Text
+func ask(ctx workflow.Context, r *runtime.Run, x *runtime.Execution, in value.Value) (runtime.Outcome, error) {
+	question := value.FillIn(x.Node.Ask.Text, in)
 	var t *runtime.Thread
 	if x.Node.Ports != nil {
-		in, err := values.Given(r, x)
-		if err != nil {
-			return runtime.Outcome{}, err
-		}
-		question, t = value.FillIn(question, in), r.Conversation.Open()
+		t = r.Conversation.Open()
 	} else {
 		t = r.Transcript.Open(x.ID)
 	}
