@@ -47,30 +47,22 @@ func (s *Scheduler) Arrive(edges []int, step int, lineage string, view contract.
 			return &StepLimitError{Node: node}
 		}
 		seen = append(seen, node)
-		a := contract.ArrivalState{Edge: e, Lineage: lineage, View: view}
-		if s.g.deferred.Has(node) {
-			s.Joins = s.add(s.Joins, node, step, "", a)
-		} else {
-			s.Waiting = s.add(s.Waiting, node, step, lineage, a)
+		// A join takes arrivals of any step and lineage.
+		join, list, own := s.g.deferred.Has(node), &s.Waiting, lineage
+		if join {
+			list, own = &s.Joins, ""
 		}
+		i := slices.IndexFunc(*list, func(x *Execution) bool { return x.Node == node && (join || x.Step == step && x.Lineage == lineage) })
+		if i < 0 {
+			i = len(*list)
+			*list = append(*list, &Execution{Node: node, Step: step, Lineage: own})
+			s.count((*list)[i], 1)
+		}
+		x := (*list)[i]
+		x.Step = max(x.Step, step)
+		x.Arrivals = append(x.Arrivals, contract.ArrivalState{Edge: e, Lineage: lineage, View: view})
 	}
 	return nil
-}
-
-// add gives an arrival to the execution of a list that takes it, or to a new one. A join takes
-// arrivals of any step and lineage.
-func (s *Scheduler) add(list []*Execution, node, step int, lineage string, a contract.ArrivalState) []*Execution {
-	join := s.g.deferred.Has(node)
-	for _, x := range list {
-		if x.Node == node && (join || x.Step == step && x.Lineage == lineage) {
-			x.Step = max(x.Step, step)
-			x.Arrivals = append(x.Arrivals, a)
-			return list
-		}
-	}
-	x := &Execution{Node: node, Step: step, Lineage: lineage, Arrivals: []contract.ArrivalState{a}}
-	s.count(x, 1)
-	return append(list, x)
 }
 
 // count counts an execution as alive; by is -1 where it has ended.
