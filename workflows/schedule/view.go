@@ -90,16 +90,9 @@ func copied[E any](list []E) []E {
 
 // Since returns what of a view was made by one strand.
 func Since(v *contract.View, strand string) contract.View {
-	var out contract.View
-	for _, e := range v.State {
-		if e.By.Strand == strand {
-			out.State = append(out.State, e)
-		}
-	}
-	for _, o := range v.Outputs {
-		if o.By.Strand == strand {
-			out.Outputs = append(out.Outputs, o)
-		}
+	out := contract.View{
+		State:   slices.DeleteFunc(slices.Clone(v.State), func(e contract.StateEntry) bool { return e.By.Strand != strand }),
+		Outputs: slices.DeleteFunc(slices.Clone(v.Outputs), func(o contract.NodeOutput) bool { return o.By.Strand != strand }),
 	}
 	if known, ok := get(v.Versions, strand, byStrand); ok {
 		out.Versions = contract.VersionVector{known}
