@@ -12,6 +12,7 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
+	"weft/workflows/schedule"
 	"weft/workflows/values"
 )
 
@@ -150,7 +151,7 @@ func critique(a *agentRun, v value.Value) (value.Value, error) {
 	if feedback.Kind != value.String && (ok && feedback.Kind != value.Null || !a.cfg.Finish.Checked) {
 		return v, fmt.Errorf("Field 'feedback' is required and is a string, got %s", v.Brief())
 	}
-	input, _, err := values.ValueAt(a.run, a.execution.View, contract.ValueKey)
+	input, err := values.ValueAt(a.run, a.execution.View, contract.ValueKey)
 	if err != nil {
 		return v, err
 	}
@@ -160,9 +161,9 @@ func critique(a *agentRun, v value.Value) (value.Value, error) {
 // opening makes the message with which an agent begins.
 func (a *agentRun) opening() (*contract.Message, error) {
 	m := &contract.Message{Role: contract.RoleUser}
-	before := contract.Stamp{}
+	var before contract.StateEntry
 	if a.run.Flow.Values != nil && !a.run.Flow.Values.Named {
-		_, before, _ = values.ValueAt(a.run, a.execution.View, contract.ValueKey)
+		before, _ = schedule.Entry(a.execution.View, contract.ValueKey)
 	}
 	for _, p := range a.cfg.Opening {
 		var parts []contract.Part
@@ -172,7 +173,7 @@ func (a *agentRun) opening() (*contract.Message, error) {
 		case plan.FromInput:
 			parts = []contract.Part{a.run.Shared.InputPart()}
 		case plan.FromOutputs:
-			parts = a.outputs(before.Exec)
+			parts = a.outputs(before.By.Exec)
 		case plan.FromPorts:
 			// One value alone is its text, several are a JSON object.
 			text := a.ports.Spaced()
@@ -181,10 +182,10 @@ func (a *agentRun) opening() (*contract.Message, error) {
 			}
 			parts = []contract.Part{{Text: cmp.Or(text, p.Text)}}
 		case plan.FromValue:
-			if before.Exec == plan.Start {
+			if before.By.Exec == plan.Start {
 				continue
 			}
-			v, _, err := values.ValueAt(a.run, a.execution.View, contract.ValueKey)
+			v, err := values.ValueAt(a.run, a.execution.View, contract.ValueKey)
 			if err != nil {
 				return nil, err
 			}

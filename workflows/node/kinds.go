@@ -125,7 +125,7 @@ func transform(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	if t.Fail != "" {
 		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the node", "%s", t.Fail)
 	}
-	v, _, err := values.ValueAt(r, x.View, contract.ValueKey)
+	v, err := values.ValueAt(r, x.View, contract.ValueKey)
 	if err != nil {
 		return runtime.Outcome{}, err
 	}
@@ -148,7 +148,7 @@ func merge(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	}
 	all := value.Value{Kind: value.Array}
 	for _, res := range m.Results {
-		v, _, err := values.ValueAt(r, x.View, res.Key)
+		v, err := values.ValueAt(r, x.View, res.Key)
 		if err != nil {
 			return runtime.Outcome{}, err
 		}
@@ -163,7 +163,7 @@ func merge(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 func runPick(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	m := x.Node.Merge
 	res := m.Results[*m.Pick]
-	v, _, err := values.ValueAt(r, x.View, res.Key)
+	v, err := values.ValueAt(r, x.View, res.Key)
 	if err != nil {
 		return runtime.Outcome{}, err
 	}
@@ -173,7 +173,7 @@ func runPick(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 		case "name":
 			seen = value.Of(res.Name)
 		case "input":
-			if seen, _, err = values.ValueAt(r, x.View, m.Input); err != nil {
+			if seen, err = values.ValueAt(r, x.View, m.Input); err != nil {
 				return runtime.Outcome{}, err
 			}
 		}

@@ -18,7 +18,7 @@ import (
 // compare evaluates a condition on a value. It says what it saw, so that the trace explains the run's way.
 func compare(x *runtime.Execution, edge *plan.Edge) (contract.Answer, error) {
 	c := edge.Compare
-	v, _, err := values.ValueAt(x.Run, x.View, cmp.Or(c.Key, contract.ValueKey))
+	v, err := values.ValueAt(x.Run, x.View, cmp.Or(c.Key, contract.ValueKey))
 	if err != nil {
 		return contract.Answer{}, err
 	}
@@ -32,7 +32,7 @@ func compare(x *runtime.Execution, edge *plan.Edge) (contract.Answer, error) {
 
 // Unmatched is the failure of a run that must go on behind a node and cannot.
 func Unmatched(x *runtime.Execution) *contract.Failure {
-	v, _, err := values.ValueAt(x.Run, x.View, contract.ValueKey)
+	v, err := values.ValueAt(x.Run, x.View, contract.ValueKey)
 	seen := values.Printed(x.Run, v)
 	if err != nil {
 		seen = err.Error()

@@ -19,21 +19,21 @@ import (
 	"weft/workflows/schedule"
 )
 
-// ValueAt reads a typed value from the state of a view, and says who wrote it.
-func ValueAt(r *runtime.Run, v *contract.View, key string) (value.Value, contract.Stamp, error) {
+// ValueAt reads a typed value from the state of a view.
+func ValueAt(r *runtime.Run, v *contract.View, key string) (value.Value, error) {
 	e, ok := schedule.Entry(v, key)
 	if !ok {
-		return value.Value{}, e.By, &contract.Failure{Class: contract.ClassInvalidValue, Text: fmt.Sprintf("nothing has written the value %q", key)}
+		return value.Value{}, contract.Failf(contract.ClassInvalidValue, "", "nothing has written the value %q", key)
 	}
 	raw, ok := r.Transcript.ValueOf(&e)
 	if !ok {
-		return value.Value{}, e.By, &contract.Failure{Class: contract.ClassTranscriptLost, Text: fmt.Sprintf("this run does not hold the value %q of %d bytes", key, e.Size)}
+		return value.Value{}, contract.Failf(contract.ClassTranscriptLost, "", "this run does not hold the value %q of %d bytes", key, e.Size)
 	}
 	out, err := value.Parse(raw)
 	if err != nil {
-		return out, e.By, &contract.Failure{Class: contract.ClassInvalidValue, Text: fmt.Sprintf("the value %q: %v", key, err)}
+		return out, contract.Failf(contract.ClassInvalidValue, "", "the value %q: %v", key, err)
 	}
-	return out, e.By, nil
+	return out, nil
 }
 
 // putValue writes a typed value into the state that an execution sees.
@@ -134,7 +134,7 @@ func PassOn(r *runtime.Run, x *runtime.Execution, taken []int, done *contract.Ex
 		return nil
 	}
 	edge := &r.Flow.Edges[taken[0]]
-	v, _, err := ValueAt(r, x.View, contract.ValueKey)
+	v, err := ValueAt(r, x.View, contract.ValueKey)
 	if err != nil {
 		return err
 	}
@@ -248,8 +248,7 @@ func Given(r *runtime.Run, x *runtime.Execution) (value.Value, error) {
 // portValue is the value of one port: what was written last, or its default.
 func portValue(r *runtime.Run, x *runtime.Execution, in *plan.In) (value.Value, error) {
 	if e, ok := schedule.Entry(x.View, in.Key); ok && in.Key != "" && (e.SHA != "" || len(e.Value) > 0) {
-		v, _, err := ValueAt(r, x.View, in.Key)
-		return v, err
+		return ValueAt(r, x.View, in.Key)
 	}
 	if len(in.Default) == 0 {
 		return value.Value{}, r.Fail(x, contract.ClassInvalidValue, "let a node that runs before give it, or give it a default",
