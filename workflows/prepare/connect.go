@@ -3,6 +3,7 @@ package prepare
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -196,17 +197,12 @@ func (p *Preparation) want(all *[]want, n *plan.Node, id, connection string) *wa
 	return &(*all)[k]
 }
 
-// place is where the flow names the connection first.
-func (w *want) place() string {
-	if len(w.at) > 0 {
-		return w.at[0]
-	}
-	return w.boxedAt
-}
-
 // takeOver takes over a connection's catalogue, or why there is none. What is wrong is returned as problems, with places.
 func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
-	out, err, at := &w.listed, w.failed, w.place()
+	out, err, at := &w.listed, w.failed, w.boxedAt
+	if len(w.at) > 0 {
+		at = w.at[0] // where the flow names the connection first
+	}
 	if c := w.bound.Connection; c.Kind == plan.ConnectionAgent && p.Run.Flow.SubFlow(c.Agent) == nil {
 		problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not hold [V9]", at, w.bound.ID, c.Agent))
 	}
@@ -336,14 +332,12 @@ func hasTool(a *plan.Agent, name string) bool {
 // maxToolName is the longest name of a tool that all providers take.
 const maxToolName = 64
 
+// unsafeChars are the characters of names that not all providers take.
+var unsafeChars = regexp.MustCompile(`[^A-Za-z0-9_-]`)
+
 // safeName is a tool's name as all providers take it.
 func safeName(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, s)
+	s = unsafeChars.ReplaceAllString(s, "_")
 	if len(s) > maxToolName {
 		return s[:maxToolName-9] + "_" + contract.SHA([]byte(s))[:8]
 	}
