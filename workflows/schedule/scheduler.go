@@ -118,7 +118,7 @@ func byEdge(a, b contract.ArrivalState) int {
 // that met in it.
 func (s *Scheduler) Begin(x *Execution) (contract.View, []contract.Conflict) {
 	view, conflicts := Join(x.Arrivals)
-	if s.alone(x) {
+	if s.live() == 1 { // whatever runs later comes from x
 		ForgetVersions(&view)
 		if len(s.Ended) > 0 {
 			// Or what ended before would count as later than all that x writes.
@@ -296,10 +296,8 @@ func (s *Scheduler) Others(x *Execution) NodeSet {
 	return set
 }
 
-// alone reports whether x is all that is alive: whatever runs later comes from it.
-func (s *Scheduler) alone(x *Execution) bool {
-	return len(s.Running) == 1 && s.Running[0] == x && len(s.Waiting) == 0 && len(s.Joins) == 0
-}
+// live counts the executions that have not ended.
+func (s *Scheduler) live() int { return len(s.Running) + len(s.Waiting) + len(s.Joins) }
 
 // Finished reports whether nothing is left to run.
-func (s *Scheduler) Finished() bool { return len(s.Running)+len(s.Waiting)+len(s.Joins) == 0 }
+func (s *Scheduler) Finished() bool { return s.live() == 0 }
