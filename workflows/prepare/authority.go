@@ -25,9 +25,8 @@ func (p *Preparation) Authorize(ctx workflow.Context, in *contract.RunInput) err
 	if in.Depth > 0 {
 		return p.exceeds(in.Grant, brought)
 	}
-	root := contract.Run{Workflow: p.Run.Transcript.Workflow, Run: p.Run.Shared.FirstRun}
 	var made authority
-	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return p.authority(in, root, brought) }).Get(&made); err != nil {
+	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return p.authority(in, brought) }).Get(&made); err != nil {
 		return err
 	}
 	p.Run.Shared.Grant = made.Grant
@@ -103,15 +102,15 @@ type authority struct {
 	Refused      *contract.Failure      `json:"refused,omitempty"`
 }
 
-func (p *Preparation) authority(in *contract.RunInput, root contract.Run, brought []plan.Connection) authority {
-	who := in.Principal
+func (p *Preparation) authority(in *contract.RunInput, brought []plan.Connection) authority {
 	f, name := p.Run.Flow, ""
 	if !slices.Contains(in.Brings(), contract.BringsFlow) {
 		name = f.Name // what a client brings can have any name
 	}
-	g := &contract.Grant{Root: root, Principal: who, Flow: name, Connections: f.AllReaches(brought),
+	g := &contract.Grant{Root: contract.Run{Workflow: p.Run.Transcript.Workflow, Run: p.Run.Shared.FirstRun},
+		Principal: in.Principal, Flow: name, Connections: f.AllReaches(brought),
 		Models: plan.SplitModels(append(f.Models(), p.Run.Shared.Model)...), Scripts: p.Settings.Scripts, Programs: f.RunsPrograms()}
-	policy, err := contract.PolicyFor(p.Settings.Policies, who, name)
+	policy, err := contract.PolicyFor(p.Settings.Policies, in.Principal, name)
 	refused := contract.FailureOf(err)
 	if refused == nil && p.Settings.Named {
 		refused = refusedInput(in, policy)

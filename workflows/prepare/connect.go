@@ -46,7 +46,7 @@ func (p *Preparation) Connect(ctx workflow.Context) error {
 	wants := p.wanted()
 	nodes := p.Run.Flow.Nodes
 	problems, err := p.listAll(ctx, wants, false)
-	if err == nil && len(problems) > 0 && slices.ContainsFunc(wants, func(w want) bool { return w.needsLogin() }) {
+	if err == nil && len(problems) > 0 && slices.ContainsFunc(wants, (*want).needsLogin) {
 		// Boxes may have what is missing.
 		p.Run.Flow.Nodes = nodes
 		problems, err = p.listAll(ctx, wants, true)
@@ -59,11 +59,10 @@ func (p *Preparation) Connect(ctx workflow.Context) error {
 
 // listAll lists the tools of all connections, or again of those that need a login, and takes over what they have. What is
 // missing is returned as problems.
-func (p *Preparation) listAll(ctx workflow.Context, wants []want, again bool) (problems []string, _ error) {
+func (p *Preparation) listAll(ctx workflow.Context, wants []*want, again bool) (problems []string, _ error) {
 	calls := group.New(ctx)
-	for i := range wants {
+	for _, w := range wants {
 		calls.Start(func(ctx workflow.Context) error {
-			w := &wants[i]
 			if !again {
 				p.listTools(ctx, w, len(wants), nil)
 			}
@@ -77,13 +76,13 @@ func (p *Preparation) listAll(ctx workflow.Context, wants []want, again bool) (p
 		return nil, err
 	}
 	p.Run.Shared.Connections = nil
-	for i := range wants {
-		found, err := p.takeOver(&wants[i])
+	for _, w := range wants {
+		found, err := p.takeOver(w)
 		if err != nil {
 			return nil, err
 		}
 		problems = append(problems, found...)
-		p.Run.Shared.Connections = append(p.Run.Shared.Connections, wants[i].bound)
+		p.Run.Shared.Connections = append(p.Run.Shared.Connections, w.bound)
 	}
 	p.ownAgents(func(a *plan.Agent) bool { return a.Toolboxes != nil }, func(s plan.TeamAgent) {
 		problems = append(problems, p.expandToolboxes(s, wants)...)
@@ -148,8 +147,8 @@ func (p *Preparation) awaitLogin(ctx workflow.Context, w *want, several int) {
 }
 
 // wanted lists the connections that the flow's tools name, in order, and behind them those of its boxes.
-func (p *Preparation) wanted() []want {
-	var out []want
+func (p *Preparation) wanted() []*want {
+	var out []*want
 	for i := range p.Run.Flow.Nodes {
 		n := &p.Run.Flow.Nodes[i]
 		for _, named := range n.BoundTools() {
@@ -184,17 +183,17 @@ func (p *Preparation) wanted() []want {
 
 // want finds the one with an id among others, or adds it for a node with what the run's input or the flow says of the
 // connection. What neither knows is left to the worker's configuration.
-func (p *Preparation) want(all *[]want, n *plan.Node, id, connection string) *want {
-	k := slices.IndexFunc(*all, func(w want) bool { return w.bound.ID == id })
+func (p *Preparation) want(all *[]*want, n *plan.Node, id, connection string) *want {
+	k := slices.IndexFunc(*all, func(w *want) bool { return w.bound.ID == id })
 	if k < 0 {
 		c := plan.Connection{ID: connection, Kind: plan.ConnectionMCP}
 		if i := slices.IndexFunc(p.Run.Flow.Connections, func(c plan.Connection) bool { return c.ID == connection && connection != "" }); i >= 0 {
 			c = p.Run.Flow.Connections[i]
 		}
 		k = len(*all)
-		*all = append(*all, want{node: n, bound: contract.ResolvedConnection{ID: id, Connection: c}, request: contract.CatalogueInput{Connection: c}})
+		*all = append(*all, &want{node: n, bound: contract.ResolvedConnection{ID: id, Connection: c}, request: contract.CatalogueInput{Connection: c}})
 	}
-	return &(*all)[k]
+	return (*all)[k]
 }
 
 // takeOver takes over a connection's catalogue, or why there is none. What is wrong is returned as problems, with places.
@@ -246,10 +245,9 @@ func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
 // toolNames are the names of a catalogue's tools.
 func toolNames(raw json.RawMessage) (names []string) {
 	var c contract.Catalogue
-	if json.Unmarshal(raw, &c) == nil {
-		for i := range c.Tools {
-			names = append(names, c.Tools[i].Name)
-		}
+	_ = json.Unmarshal(raw, &c) // the activity has encoded it
+	for i := range c.Tools {
+		names = append(names, c.Tools[i].Name)
 	}
 	return names
 }
@@ -274,7 +272,7 @@ func (p *Preparation) ownAgents(which func(*plan.Agent) bool, change func(plan.T
 }
 
 // expandToolboxes makes tools of an agent of what its boxes offer, in the plan that the run carries, and says what is missing.
-func (p *Preparation) expandToolboxes(s plan.TeamAgent, wants []want) []string {
+func (p *Preparation) expandToolboxes(s plan.TeamAgent, wants []*want) []string {
 	var problems []string
 	toolboxes := s.Agent.Toolboxes
 	s.Agent.Tools = slices.Clone(s.Agent.Tools)
@@ -284,8 +282,8 @@ func (p *Preparation) expandToolboxes(s plan.TeamAgent, wants []want) []string {
 		return nil // a connection that could not be listed matters only where something is missing
 	}
 	for _, id := range toolboxes.Connections {
-		for k := range wants {
-			if w := &wants[k]; w.bound.ID == id && w.problem != "" {
+		for _, w := range wants {
+			if w.bound.ID == id && w.problem != "" {
 				problems = append(problems, w.problem)
 				w.problem = ""
 			}
@@ -301,10 +299,10 @@ func (p *Preparation) expandToolboxes(s plan.TeamAgent, wants []want) []string {
 }
 
 // takeTools adds the wanted tools to an agent's own. It returns the names that it did not find, and what there is.
-func takeTools(a *plan.Agent, wants []want) (left, offered []string) {
+func takeTools(a *plan.Agent, wants []*want) (left, offered []string) {
 	found := map[string]bool{}
 	for _, id := range a.Toolboxes.Connections {
-		k := slices.IndexFunc(wants, func(w want) bool { return w.bound.ID == id })
+		k := slices.IndexFunc(wants, func(w *want) bool { return w.bound.ID == id })
 		for _, name := range wants[k].offered {
 			offered = append(offered, name)
 			as := safeName(name)

@@ -130,32 +130,26 @@ func (p *Preparation) begins() bool {
 // check refuses a plan that the interpreter cannot run. The verdict is recorded, so that a stricter check in a later build cannot
 // fail a run that has started. most is the largest payload of the store of the run above; 0: there is none, or no run above.
 func (p *Preparation) check(ctx workflow.Context, most int) error {
-	var problems []string
+	var v verdict
 	if p.Run.Hash == "" {
-		var v verdict
 		recorded := workflow.SideEffect(ctx, func(workflow.Context) any { return p.judgePlan(ctx) })
 		if err := recorded.Get(&v); err != nil {
 			return err
 		}
-		problems = v.Problems
-		if p.Public == nil {
-			p.Public = v.Publish
-		}
 	}
+	p.Public = cmp.Or(p.Public, v.Publish)
 	if most > 0 {
 		p.Run.Allow(most)
 	}
 	if later := LaterPlan(p.Run.Flow); later != nil {
 		return later
 	}
-	err := failureOf(problems, contract.ClassInvalidFlow, "make the plan with the starter or the adapter of this build")
+	err := failureOf(v.Problems, contract.ClassInvalidFlow, "make the plan with the starter or the adapter of this build")
+	if err == nil && p.Run.Hash == "" {
+		p.Run.Hash, err = p.Run.Flow.Hash()
+	}
 	if err != nil {
 		return err
-	}
-	if p.Run.Hash == "" {
-		if p.Run.Hash, err = p.Run.Flow.Hash(); err != nil {
-			return err
-		}
 	}
 	own := *p.Run.Flow
 	p.Run.Flow, p.Run.Graph = &own, schedule.NewGraph(&own)
