@@ -61,7 +61,7 @@ func BenchmarkFork(b *testing.B) {
 					for _, x := range ready {
 						v, _ := s.Begin(x)
 						s.Started(x, v)
-						s.Others(x)
+						s.others(x)
 					}
 					for _, x := range ready {
 						v, id := x.Arrivals[0].View, s.ID(x)

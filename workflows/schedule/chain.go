@@ -14,7 +14,7 @@ type Part struct {
 
 // Part returns what the chain can run that begins with x, which runs.
 func (s *Scheduler) Part(x *Execution) Part {
-	g, p := s.g, Part{Others: s.Others(x)}
+	g, p := s.g, Part{Others: s.others(x)}
 	stops, begin := g.stops(p.Others), NewNodeSet(len(g.flow.Nodes))
 	begin.Add(x.Node)
 	p.Nodes = g.walk(x.Node, slices.Clone(begin), nil, stops)
@@ -31,7 +31,7 @@ func (s *Scheduler) Part(x *Execution) Part {
 func (s *Scheduler) Loops(x *Execution) bool {
 	entered := NewNodeSet(len(s.g.flow.Nodes))
 	entered.Add(x.Node)
-	back := s.g.leadingBack(s.g.out[x.Node], entered, s.g.stops(s.Others(x)))
+	back := s.g.leadingBack(s.g.out[x.Node], entered, s.g.stops(s.others(x)))
 	return slices.ContainsFunc(back, func(word uint64) bool { return word != 0 })
 }
 

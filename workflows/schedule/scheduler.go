@@ -281,9 +281,9 @@ func (s *Scheduler) Waits() []contract.Wait {
 	return out
 }
 
-// Others returns the set of nodes at which an execution other than x, which runs, is or can still
+// others returns the set of nodes at which an execution other than x, which runs, is or can still
 // arrive. It only shrinks while x runs.
-func (s *Scheduler) Others(x *Execution) NodeSet {
+func (s *Scheduler) others(x *Execution) NodeSet {
 	set, own := NewNodeSet(len(s.reached)), s.g.Reachable(x.Node)
 	for n, count := range s.reached {
 		if n == x.Node || own.Has(n) {
