@@ -30,14 +30,14 @@ func pass(r *runtime.Run, x *runtime.Execution, in value.Value) (runtime.Outcome
 			return runtime.Outcome{}, r.Fail(x, contract.ClassToolErrors, "look at what the node was given, and at datastore_schema", "the datastore %q: %v", p.Store.Name, err)
 		}
 	case p.Text != nil:
-		in = values.Object(x.Node.Ports.Out[0].Name, value.Of(value.FillIn(*p.Text, in)))
+		in = value.ObjectOf(x.Node.Ports.Out[0].Name, value.Of(value.FillIn(*p.Text, in)))
 	case p.Match != nil:
 		found, ok, err := matches(p.Match, in.Members[0].Value.Spaced())
 		if err != nil {
 			return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the expression", "%v", err)
 		}
 		if in = (value.Value{Kind: value.Object}); ok {
-			in = values.Object(x.Node.Ports.Out[0].Name, found)
+			in = value.ObjectOf(x.Node.Ports.Out[0].Name, found)
 		}
 	}
 	return runtime.Outcome{Value: &in}, nil

@@ -109,7 +109,7 @@ func leftBy(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) (value.V
 	case x.Node.Ports == nil:
 		return value.Of(out.Text), nil
 	case len(x.Node.Ports.Out) == 1:
-		return Object(x.Node.Ports.Out[0].Name, value.Of(out.Text)), nil
+		return value.ObjectOf(x.Node.Ports.Out[0].Name, value.Of(out.Text)), nil
 	}
 	return value.Value{Kind: value.Object}, nil
 }
@@ -307,7 +307,7 @@ func written(r *runtime.Run, x *runtime.Execution, o *plan.Out, left value.Value
 	default:
 		return v, r.Fail(x, contract.ClassInvalidValue, "write overwrite, or give what can be added", "%s cannot be added to %s by %s", v.Kind, old.Kind, o.Write)
 	}
-	return Leaving(r, x, o, Object(o.Name, old))
+	return Leaving(r, x, o, value.ObjectOf(o.Name, old))
 }
 
 // Leaving is what a node leaves by one port: what it gave, or the port's default.
@@ -340,11 +340,6 @@ func forget(x *runtime.Execution, prefix string) {
 			*e = contract.StateEntry{Key: e.Key, By: schedule.NextStamp(x.View, x.Strand, x.ID, x.Step)}
 		}
 	}
-}
-
-// Object is an object with one member.
-func Object(key string, v value.Value) value.Value {
-	return value.Value{Kind: value.Object, Members: []value.Member{{Key: key, Value: v}}}
 }
 
 // Wanted are those of some values that a flow takes.

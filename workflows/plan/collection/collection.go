@@ -136,17 +136,13 @@ func (c *Call) Results(objects []value.Value) (value.Value, error) {
 	case c.Operation.Do == plan.DoDelete:
 		return value.Value{Kind: value.Object}, nil
 	case c.Operation.Do == plan.DoQuery:
-		return named(Result, value.Of(objects)), nil
+		return value.ObjectOf(Result, value.Of(objects)), nil
 	case c.Operation.Do != plan.DoCreate && !c.Operation.One:
-		return named(Entities, value.Of(objects)), nil
+		return value.ObjectOf(Entities, value.Of(objects)), nil
 	case len(objects) == 0:
 		return value.Value{}, fmt.Errorf("no object of the collection %q is as wanted", c.Collection.Name)
 	case c.Operation.One:
-		return named(Entities, objects[0]), nil
+		return value.ObjectOf(Entities, objects[0]), nil
 	}
-	return named(Created, objects[0]), nil
-}
-
-func named(key string, v value.Value) value.Value {
-	return value.Value{Kind: value.Object, Members: []value.Member{{Key: key, Value: v}}}
+	return value.ObjectOf(Created, objects[0]), nil
 }

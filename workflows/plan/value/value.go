@@ -79,6 +79,9 @@ func Of(v any) Value {
 	return Value{}
 }
 
+// ObjectOf makes an object with one member.
+func ObjectOf(key string, v Value) Value { return Value{Kind: Object, Members: []Member{{key, v}}} }
+
 // Critique makes the result of a verification.
 func Critique(success bool, feedback string, input Value) Value {
 	return Value{Kind: Object, Members: []Member{{"success", Of(success)}, {"feedback", Of(feedback)}, {"input", input}}}
