@@ -163,9 +163,9 @@ func (c *callRun) all(ctx workflow.Context) error {
 	for range c.atOnce {
 		g.Start(func(ctx workflow.Context) error {
 			for c.next < len(c.jobs) {
-				i := c.next
+				j := c.jobs[c.next]
 				c.next++
-				if err := c.one(ctx, i); err != nil {
+				if err := c.one(ctx, j, c.next); err != nil {
 					return err
 				}
 			}
@@ -175,10 +175,9 @@ func (c *callRun) all(ctx workflow.Context) error {
 	return g.Wait()
 }
 
-// one runs one flow, or goes on with it. What it gave is a part of the node's state from then on, so that
+// one runs the n-th flow, or goes on with it. What it gave is a part of the node's state from then on, so that
 // the journal holds only flows that have not ended.
-func (c *callRun) one(ctx workflow.Context, i int) error {
-	j := c.jobs[i]
+func (c *callRun) one(ctx workflow.Context, j *calledFlow, n int) error {
 	if j.outcome.Done {
 		return c.heardInTurn(j)
 	}
@@ -187,26 +186,26 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 			m.Value = c.stores
 		}
 	}
-	id := fmt.Sprintf("%s/%s:%d", c.run.Root, c.execution.ID, i+1)
+	id := fmt.Sprintf("%s/%s:%d", c.run.Root, c.execution.ID, n)
 	var out contract.RunResult
 	err := c.run.RunStep(ctx, c.execution.Journal, id, "", &out, func(s *journal.Step) error { return c.runOne(ctx, j, id, s, &out) })
 	if j.here = c.flows != nil; !c.cfg.Apart {
 		j.outcome.Conversation = out.Conversation
 	}
-	if err != nil && (runtime.Interrupted(err) || c.cfg.Catch == nil || c.cfg.Catch.To(contract.FailureOf(err).Class) == "") {
-		return err
-	}
-	c.execution.Journal.Drop(id) // while the result weighs what it did
+	f := contract.FailureOf(err)
 	switch {
-	case err != nil:
-		f := contract.FailureOf(err)
-		j.outcome.Done, j.outcome.Failure, j.outcome.Class = true, f.Text, f.Class
-	default:
-		if out.ResultData, err = c.collected(out.ResultData); err != nil {
+	case f == nil:
+		j.outcome.Branch = exitBranch(c.run.Flow.SubFlow(j.flow), out.ResultNode)
+		if j.outcome.Data, err = c.collected(out.ResultData); err != nil {
 			return c.run.Fail(c.execution, contract.ClassInvalidValue, "", "what the flow %q left: %v", j.flow, err)
 		}
-		j.outcome = contract.FlowOutcome{Done: true, Data: out.ResultData, Branch: exitBranch(c.run.Flow.SubFlow(j.flow), out.ResultNode), Conversation: j.outcome.Conversation}
+	case runtime.Interrupted(err) || c.cfg.Catch == nil || c.cfg.Catch.To(f.Class) == "":
+		return err
+	default:
+		j.outcome.Failure, j.outcome.Class = f.Text, f.Class
 	}
+	j.outcome.Done = true
+	c.execution.Journal.Drop(id)
 	err = c.heardInTurn(j)
 	c.execution.Journal.Grow(j.weight())
 	return err
