@@ -258,9 +258,9 @@ type chain struct {
 	view   *contract.View
 	// spent is what the conversation had spent before the chain.
 	spent int
-	// ahead says how far the chain goes on; ran counts executions at steps behind its first.
-	ahead *schedule.Chain
-	ran   []contract.Count
+	// others are the nodes that other live branches can reach; ran counts executions at steps behind the chain's first.
+	others schedule.NodeSet
+	ran    []contract.Count
 	// order holds the place of the nodes of a part of the flow in the whole; nil where there is the whole flow.
 	order []int
 	done  []contract.Execution
@@ -275,7 +275,7 @@ type chain struct {
 func newChain(r *runtime.Run, first contract.ExecutionState, view *contract.View, others schedule.NodeSet) *chain {
 	id := contract.ExecutionID(first.Node, first.Step, first.Occurrence)
 	return &chain{run: r, runner: node.New(r, agent.Kind{}, agent.ToolKind{}, nested{}), next: first, now: id, strand: id, view: view,
-		spent: r.Conversation.Spent, ahead: schedule.NewChain(r.Graph, others), moved: func() {}}
+		spent: r.Conversation.Spent, others: others, moved: func() {}}
 }
 
 // play runs nodes one behind the other until the chain stops: behind an execution that took edges or, for the run to continue
@@ -302,7 +302,7 @@ func (c *chain) play(ctx workflow.Context) (*contract.BranchResult, error) {
 		if c.outcomeBytes += judged(&done); exit && done.Text != nil {
 			c.outcomeBytes += len(*done.Text) + len(done.Data)
 		}
-		next, ok := c.ahead.Next(n, c.at.Exit.Taken)
+		next, ok := c.run.Graph.Next(n, c.at.Exit.Taken, c.others)
 		due, err := c.run.Policy.ShouldContinueAsNew(ctx, 0)
 		if err != nil {
 			return nil, c.run.Failed(c.at, err)

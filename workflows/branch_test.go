@@ -81,7 +81,7 @@ func TestChainGoesOnAlone(t *testing.T) {
 					taken = append(taken, slices.IndexFunc(in.Plan.Edges, func(x plan.Edge) bool { return edgeName(x) == e }))
 				}
 				got := ""
-				if next, ok := b.ahead.Next(b.run.Graph.Index("a"), taken); ok {
+				if next, ok := b.run.Graph.Next(b.run.Graph.Index("a"), taken, b.others); ok {
 					got = in.Plan.Nodes[next].ID
 				}
 				if got != tc.want {

@@ -44,43 +44,34 @@ func (g *Graph) stops(others NodeSet) NodeSet {
 	return out
 }
 
-// Chain says how far a branch can go on without the scheduler.
-type Chain struct {
-	g     *Graph
-	stops NodeSet
-}
-
-// NewChain returns a chain that runs beside branches which can reach others.
-func NewChain(g *Graph, others NodeSet) *Chain { return &Chain{g, g.stops(others)} }
-
-// Next returns the node with which the chain goes on behind a node that took edges. It is false
-// where the chain ends: at END, at a fork, before a deferred node or one that others can reach, and
-// where the choice of an edge closed the way to such a node, which others may be waiting at.
-func (c *Chain) Next(node int, taken []int) (int, bool) {
-	next := -1
+// Next returns the node with which a chain goes on without the scheduler, behind a node that took edges. It is false where
+// the chain ends: at END, at a fork, before a deferred node or one that other live branches can reach, and where the choice
+// of an edge closed the way to such a node, which others may be waiting at.
+func (g *Graph) Next(node int, taken []int, others NodeSet) (int, bool) {
+	next, stops := -1, g.stops(others)
 	for _, e := range taken {
-		if t, ok := c.g.Target(e); ok && t != next {
+		if t, ok := g.Target(e); ok && t != next {
 			if next >= 0 {
 				return 0, false
 			}
 			next = t
 		}
 	}
-	if next < 0 || c.stops.Has(next) {
+	if next < 0 || stops.Has(next) {
 		return 0, false
 	}
-	after := c.g.Reachable(next)
-	for _, e := range c.g.out[node] {
-		t, ok := c.g.Target(e)
+	after := g.Reachable(next)
+	for _, e := range g.out[node] {
+		t, ok := g.Target(e)
 		if !ok || t == next {
 			continue
 		}
-		closed := slices.Clone(c.g.Reachable(t))
+		closed := slices.Clone(g.Reachable(t))
 		closed.Add(t)
 		for i := range closed {
 			// Deferred nodes wait for whatever can reach them at all, others for what can reach them
 			// in a certain number of steps.
-			if closed[i]&c.stops[i]&^(c.g.deferred[i]&after[i]) != 0 {
+			if closed[i]&stops[i]&^(g.deferred[i]&after[i]) != 0 {
 				return 0, false
 			}
 		}
