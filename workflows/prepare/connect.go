@@ -84,9 +84,7 @@ func (p *Preparation) listAll(ctx workflow.Context, wants []*want, again bool) (
 		problems = append(problems, found...)
 		p.Run.Shared.Connections = append(p.Run.Shared.Connections, w.bound)
 	}
-	p.ownAgents(func(a *plan.Agent) bool { return a.Toolboxes != nil }, func(s plan.TeamAgent) {
-		problems = append(problems, p.expandToolboxes(s, wants)...)
-	})
+	p.ownAgents(func(s plan.TeamAgent) { problems = append(problems, p.expandToolboxes(s, wants)...) })
 	return problems, nil
 }
 
@@ -132,9 +130,7 @@ func (p *Preparation) leaveOut(id string, names []string) bool {
 		return false
 	}
 	lacks := func(t plan.Tool) bool { return t.BoundTo() == id && slices.Contains(names, t.Name) }
-	p.ownAgents(func(a *plan.Agent) bool { return slices.ContainsFunc(a.Tools, lacks) }, func(s plan.TeamAgent) {
-		s.Agent.Tools = slices.DeleteFunc(slices.Clone(s.Agent.Tools), lacks)
-	})
+	p.ownAgents(func(s plan.TeamAgent) { s.Agent.Tools = slices.DeleteFunc(slices.Clone(s.Agent.Tools), lacks) })
 	return !slices.ContainsFunc(p.Run.Flow.Nodes, func(n plan.Node) bool { return n.Tool != nil && lacks(*n.Tool) })
 }
 
@@ -253,28 +249,30 @@ func toolNames(raw json.RawMessage) (names []string) {
 }
 
 // ownAgents changes agents in the run's own copy of the plan.
-func (p *Preparation) ownAgents(which func(*plan.Agent) bool, change func(plan.TeamAgent)) {
+func (p *Preparation) ownAgents(change func(plan.TeamAgent)) {
 	p.Run.Flow.Nodes = slices.Clone(p.Run.Flow.Nodes)
 	for i := range p.Run.Flow.Nodes {
 		n := &p.Run.Flow.Nodes[i]
-		if !slices.ContainsFunc(n.TeamAgents(), func(s plan.TeamAgent) bool { return which(s.Agent) }) {
+		if n.Agent == nil {
 			continue
 		}
 		own := *n.Agent
 		own.Members = slices.Clone(own.Members)
 		n.Agent = &own
 		for _, s := range n.TeamAgents() {
-			if which(s.Agent) {
-				change(s)
-			}
+			change(s)
 		}
 	}
 }
 
-// expandToolboxes makes tools of an agent of what its boxes offer, in the plan that the run carries, and says what is missing.
+// expandToolboxes makes tools of an agent of what its boxes offer, if it has some, in the plan that the run carries, and says what
+// is missing.
 func (p *Preparation) expandToolboxes(s plan.TeamAgent, wants []*want) []string {
 	var problems []string
 	toolboxes := s.Agent.Toolboxes
+	if toolboxes == nil {
+		return nil
+	}
 	s.Agent.Tools = slices.Clone(s.Agent.Tools)
 	left, offered := takeTools(s.Agent, wants)
 	s.Agent.Toolboxes = nil

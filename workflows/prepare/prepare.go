@@ -124,7 +124,7 @@ var compileOptions = workflow.ActivityOptions{
 
 // begins reports whether the flow declares inputs, so that what the run is given makes its text.
 func (p *Preparation) begins() bool {
-	return p.Run.Flow != nil && p.Run.Flow.Inputs != nil && p.Run.Flow.Version <= plan.Version
+	return p.Run.Flow != nil && p.Run.Flow.Inputs != nil
 }
 
 // check refuses a plan that the interpreter cannot run. The verdict is recorded, so that a stricter check in a later build cannot
