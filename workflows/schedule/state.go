@@ -45,7 +45,7 @@ func (s *Scheduler) Known() contract.View {
 func (s *Scheduler) Ran(nodes NodeSet, step int) []contract.Count {
 	var out []contract.Count
 	nodes.each(func(n int) {
-		for k := max(step+1, 0); k < len(s.ran[n]); k++ {
+		for k := step + 1; k < len(s.ran[n]); k++ {
 			if s.ran[n][k] > 0 {
 				out = append(out, contract.Count{Node: s.g.flow.Nodes[n].ID, Step: k, N: s.ran[n][k]})
 			}
