@@ -58,10 +58,10 @@ func (n *Runner) perform(ctx workflow.Context, x *runtime.Execution) (contract.E
 	if done.NoRoute && n.run.Flow.NoRoute != nil {
 		return done, route.Unmatched(x)
 	}
-	if err := n.run.Conversation.SpendEnd(x, x.Exit.Taken); err != nil {
-		return done, n.run.Failed(x, err)
+	if err = n.run.Conversation.SpendEnd(x, x.Exit.Taken); err == nil {
+		err = values.PassOn(n.run, x, x.Exit.Taken, &done)
 	}
-	if err := values.PassOn(n.run, x, x.Exit.Taken, &done); err != nil {
+	if err != nil {
 		return done, n.run.Failed(x, err)
 	}
 	n.run.Log.Add(&n.run.Conversation, x, &done, out.SHA, before)
