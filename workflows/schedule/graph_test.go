@@ -63,7 +63,7 @@ func TestWalks(t *testing.T) {
 // TestWalksAreWalks compares with walks taken edge by edge.
 func TestWalksAreWalks(t *testing.T) {
 	for seed := range int64(150) {
-		f := scheduletest.Random(rand.New(rand.NewSource(seed)))
+		f := random(rand.New(rand.NewSource(seed)))
 		g := NewGraph(f)
 		for from := range f.Nodes {
 			at := map[int]bool{from: true}
@@ -82,17 +82,17 @@ func TestWalksAreWalks(t *testing.T) {
 				}
 				for to := range f.Nodes {
 					if want := next[to] && !f.Nodes[to].Deferred; g.walks(from, to, length) != want {
-						t.Fatalf("graph %d: walks(%d, %d, %d) is not %v\n%s", seed, from, to, length, want, scheduletest.Describe(f))
+						t.Fatalf("graph %d: walks(%d, %d, %d) is not %v\n%s", seed, from, to, length, want, describe(f))
 					}
 				}
 				at = next
 			}
 			reach(g, from, reached)
 			if got := g.Reachable(from); !slices.Equal(got, reached) {
-				t.Fatalf("graph %d: from %d: %v, want %v\n%s", seed, from, got.names(f), reached.names(f), scheduletest.Describe(f))
+				t.Fatalf("graph %d: from %d: %v, want %v\n%s", seed, from, got.names(f), reached.names(f), describe(f))
 			}
 			if g.entered(from) && g.reachableForward(from).Has(from) {
-				t.Fatalf("graph %d: without back edges, %d is on a cycle\n%s", seed, from, scheduletest.Describe(f))
+				t.Fatalf("graph %d: without back edges, %d is on a cycle\n%s", seed, from, describe(f))
 			}
 		}
 	}

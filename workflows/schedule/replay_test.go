@@ -93,7 +93,7 @@ func place(s *Scheduler) map[string]string {
 func TestReplay(t *testing.T) {
 	for seed := range int64(300) {
 		rng := rand.New(rand.NewSource(seed))
-		f := scheduletest.Random(rng)
+		f := random(rng)
 		old := recording{s: New(NewGraph(f)), answer: answersOf(seed)}
 		old.start(t)
 		old.run(t, 1+rng.Intn(12), rng)
@@ -110,17 +110,17 @@ func TestReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left := log.Left(); left != nil || len(visited) != len(old.log) {
-			t.Fatalf("graph %d: %d of %d executions are replayed, left are %v\n%s", seed, len(visited), len(old.log), left, scheduletest.Describe(f))
+			t.Fatalf("graph %d: %d of %d executions are replayed, left are %v\n%s", seed, len(visited), len(old.log), left, describe(f))
 		}
 		if len(ready) != len(again.s.Running) {
 			t.Fatalf("graph %d: %d executions are ready, %d run", seed, len(ready), len(again.s.Running))
 		}
 		if diff := cmp.Diff(place(old.s), place(again.s)); diff != "" {
-			t.Fatalf("graph %d (-run +replayed):\n%s\n%s", seed, diff, scheduletest.Describe(f))
+			t.Fatalf("graph %d (-run +replayed):\n%s\n%s", seed, diff, describe(f))
 		}
 		for _, x := range ready {
 			if slices.Contains(visited, again.s.ID(x)) {
-				t.Fatalf("graph %d: %s is the id of two executions\n%s", seed, again.s.ID(x), scheduletest.Describe(f))
+				t.Fatalf("graph %d: %s is the id of two executions\n%s", seed, again.s.ID(x), describe(f))
 			}
 		}
 	}

@@ -187,7 +187,7 @@ func answersOf(seed int64) func(string, int) bool {
 
 func TestExecutionsDoNotDependOnTiming(t *testing.T) {
 	for seed := range int64(400) {
-		f := scheduletest.Random(rand.New(rand.NewSource(seed)))
+		f := random(rand.New(rand.NewSource(seed)))
 		var first []string
 		for timing := range int64(12) {
 			// A low limit cuts loops that never end; nodes beyond it are just not run here.
@@ -195,10 +195,10 @@ func TestExecutionsDoNotDependOnTiming(t *testing.T) {
 			if timing == 0 {
 				first = got
 			} else if diff := cmp.Diff(first, got); diff != "" {
-				t.Fatalf("graph %d, timing %d:\n%s\n%s", seed, timing, diff, scheduletest.Describe(f))
+				t.Fatalf("graph %d, timing %d:\n%s\n%s", seed, timing, diff, describe(f))
 			}
 			if slices.Contains(got, "stuck") {
-				t.Fatalf("graph %d, timing %d is stuck:\n%s", seed, timing, scheduletest.Describe(f))
+				t.Fatalf("graph %d, timing %d is stuck:\n%s", seed, timing, describe(f))
 			}
 		}
 	}
