@@ -10,6 +10,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/runtime"
 )
 
 // Authorize makes the grant of a root run: what the flow and the run declare, as far as the worker's policy allows it. It is
@@ -26,7 +27,7 @@ func (p *Preparation) Authorize(ctx workflow.Context, in *contract.RunInput) err
 		return p.exceeds(in.Grant, brought)
 	}
 	var made authority
-	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return p.authority(in, brought) }).Get(&made); err != nil {
+	if err := runtime.SideEffect(ctx, func() any { return p.authority(in, brought) }, &made); err != nil {
 		return err
 	}
 	p.Run.Shared.Grant = made.Grant

@@ -132,10 +132,10 @@ func (p *Preparation) begins() bool {
 func (p *Preparation) check(ctx workflow.Context, most int) error {
 	var v verdict
 	if p.Run.Hash == "" {
-		recorded := workflow.SideEffect(ctx, func(workflow.Context) any { return p.judgePlan(ctx) })
-		if err := recorded.Get(&v); err != nil {
+		if err := runtime.SideEffect(ctx, func() any { return p.judgePlan(ctx) }, &v); err != nil {
 			return err
 		}
+		p.Run.Hash = v.Hash
 	}
 	p.Public = cmp.Or(p.Public, v.Publish)
 	if most > 0 {
@@ -145,7 +145,7 @@ func (p *Preparation) check(ctx workflow.Context, most int) error {
 		return later
 	}
 	err := failureOf(v.Problems, contract.ClassInvalidFlow, "make the plan with the starter or the adapter of this build")
-	if err == nil && p.Run.Hash == "" {
+	if err == nil && p.Run.Hash == "" { // an earlier build has recorded none
 		p.Run.Hash, err = p.Run.Flow.Hash()
 	}
 	if err != nil {
@@ -182,6 +182,7 @@ func (p *Preparation) judgePlan(ctx workflow.Context) verdict {
 		return verdict{Problems: []string{"there is no plan"}}
 	}
 	v := verdict{Problems: p.Run.Flow.Check()}
+	v.Hash, _ = p.Run.Flow.Hash() // check reports the error
 	if p.Public == nil && p.Run.Shared.Depth == 0 {
 		v.Publish = &contract.Publish{Attributes: startFacts(ctx).Attributes, Webhooks: p.Settings.Webhooks}
 	}
@@ -191,7 +192,7 @@ func (p *Preparation) judgePlan(ctx workflow.Context) verdict {
 // Preparation settles what a run needs before its entry.
 type Preparation struct {
 	Run *runtime.Run
-	// Settings are for [workflow.SideEffect] alone.
+	// Settings are for [runtime.SideEffect] alone.
 	Settings Settings
 	// Public is what a root run publishes.
 	Public *contract.Publish
@@ -213,9 +214,10 @@ func startFacts(ctx workflow.Context) *contract.StartFacts {
 	return out
 }
 
-// verdict is what is recorded of a plan that came with the input: what is wrong with it, and what the run publishes.
+// verdict is what is recorded of a plan that came with the input: what is wrong with it, its hash, and what the run publishes.
 type verdict struct {
 	Problems []string          `json:"problems,omitempty"`
+	Hash     string            `json:"hash,omitempty"`
 	Publish  *contract.Publish `json:"publish,omitempty"`
 }
 

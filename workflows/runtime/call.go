@@ -106,6 +106,19 @@ func result(ctx workflow.Context, f workflow.Future, to any) error {
 	if err := wait.Get(ctx, f, &raw); err != nil {
 		return err
 	}
+	return decode(ctx, raw, to)
+}
+
+// SideEffect records what f gives, and decodes what is recorded.
+func SideEffect(ctx workflow.Context, f func() any, to any) error {
+	var raw converter.RawValue
+	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return f() }).Get(&raw); err != nil {
+		return err
+	}
+	return decode(ctx, raw, to)
+}
+
+func decode(ctx workflow.Context, raw converter.RawValue, to any) error {
 	argument.AssertReadable(ctx, raw)
 	switch p := raw.Payload(); {
 	case contract.Unread(p) != nil:

@@ -352,12 +352,14 @@ func (r *Run) Publish(ctx workflow.Context, x *Execution, threads ...*Thread) er
 		return err
 	}
 	for _, one := range out {
-		if err := r.Sizes.Admit(ctx, "what was said", one); err != nil {
+		raw, n, err := encode(one, false)
+		if err == nil {
+			err = r.Sizes.admit(ctx, "what was said", n)
+		}
+		if err != nil {
 			return err
 		}
-		if err := workflow.SideEffect(ctx, func(workflow.Context) any { return one }).Get(one); err != nil {
-			return err
-		}
+		workflow.SideEffect(ctx, func(workflow.Context) any { return raw })
 	}
 	return nil
 }
