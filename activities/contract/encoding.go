@@ -5,8 +5,8 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// Encode is Marshal of Go 1.27's encoding/json: it gives the bytes that hashes are taken over, in less time than Go 1.26's. A value must
-// not hold a json.Number of encoding/json, which would become a string.
+// Encode is Marshal of Go 1.27's encoding/json, which takes half the time of Go 1.26's where much is encoded already. A value must not
+// hold a json.Number of encoding/json, which would become a string.
 func Encode(v any) ([]byte, error) { return jsonv1.Marshal(v) }
 
 // Decode is Unmarshal of Go 1.27's encoding/json, which takes a third of the time of Go 1.26's.

@@ -121,7 +121,7 @@ func WrittenSince(messages []Message, own func(*Message) bool) (text string, las
 
 // Encode gives a message's stored bytes.
 func (m *Message) Encode() (json.RawMessage, error) {
-	b, err := Encode(m)
+	b, err := json.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("encode message: %w", err)
 	}

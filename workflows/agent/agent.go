@@ -222,7 +222,7 @@ func (a *agentRun) describe() {
 		}
 		p.Tools = append(p.Tools, pt)
 	}
-	raw, _ := contract.Encode(p) // the plan came as JSON
+	raw, _ := json.Marshal(p) // the plan came as JSON
 	a.profile = contract.ProfileRef{ContentRef: contract.ContentRef{SHA: contract.SHA(raw)}}
 	if a.run.Transcript.Has(a.profile.SHA) {
 		return
