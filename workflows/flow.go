@@ -194,7 +194,7 @@ type flowRun struct {
 
 // serve has the run answer queries and take messages. It makes it the owner of its tree's requests, unless the run above says who is.
 func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
-	if err := cmp.Or(f.run.Answer(ctx, f.report, f.known), f.run.Requests.ReceiveHeld(ctx), f.session.Serve(ctx)); err != nil {
+	if err := cmp.Or(f.run.Answer(ctx, f.report, f.known), f.run.Requests.ReceiveHeld(ctx, in.Flow.Plan), f.session.Serve(ctx)); err != nil {
 		return err
 	}
 	info := workflow.GetInfo(ctx)

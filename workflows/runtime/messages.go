@@ -11,6 +11,7 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/argument"
 	"weft/workflows/held"
+	"weft/workflows/plan"
 )
 
 // Bounds of what outsiders can make a run keep.
@@ -79,8 +80,12 @@ func (q *Requests) Receive(ctx workflow.Context, kinds ...Message) error {
 	return nil
 }
 
-// ReceiveHeld registers the Update by which activities have what servers ask answered.
-func (q *Requests) ReceiveHeld(ctx workflow.Context) error {
+// ReceiveHeld registers the Update by which activities have what servers ask answered, unless the run's flow uses no connection. f
+// is nil where the flow is not known yet.
+func (q *Requests) ReceiveHeld(ctx workflow.Context, f *plan.Flow) error {
+	if f != nil && len(f.AllReaches(nil)) == 0 {
+		return nil
+	}
 	return q.Receive(ctx, Message{Name: contract.UpdateServerAsks, Shape: held.Shape, Handler: &q.Held})
 }
 
