@@ -43,10 +43,10 @@ func (c *toolCall) answerAll(ctx workflow.Context, in *contract.InputRequired, r
 			places[i] = questionID(q)
 		}
 		if q.Sampling != nil {
-			forModel = append(forModel, c.conversations()+places[i]+modelCall)
+			forModel = append(forModel, conversations(c)+places[i]+modelCall)
 		}
 	}
-	if err := c.maySample(forModel); err != nil {
+	if err := maySample(c, forModel); err != nil {
 		return nil, err
 	}
 	g := group.New(ctx)
@@ -119,14 +119,14 @@ func (c *toolCall) answerOne(ctx workflow.Context, q *contract.ToolQuestion, pla
 }
 
 // maySample refuses more questions to the model than a call has. now are the ids of the calls that answer those asked now.
-func (c *toolCall) maySample(now []string) error {
+func maySample(c *toolCall, now []string) error {
 	if now == nil {
 		return nil
 	}
 	steps, err := c.agent.execution.Journal.Snapshot()
 	n := len(now)
 	for _, s := range steps {
-		if strings.HasPrefix(s.ID, c.conversations()) && strings.HasSuffix(s.ID, modelCall) && !slices.Contains(now, s.ID) {
+		if strings.HasPrefix(s.ID, conversations(c)) && strings.HasSuffix(s.ID, modelCall) && !slices.Contains(now, s.ID) {
 			n++
 		}
 	}
@@ -174,7 +174,7 @@ func elicited(q *contract.ToolQuestion, given *contract.ToolResultAnswer) json.R
 }
 
 // conversations begins the names of the conversations with the model, which are named like those with members.
-func (c *toolCall) conversations() string {
+func conversations(c *toolCall) string {
 	return fmt.Sprintf("%s:%s~%d.%d.", c.agent.execution.ID, contract.EscapeID(c.tool.As), c.agent.state.Turn, c.index+1)
 }
 
@@ -188,7 +188,7 @@ func (c *toolCall) sample(ctx workflow.Context, place string, s *contract.Sampli
 	}
 	p := contract.Profile{Model: modelRef(a), Node: a.who(), System: s.System, Script: r.Shared.Script, Home: r.Home(), Params: params}
 	profile, _ := json.Marshal(p) // names and numbers always have JSON
-	thread := r.Transcript.Open(c.conversations() + place)
+	thread := r.Transcript.Open(conversations(c) + place)
 	for i := range s.Messages {
 		if _, err := r.Transcript.Write(thread, &s.Messages[i]); err != nil {
 			return nil, err
@@ -198,7 +198,7 @@ func (c *toolCall) sample(ctx workflow.Context, place string, s *contract.Sampli
 	in.Base, in.Tail = thread.Pending()
 	var res contract.ModelResult
 	call := &runtime.Call{Activity: contract.ActivityCallModel, Args: []any{in}, At: x, What: "what the server of " + c.tool.As + " asks the model",
-		ID: c.conversations() + place + modelCall, Summary: fmt.Sprintf("%s · asked by %s · %s", p.Node, c.tool.As, p.Model),
+		ID: conversations(c) + place + modelCall, Summary: fmt.Sprintf("%s · asked by %s · %s", p.Node, c.tool.As, p.Model),
 		Options: r.Options(r.Flow.Policy.ModelSeconds), Model: &runtime.ModelCall{Bytes: thread.Bytes},
 		Result: runtime.ResultSize{Together: 1, Share: &in.MaxResultBytes}, Out: &res}
 	var err error
