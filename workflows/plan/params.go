@@ -87,14 +87,15 @@ func (c *checker) choice(n *Node) {
 	if len(p.Extra) > 0 && (json.Unmarshal(p.Extra, &extra) != nil || extra == nil) {
 		c.add("node %q: params.extra is not a JSON object", n.ID)
 	}
-	if !slices.Contains([]string{"", ChoiceAuto, ChoiceNone, ChoiceRequired}, p.ToolChoice) && !n.Agent.offers(p.ToolChoice) {
+	if !slices.Contains([]string{"", ChoiceAuto, ChoiceNone, ChoiceRequired}, p.ToolChoice) && n.Agent.Toolboxes == nil && !n.Agent.HasTool(p.ToolChoice) {
 		c.add("node %q: params.tool_choice is %q, want auto, none, required or a tool of the node", n.ID, p.ToolChoice)
 	}
 }
 
-// offers reports whether a node has, or may get, a tool of that name.
-func (a *Agent) offers(as string) bool {
-	return a.Toolboxes != nil || a.Finish != nil && a.Finish.Name == as || slices.Contains(a.Builtins, as) || slices.ContainsFunc(a.Tools, func(t Tool) bool { return t.As == as })
+// HasTool reports whether an agent's model can call something by a name.
+func (a *Agent) HasTool(name string) bool {
+	return slices.Contains(a.Builtins, name) || slices.ContainsFunc(a.Tools, func(t Tool) bool { return t.As == name }) ||
+		a.Finish != nil && a.Finish.Name == name || a.Ask != nil && a.Ask.Name == name || a.Handoff != nil && a.Handoff.Name == name
 }
 
 // Inputs declare what a run of a flow is given: a JSON object of parameters, from which the

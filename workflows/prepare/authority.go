@@ -21,7 +21,7 @@ func (p *Preparation) Authorize(ctx workflow.Context, in *contract.RunInput) err
 	}
 	brought, err := broughtConnections(in)
 	if err != nil {
-		return nil // [Preparation.Accept] says so
+		return err
 	}
 	if in.Depth > 0 {
 		return p.exceeds(in.Grant, brought)

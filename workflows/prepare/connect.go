@@ -1,6 +1,7 @@
 package prepare
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -170,7 +171,7 @@ func (p *Preparation) wanted() []*want {
 			}
 			for _, id := range s.Agent.Toolboxes.Connections {
 				w := p.want(&out, n, id, id)
-				w.request.All, w.boxedAt = true, p.Run.Source.At(plan.NodePath(s.ID))
+				w.request.All, w.boxedAt = true, cmp.Or(w.boxedAt, p.Run.Source.At(plan.NodePath(s.ID)))
 			}
 		}
 	}
@@ -210,9 +211,9 @@ func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
 			return problems, nil
 		case len(w.request.Names) == 0:
 			w.problem = fmt.Sprintf("%s: %s [V9]", at, fail.Error())
-			return nil, nil
+			return problems, nil
 		case fail.Class == contract.ClassConnection:
-			return []string{fmt.Sprintf("%s: %s [V9]", at, fail.Error())}, nil
+			return append(problems, fmt.Sprintf("%s: %s [V9]", at, fail.Error())), nil
 		}
 		fail.At = at
 		return nil, fail
@@ -304,7 +305,7 @@ func takeTools(a *plan.Agent, wants []*want) (left, offered []string) {
 		for _, name := range wants[k].offered {
 			offered = append(offered, name)
 			as := safeName(name)
-			if !a.Toolboxes.All && !slices.Contains(a.Toolboxes.Names, name) || hasTool(a, as) {
+			if !a.Toolboxes.All && !slices.Contains(a.Toolboxes.Names, name) || a.HasTool(as) {
 				continue
 			}
 			found[name] = true
@@ -312,17 +313,11 @@ func takeTools(a *plan.Agent, wants []*want) (left, offered []string) {
 		}
 	}
 	for _, name := range a.Toolboxes.Names {
-		if !found[name] && !hasTool(a, name) {
+		if !found[name] && !a.HasTool(name) {
 			left = append(left, name)
 		}
 	}
 	return left, offered
-}
-
-// hasTool reports whether an agent's model can call something by a name.
-func hasTool(a *plan.Agent, name string) bool {
-	return slices.Contains(a.Builtins, name) || slices.ContainsFunc(a.Tools, func(t plan.Tool) bool { return t.As == name }) ||
-		a.Finish != nil && a.Finish.Name == name || a.Ask != nil && a.Ask.Name == name || a.Handoff != nil && a.Handoff.Name == name
 }
 
 // maxToolName is the longest name of a tool that all providers take.

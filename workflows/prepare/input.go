@@ -166,16 +166,16 @@ func readInput(way string, raw json.RawMessage) (value.Value, error) {
 
 // writeInput writes the run's value into the view with which it begins.
 func (p *Preparation) writeInput(first *contract.View, in *contract.RunInput, v value.Value) error {
-	switch {
-	case p.Run.Flow.Values == nil:
+	if p.Run.Flow.Values == nil {
 		return nil
-	case p.Run.Flow.Values.Named:
-		return p.beginNamed(first, in)
 	}
 	for _, key := range workflow.DeterministicKeys(in.State) {
 		if contract.Reserved(key) {
-			return contract.Failf(contract.ClassBadRequest, "use another key, or give the run's value with value", "the input's state has the key %q; keys that begin with $ are the flow's own", key)
+			return contract.Failf(contract.ClassBadRequest, "use another key, or give the value with value or params", "the input's state has the key %q; keys that begin with $ are the flow's own", key)
 		}
+	}
+	if p.Run.Flow.Values.Named {
+		return p.beginNamed(first, in)
 	}
 	return p.write(first, contract.ValueKey, v.JSON())
 }

@@ -1,0 +1,38 @@
+package prepare
+
+import (
+	"encoding/json"
+	"testing"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/runtime"
+	"weft/workflows/workflowtest"
+)
+
+// TestReservedStateKeys gives a run a state whose keys are the flow's own: it would override the run's params, or its value.
+func TestReservedStateKeys(t *testing.T) {
+	for name, tc := range map[string]struct {
+		values  *plan.Values
+		key     string
+		refused bool
+	}{
+		"a param by another way":    {&plan.Values{Named: true}, plan.InKey("x"), true},
+		"the value by another way":  {&plan.Values{}, contract.ValueKey, true},
+		"any other key":             {&plan.Values{Named: true}, "x", false},
+		"a flow that has no values": {nil, "$x", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			workflowtest.Run(t, func(ctx workflow.Context) {
+				p := &Preparation{Run: runtime.New(ctx)}
+				p.Run.Flow = &plan.Flow{Limits: plan.DefaultLimits, Values: tc.values}
+				_, err := p.Accept(&contract.RunInput{Input: "text", Params: json.RawMessage(`{"x": 1}`), State: map[string]json.RawMessage{tc.key: json.RawMessage("2")}})
+				if (err != nil) != tc.refused || err != nil && contract.FailureOf(err).Class != contract.ClassBadRequest {
+					t.Errorf("error is %v", err)
+				}
+			})
+		})
+	}
+}
