@@ -109,9 +109,6 @@ func ReadInput(raw json.RawMessage) (*RunInput, error) {
 	if unknown != nil {
 		return nil, bad(unknown)
 	}
-	if path, at := plan.Repeated(raw); at > 0 {
-		return nil, bad(fmt.Errorf("%.200q is there twice, again at byte %d; leave out one of the two", path, at))
-	}
 	if err := in.check(); err != nil {
 		return nil, bad(err)
 	}

@@ -7,28 +7,15 @@ import (
 	"errors"
 	"fmt"
 
-	"weft/activities/contract"
-	"weft/workflows/plan"
-
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
 )
 
-// Strictly decodes what somebody sent: one JSON object without fields that there are not, in which each
-// name stands once. A yes must not be a no for whoever reads the first of two.
+// Strictly decodes what somebody sent: one JSON object, as [contract.DecodeExactly] does. null, which decodes into anything, is
+// none.
 func Strictly(raw json.RawMessage, to any) error {
-	if err := Exactly(raw, to); err != nil {
-		return err
-	}
-	if path, at := plan.Repeated(raw); at > 0 {
-		return fmt.Errorf("%.200q is there twice, again at byte %d: %.50s; leave out one of the two", path, at, raw[at-1:])
-	}
-	return nil
-}
-
-// Exactly decodes one JSON object and refuses fields that there are not. null, which decodes into
-// anything, is none.
-func Exactly(raw json.RawMessage, to any) error {
 	switch text := bytes.TrimSpace(raw); {
 	case len(text) == 0:
 		return errors.New("there is no argument")

@@ -272,7 +272,7 @@ func (b *Children) promptFor(ctx workflow.Context, c *Call, k *childSession, par
 		var in struct {
 			Prompt string `json:"prompt"`
 		}
-		if err := argument.Exactly(params, &in); err != nil || in.Prompt == "" {
+		if err := argument.Strictly(params, &in); err != nil || in.Prompt == "" {
 			return "", refuse(`parameter_validation_failed: a session is resumed with {"prompt": "…"} and nothing else`)
 		}
 		return in.Prompt, nil
