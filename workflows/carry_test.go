@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
 	"weft/workflows/workflowtest"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,10 +37,7 @@ func TestSnapshotHasTheWholeRun(t *testing.T) {
 		f.run.Flow.Nodes[0].Agent.Starts, f.run.Flow.ID = []plan.Startable{{Agent: "b"}}, "flow"
 		f.run.Source, f.run.Hash, f.pub.Status, f.dropped, f.runs = plan.Source{File: "f.json"}, "hash", contract.StatusWaiting, 4, 2
 		f.run.Budget.Usage = contract.Usage{Calls: 3, Stopped: 1, Input: 10, Fallbacks: []contract.FallbackCount{{From: "a", To: "b", Class: "c", Times: 2}}}
-		ref, err := f.run.Transcript.Write(f.run.Transcript.Open("input"), &contract.Message{Role: contract.RoleUser, Text: "go"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ref := f.run.Transcript.Write(f.run.Transcript.Open("input"), &contract.Message{Role: contract.RoleUser, Text: "go"})
 		f.run.Shared = contract.Shared{Model: "m", Depth: 1, Input: ref, MaxEvents: 7, Owner: "o", OnError: "wait", MaxPayload: 8 << 20, Budget: &contract.Budget{Calls: 9},
 			Text: "go", Script: &ref, Scope: json.RawMessage(`{"a":1}`), Turn: 3, Chat: &ref, Connections: []contract.ResolvedConnection{{ID: "web", Catalogue: &ref}}}
 		f.pub.Public, f.answers, f.entered = &contract.Publish{Attributes: []string{"x"}}, []contract.Answer{{Edge: "e"}}, []string{"e0"}

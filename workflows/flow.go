@@ -405,12 +405,8 @@ func (f *flowRun) Begin(n int, prompt *contract.Prompt) error {
 	f.trace, f.answers, f.conflicts, f.rest = nil, nil, nil, nil
 	f.sched.Reset()
 	f.entry = &contract.EntryState{View: view}
-	return f.setInput(fmt.Sprintf("input~%d", n), prompt.Text, prompt.Media)
-}
-
-// setInput makes a text the run's input, under a thread's name.
-func (f *flowRun) setInput(thread, prompt string, images []contract.Media) error {
-	return f.prep.SetInput(thread, contract.InputMessage(prompt, images))
+	f.prep.SetInput(fmt.Sprintf("input~%d", n), prompt.Text, prompt.Media)
+	return nil
 }
 
 // Turn runs the flow from START, or from where it stands, until nothing lives: after the hook before a turn that somebody asked for;
@@ -418,11 +414,11 @@ func (f *flowRun) setInput(thread, prompt string, images []contract.Media) error
 func (f *flowRun) Turn(ctx workflow.Context, n int, prompt *contract.Prompt) error {
 	if prompt != nil {
 		text, err := turnHook(ctx, f.run, n, prompt.Text)
-		if err == nil && text != prompt.Text {
-			err = f.setInput(fmt.Sprintf("input~%d/hook", n), text, prompt.Media)
-		}
 		if err != nil {
 			return err
+		}
+		if text != prompt.Text {
+			f.prep.SetInput(fmt.Sprintf("input~%d/hook", n), text, prompt.Media)
 		}
 	}
 	if f.entry != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
 	"weft/workflows/workflowtest"
 
 	"go.temporal.io/sdk/workflow"
@@ -40,11 +41,7 @@ func TestGrown(t *testing.T) {
 				f.sched = schedule.New(f.run.Graph)
 				f.trace = []contract.Execution{{Node: "b", Step: 7}}
 				if tc.input > 0 {
-					ref, err := f.run.Transcript.Write(f.run.Transcript.Open("input"), contract.InputMessage(strings.Repeat("i", tc.input), nil))
-					if err != nil {
-						t.Fatal(err)
-					}
-					f.run.Shared.Input = ref
+					f.run.Shared.Input = f.run.Transcript.Write(f.run.Transcript.Open("input"), contract.InputMessage(strings.Repeat("i", tc.input), nil))
 				}
 				for range 3 { // what several executions know counts once
 					if err := f.sched.Arrive([]int{1}, 8, "", contract.View{State: tc.state}); err != nil {

@@ -142,11 +142,12 @@ func (a *agentRun) begin() error {
 			return err
 		}
 	}
-	if _, err = a.run.Transcript.Write(a.thread, m); err == nil && a.cfg.React != nil {
+	a.run.Transcript.Write(a.thread, m)
+	if a.cfg.React != nil {
 		a.state.Think = true
-		err = a.tell(a.cfg.React.Prompt)
+		a.tell(a.cfg.React.Prompt)
 	}
-	return err
+	return nil
 }
 
 // outputs are the latest outputs of earlier nodes, but that of one execution.
@@ -314,15 +315,10 @@ func (a *agentRun) steered(ctx workflow.Context) error {
 		messages = a.run.Requests.Messages(a.execution.Node.ID)
 		return nil
 	})
-	if err != nil {
-		return err
-	}
 	for _, m := range messages {
-		if err := a.tell(m.Text); err != nil {
-			return err
-		}
+		a.tell(m.Text)
 	}
-	return nil
+	return err
 }
 
 // beyondBudget is the reply to a call that is beyond the budget.
@@ -341,7 +337,9 @@ func (a *agentRun) repair(ctx workflow.Context, ans *answer) (again bool, err er
 		}
 		a.state.Refused = a.execution.Exit.Answers
 		a.describe()
-		return true, cmp.Or(replyUnrun(a, msg, beyondBudget), a.tell(ask))
+		replyUnrun(a, msg, beyondBudget)
+		a.tell(ask)
+		return true, nil
 	}
 	var f *contract.Failure
 	switch n := a.state.Repairs; {
@@ -361,7 +359,9 @@ func (a *agentRun) repair(ctx workflow.Context, ans *answer) (again bool, err er
 		f.Errors = a.problems
 	default:
 		a.state.Repairs++
-		return true, cmp.Or(replyUnrun(a, msg, beyondBudget), a.tell(repairText(a.cfg.Output.Schema, a.problems)))
+		replyUnrun(a, msg, beyondBudget)
+		a.tell(repairText(a.cfg.Output.Schema, a.problems))
+		return true, nil
 	}
 	if a.cfg.Output.IfLast == "" {
 		return false, f
@@ -371,13 +371,10 @@ func (a *agentRun) repair(ctx workflow.Context, ans *answer) (again bool, err er
 }
 
 // replyUnrun answers calls that are not run: each needs its result before the conversation can go on.
-func replyUnrun(a *agentRun, msg *contract.Message, text string) error {
+func replyUnrun(a *agentRun, msg *contract.Message, text string) {
 	for i := range msg.Calls {
-		if err := a.note(&msg.Calls[i], contract.ToolReply{Text: text, Failed: true}); err != nil {
-			return err
-		}
+		a.note(&msg.Calls[i], contract.ToolReply{Text: text, Failed: true})
 	}
-	return nil
 }
 
 // repairText asks for output again, in the words of the blueprint dialect's framework.

@@ -78,7 +78,8 @@ func (a *agentRun) hear(ctx workflow.Context) error {
 	}
 	// What an agent may do is counted from one message of a person to the next.
 	a.state.Left, a.state.Exhausted = a.cfg.MaxCalls, false
-	return a.tell(reply.Message.Text)
+	a.tell(reply.Message.Text)
+	return nil
 }
 
 // checkPorts refuses arguments of a finish tool that do not give what the node's ports declare.

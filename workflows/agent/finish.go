@@ -25,7 +25,8 @@ func (a *agentRun) follow(ctx workflow.Context, ans *answer) (again bool, err er
 	}
 	switch {
 	case a.state.Think:
-		return true, a.thought(msg)
+		a.thought(msg)
+		return true, nil
 	case len(msg.Calls) > 0 && !a.state.Exhausted:
 		if err := a.call(ctx, msg, ans.sha); err != nil || a.result != nil {
 			return false, err
@@ -54,22 +55,22 @@ func (a *agentRun) acted(calls int) error {
 		return nil
 	}
 	a.state.Think = true
-	return a.tell(react.Prompt)
+	a.tell(react.Prompt)
+	return nil
 }
 
 // thought lets the model act again. Tools that it called in a thought are not run.
-func (a *agentRun) thought(msg *contract.Message) error {
+func (a *agentRun) thought(msg *contract.Message) {
 	a.state.Think = false
-	if err := replyUnrun(a, msg, "no tool is run while you think; call it afterwards"); err != nil || a.cfg.React.Act == "" {
-		return err
+	replyUnrun(a, msg, "no tool is run while you think; call it afterwards")
+	if a.cfg.React.Act != "" {
+		a.tell(a.cfg.React.Act)
 	}
-	return a.tell(a.cfg.React.Act)
 }
 
 // tell appends a user's message.
-func (a *agentRun) tell(text string) error {
-	_, err := a.run.Transcript.Write(a.thread, &contract.Message{Role: contract.RoleUser, Text: text})
-	return err
+func (a *agentRun) tell(text string) {
+	a.run.Transcript.Write(a.thread, &contract.Message{Role: contract.RoleUser, Text: text})
 }
 
 // remind answers a model that called no tool although it has to.
@@ -87,7 +88,8 @@ func (a *agentRun) remind() error {
 			return err
 		}
 	}
-	return a.tell(f.Reminder)
+	a.tell(f.Reminder)
+	return nil
 }
 
 // end answers a call of the tool by which the node ends, and takes its value: anew where the run goes on in a message's middle.

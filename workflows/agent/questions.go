@@ -190,9 +190,7 @@ func (c *toolCall) sample(ctx workflow.Context, place string, s *contract.Sampli
 	profile, _ := json.Marshal(p) // names and numbers always have JSON
 	thread := r.Transcript.Open(conversations(c) + place)
 	for i := range s.Messages {
-		if _, err := r.Transcript.Write(thread, &s.Messages[i]); err != nil {
-			return nil, err
-		}
+		r.Transcript.Write(thread, &s.Messages[i])
 	}
 	in := &contract.ModelInput{Step: x.Step, Profile: contract.ProfileRef{ContentRef: contract.ContentRef{SHA: contract.SHA(profile)}, Body: profile}}
 	in.Base, in.Tail = thread.Pending()

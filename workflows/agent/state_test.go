@@ -18,13 +18,10 @@ const (
 )
 
 // talked is a thread of two messages that a model has had.
-func talked(t *testing.T, s *runtime.Transcript, name string) *runtime.Thread {
-	t.Helper()
+func talked(s *runtime.Transcript, name string) *runtime.Thread {
 	out := s.Open(name)
 	for _, text := range []string{"one", "two"} {
-		if _, err := s.Write(out, &contract.Message{Role: contract.RoleUser, Text: text}); err != nil {
-			t.Fatal(err)
-		}
+		s.Write(out, &contract.Message{Role: contract.RoleUser, Text: text})
 	}
 	out.Mark()
 	s.Restore(out, runtime.CarriedMessages(out.Entries), 2, nil) // by a run before
@@ -43,12 +40,12 @@ func TestSnapshotHasTheWholeAgent(t *testing.T) {
 			return a
 		}
 		old, again := agent(), agent()
-		old.thread, again.thread = talked(t, old.run.Transcript, "a#1"), again.run.Transcript.Open("a#1")
+		old.thread, again.thread = talked(old.run.Transcript, "a#1"), again.run.Transcript.Open("a#1")
 		old.state = contract.AgentState{
 			Turn: 3, Left: 2, Exhausted: true, Errors: 1, Repairs: 1, Summaries: 2, StartLen: 1, Results: 2, Think: true, Active: "m",
 			Refused: []contract.Answer{{Edge: "e"}}, Starts: []contract.StartCount{{ID: "call_1", N: 2}}, Served: map[string]contract.ServerSession{"web": {Sealed: "s"}},
 		}
-		old.team.lines = []*line{{state: contract.SideConversation{Name: "m", Questions: 2, Active: "m"}, thread: talked(t, old.run.Transcript, "a#1:m~1")}}
+		old.team.lines = []*line{{state: contract.SideConversation{Name: "m", Questions: 2, Active: "m"}, thread: talked(old.run.Transcript, "a#1:m~1")}}
 
 		old.takeMark()
 		again.restore(new(workflowtest.Travels(t, *old.snapshot())))

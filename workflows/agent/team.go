@@ -123,10 +123,7 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 	}
 	before := c.agent.team.questions()
 	l.by = c.agent
-	sub, err := c.asked(l, to, args, s.Execution)
-	if err != nil {
-		return reply, err
-	}
+	sub := c.asked(l, to, args, s.Execution)
 	out, err := sub.converse(ctx)
 	l.by = nil
 	if errors.Is(err, runtime.ErrYield) {
@@ -165,7 +162,7 @@ func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) error {
 }
 
 // asked is the execution of a member that is asked, or that goes on with what it stopped with.
-func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract.SuspendedExecution) (*agentRun, error) {
+func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract.SuspendedExecution) *agentRun {
 	l.state.Questions++
 	a, t := c.agent, c.agent.team
 	m := t.top.execution.Node.Agent.MemberNamed(to.Member)
@@ -182,11 +179,11 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 	sub.thread = l.thread
 	if rest != nil && rest.Agent != nil {
 		sub.restore(rest.Agent)
-		return sub, nil
+		return sub
 	}
 	sub.state.StartLen = len(sub.thread.Entries)
-	_, err := a.run.Transcript.Write(sub.thread, &contract.Message{Role: contract.RoleUser, Text: args.Message, From: a.who(), To: sub.who()})
-	return sub, err
+	a.run.Transcript.Write(sub.thread, &contract.Message{Role: contract.RoleUser, Text: args.Message, From: a.who(), To: sub.who()})
+	return sub
 }
 
 // speakAs makes an agent of the team the one that goes on with the conversation.

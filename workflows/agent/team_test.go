@@ -18,7 +18,7 @@ func TestSideConversationsOfMembers(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := runtime.New(ctx)
 		side := func(name string, n int) *line {
-			return &line{state: contract.SideConversation{Name: name, Questions: n}, thread: talked(t, r.Transcript, name)}
+			return &line{state: contract.SideConversation{Name: name, Questions: n}, thread: talked(r.Transcript, name)}
 		}
 		old, grown, own, stopped := side("old", 1), side("grown", 1), side("own", 1), side("stopped", 2)
 		tm := &team{lines: []*line{old, grown, own, stopped}}

@@ -30,11 +30,7 @@ func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 	}
 	// It is written down as a model would write it.
 	msg := &contract.Message{Role: contract.RoleAssistant, Calls: []contract.ToolCall{{ID: "call_1", Name: t.As, Arguments: string(in.JSON())}}}
-	ref, err := r.Transcript.Write(a.thread, msg)
-	if err == nil {
-		err = a.call(ctx, msg, ref.SHA)
-	}
-	if err != nil {
+	if err = a.call(ctx, msg, r.Transcript.Write(a.thread, msg).SHA); err != nil {
 		return runtime.Outcome{}, err
 	}
 	last := a.thread.Entries[len(a.thread.Entries)-1]
@@ -43,9 +39,7 @@ func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 		return runtime.Outcome{}, err
 	}
 	aside := contract.Message{Role: contract.RoleTool, Text: contract.Shown(msg.Text), Name: msg.Name, Error: msg.Error, Aside: true}
-	if _, err := r.Transcript.Write(r.Conversation.Open(), &aside); err != nil {
-		return runtime.Outcome{}, err
-	}
+	r.Transcript.Write(r.Conversation.Open(), &aside)
 	if err := r.Publish(ctx, x, a.thread, r.Conversation.Thread); err != nil {
 		return runtime.Outcome{}, err
 	}

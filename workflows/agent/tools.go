@@ -61,9 +61,7 @@ func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string)
 func (a *agentRun) noteAll(calls []*toolCall) error {
 	var last string
 	for _, c := range calls {
-		if err := a.note(c.call, c.reply); err != nil {
-			return err
-		}
+		a.note(c.call, c.reply)
 		if c.reply.Failed && !c.reply.Free {
 			a.state.Errors++
 			last = c.reply.Text
@@ -311,17 +309,16 @@ func (c *toolCall) describe(req *contract.Request) {
 const maxCalls = 500
 
 // note appends a reply to the thread.
-func (a *agentRun) note(c *contract.ToolCall, reply contract.ToolReply) error {
+func (a *agentRun) note(c *contract.ToolCall, reply contract.ToolReply) {
 	if reply.Message != nil {
 		a.run.Transcript.Record(a.thread, reply.Message)
-		return nil
+		return
 	}
 	m := contract.Message{Role: contract.RoleTool, Text: reply.Text, Parts: reply.Parts, CallID: c.ID, Name: c.Name, Error: reply.Failed}
 	if n, err := runtime.Size(m); err != nil || n > a.run.Sizes.Limit()/2 {
 		m.Text, m.Parts, m.Error = fmt.Sprintf("the result is %d bytes, at most %d fit; ask for less", n, a.run.Sizes.Limit()/2), nil, true
 	}
-	_, err := a.run.Transcript.Write(a.thread, &m)
-	return err
+	a.run.Transcript.Write(a.thread, &m)
 }
 
 // offered lists the names of the node's tools.

@@ -112,10 +112,7 @@ func branch(x *runtime.Execution, in value.Value) runtime.Outcome {
 // say runs a node of kind say: its text goes into the flow's conversation.
 func say(ctx workflow.Context, r *runtime.Run, x *runtime.Execution, in value.Value) (runtime.Outcome, error) {
 	text := value.FillIn(x.Node.Say.Text, in)
-	ref, err := r.Transcript.Write(r.Conversation.Open(), &contract.Message{Role: contract.RoleAssistant, Text: text})
-	if err != nil {
-		return runtime.Outcome{}, err
-	}
+	ref := r.Transcript.Write(r.Conversation.Open(), &contract.Message{Role: contract.RoleAssistant, Text: text})
 	return runtime.Outcome{Ref: ref, Text: text}, r.Publish(ctx, x, r.Conversation.Open())
 }
 
@@ -215,9 +212,7 @@ func ask(ctx workflow.Context, r *runtime.Run, x *runtime.Execution, in value.Va
 	}
 	before := len(t.Entries)
 	if !x.Node.Ask.Silent {
-		if _, err := r.Transcript.Write(t, &contract.Message{Role: contract.RoleAssistant, Text: question}); err != nil {
-			return runtime.Outcome{}, err
-		}
+		r.Transcript.Write(t, &contract.Message{Role: contract.RoleAssistant, Text: question})
 	}
 	reply, err := r.Requests.Ask(ctx, x, contract.Request{
 		ID: x.ID + "/ask", Kind: contract.RequestMessage, Text: question,
@@ -233,8 +228,8 @@ func ask(ctx workflow.Context, r *runtime.Run, x *runtime.Execution, in value.Va
 		return runtime.Outcome{}, r.Fail(x, contract.ClassNoAnswer, "start the run again, or give the node a longer limit",
 			"nobody answered within %d seconds", x.Node.Ask.Timeout)
 	}
-	ref, err := r.Transcript.Write(t, &contract.Message{Role: contract.RoleUser, Text: reply.Message.Text})
-	if err == nil && x.Node.Ports != nil {
+	ref := r.Transcript.Write(t, &contract.Message{Role: contract.RoleUser, Text: reply.Message.Text})
+	if x.Node.Ports != nil {
 		err = r.Publish(ctx, x, t)
 	}
 	return runtime.Outcome{Ref: ref, Text: reply.Message.Text}, err
@@ -270,8 +265,8 @@ func program(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtim
 		f.Data = data
 		return runtime.Outcome{}, f
 	}
-	ref, err := r.Transcript.Write(r.Transcript.Open(x.ID), &contract.Message{Role: contract.RoleAssistant, Text: string(data)})
-	return runtime.Outcome{Ref: ref, Data: data, Text: string(data)}, err
+	ref := r.Transcript.Write(r.Transcript.Open(x.ID), &contract.Message{Role: contract.RoleAssistant, Text: string(data)})
+	return runtime.Outcome{Ref: ref, Data: data, Text: string(data)}, nil
 }
 
 // programData is a program's result in the words of the blueprint dialect's framework.

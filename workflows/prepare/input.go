@@ -65,17 +65,11 @@ func (p *Preparation) Accept(in *contract.RunInput) (*contract.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.SetInput("input", contract.InputMessage(text, in.Media)); err != nil {
-		return nil, err
-	}
+	p.SetInput("input", text, in.Media)
 	p.Run.Shared.MaxEvents = in.MaxEvents
 	if len(in.History) > 0 {
 		raw, _ := json.Marshal(in.History)
-		chat, err := p.Run.Transcript.Write(p.Run.Transcript.Open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)})
-		if err != nil {
-			return nil, err
-		}
-		p.Run.Shared.Chat = &chat
+		p.Run.Shared.Chat = new(p.Run.Transcript.Write(p.Run.Transcript.Open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)}))
 	}
 	first := &contract.View{}
 	if err := p.writeInput(first, in, given); err != nil {
@@ -96,14 +90,13 @@ func (p *Preparation) Accept(in *contract.RunInput) (*contract.View, error) {
 	return first, nil
 }
 
-// SetInput makes a message the run's input, under a thread's name. A long one, or one with files, is read by reference.
-func (p *Preparation) SetInput(thread string, m *contract.Message) (err error) {
-	p.Run.Shared.Text = ""
-	p.Run.Shared.Input, err = p.Run.Transcript.Write(p.Run.Transcript.Open(thread), m)
-	if err == nil && len(m.Text) <= runtime.MaxInline && len(m.Media) == 0 {
+// SetInput makes a text with files the run's input, under a thread's name. A long one, or one with files, is read by reference.
+func (p *Preparation) SetInput(thread, text string, files []contract.Media) {
+	m := contract.InputMessage(text, files)
+	p.Run.Shared.Text, p.Run.Shared.Input = "", p.Run.Transcript.Write(p.Run.Transcript.Open(thread), m)
+	if len(m.Text) <= runtime.MaxInline && len(files) == 0 {
 		p.Run.Shared.Text = m.Text
 	}
-	return err
 }
 
 // beginNamed writes the params into the view with which the run begins, and its text as what a person said first.
@@ -123,11 +116,10 @@ func (p *Preparation) beginNamed(first *contract.View, in *contract.RunInput) er
 		p.Run.Conversation.Add(in.Conversation.Messages, p.Run.Above == nil)
 		p.Run.Conversation.Inherited = len(in.Conversation.Messages)
 	}
-	if in.Input == "" && len(in.Media) == 0 {
-		return nil
+	if in.Input != "" || len(in.Media) > 0 {
+		p.Run.Transcript.Write(p.Run.Conversation.Open(), contract.InputMessage(in.Input, in.Media))
 	}
-	_, err := p.Run.Transcript.Write(p.Run.Conversation.Open(), contract.InputMessage(in.Input, in.Media))
-	return err
+	return nil
 }
 
 // inputOf is what a run is given: its text, and the value that flows from START.
@@ -210,9 +202,7 @@ func MendThread(r *runtime.Run) error {
 				continue
 			}
 			lost := contract.Message{Role: contract.RoleTool, Text: "the flow ended before the call had its result", CallID: c.ID, Name: c.Name, Error: true}
-			if _, err := r.Transcript.Write(t, &lost); err != nil {
-				return err
-			}
+			r.Transcript.Write(t, &lost)
 		}
 		return nil
 	}

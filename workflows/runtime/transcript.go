@@ -75,10 +75,7 @@ func (s *Transcript) Value(key string, value json.RawMessage, by contract.Stamp)
 		return e, nil
 	}
 	m := contract.Message{Role: contract.RoleTool, Text: string(textutil.Unescape(raw))}
-	stored, err := m.Encode()
-	if err != nil {
-		return e, err
-	}
+	stored, _ := m.Encode() // a text always has JSON
 	e.SHA, e.Size = s.Keep(stored).SHA, len(raw)
 	return e, nil
 }
@@ -130,12 +127,9 @@ func (s *Transcript) Open(name string) *Thread {
 }
 
 // Write appends a message of the workflow's own.
-func (s *Transcript) Write(t *Thread, m *contract.Message) (contract.ContentRef, error) {
-	raw, err := m.Encode()
-	if err != nil {
-		return contract.ContentRef{}, err
-	}
-	return s.Ref(s.put(t, raw, true)), nil
+func (s *Transcript) Write(t *Thread, m *contract.Message) contract.ContentRef {
+	raw, _ := m.Encode() // texts and names always have JSON
+	return s.Ref(s.put(t, raw, true))
 }
 
 // Record appends a message that an activity made, and gives its hash.

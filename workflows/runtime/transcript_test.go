@@ -136,9 +136,7 @@ func TestCallsAreSentWhatIsNew(t *testing.T) {
 	s := emptyStore()
 	th := s.Open("t")
 	first := contract.Message{Role: contract.RoleUser, Text: "first"}
-	if _, err := s.Write(th, &first); err != nil {
-		t.Fatal(err)
-	}
+	s.Write(th, &first)
 	head, tail := th.Pending()
 	if head.Len != 0 || head.Hash != "" || head.Thread != "t" || len(tail) != 1 || len(tail[0].Message) == 0 {
 		t.Fatalf("before the first call: %+v, %+v", head, tail)
@@ -151,9 +149,7 @@ func TestCallsAreSentWhatIsNew(t *testing.T) {
 	}
 	tool := json.RawMessage(`{"role":"tool"}`)
 	s.Record(th, tool)
-	if _, err := s.Write(th, &first); err != nil {
-		t.Fatal(err)
-	}
+	s.Write(th, &first)
 	head, tail = th.Pending()
 	hash := contract.Chain(contract.Chain("", tail[1].SHA), contract.SHA(answer))
 	if head.Len != 2 || head.Hash != hash || len(tail) != 2 {
@@ -170,9 +166,7 @@ func TestAnswersOfQueriesFit(t *testing.T) {
 	s := emptyStore()
 	th := s.Open("t")
 	for _, n := range []int{10, contract.MaxPayload - contract.Envelope - 100, contract.MaxPayload + 1, 10} {
-		if _, err := s.Write(th, &contract.Message{Role: contract.RoleUser, Text: strings.Repeat("x", n)}); err != nil {
-			t.Fatal(err)
-		}
+		s.Write(th, &contract.Message{Role: contract.RoleUser, Text: strings.Repeat("x", n)})
 	}
 	var got []json.RawMessage
 	long := 0
@@ -303,9 +297,7 @@ func TestPendingIsBounded(t *testing.T) {
 		s := newTranscript(ctx)
 		th := s.Open("a#1")
 		for _, n := range []int{contract.PageBytes / 2, contract.PageBytes, 10} {
-			if _, err := s.Write(th, &contract.Message{Role: contract.RoleTool, Text: strings.Repeat("x", n)}); err != nil {
-				t.Error(err)
-			}
+			s.Write(th, &contract.Message{Role: contract.RoleTool, Text: strings.Repeat("x", n)})
 		}
 		_, tail := th.Pending()
 		if len(tail) != 3 || tail[0].Message == nil || tail[1].Message != nil || tail[1].SHA == "" || tail[2].Message == nil {
@@ -341,9 +333,7 @@ func TestRecordsFit(t *testing.T) {
 				write := func(to *Thread, sizes []int) {
 					for _, n := range sizes {
 						text := strings.Repeat("x", max(n, 0)) + strings.Repeat("<", max(-n, 0))
-						if _, err := r.Transcript.Write(to, &contract.Message{Role: contract.RoleTool, Text: text}); err != nil {
-							t.Error(err)
-						}
+						r.Transcript.Write(to, &contract.Message{Role: contract.RoleTool, Text: text})
 					}
 				}
 				write(th, tc.thread)
@@ -393,9 +383,7 @@ func TestPublishFails(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := New(ctx)
 		th := r.Conversation.Open()
-		if _, err := r.Transcript.Write(th, &contract.Message{Role: contract.RoleTool, Text: strings.Repeat("x", contract.MaxPayload)}); err != nil {
-			t.Error(err)
-		}
+		r.Transcript.Write(th, &contract.Message{Role: contract.RoleTool, Text: strings.Repeat("x", contract.MaxPayload)})
 		err := r.Publish(ctx, &Execution{ID: "a#1"}, th)
 		var failure *contract.Failure
 		if !errors.As(err, &failure) || failure.Class != contract.ClassTooLarge || !strings.Contains(err.Error(), "what was said is 1945") {
