@@ -16,6 +16,7 @@ func TestEncode(t *testing.T) {
 			Tail: []TailEntry{{SHA: "a", Message: json.RawMessage(` {"role":"user"} `)}, {SHA: "b"}}},
 		"numbers": map[string]any{"b": 1e21, "a": 1e-7, "c": float32(0.1), "": []any{nil, true}},
 		"run":     RunInput{V: 1, Input: text, Params: json.RawMessage("[]")},
+		"maps":    map[string]map[int]string{"b": {10: "x", 9: "y"}, "a": nil, "c": {}},
 		"nothing": nil,
 	} {
 		want, err := json.Marshal(v)
