@@ -146,7 +146,7 @@ func (r *Run) AwaitFlow(ctx workflow.Context, c *Child, in contract.RunInput, wh
 		if err != nil {
 			return err
 		}
-		c.In = in
+		c.In = &in
 		if err = r.Admit(ctx, c, what); err != nil {
 			release()
 			return err

@@ -96,7 +96,7 @@ func (b *Children) launch(c *childSession) {
 	}
 	in.Budget = b.allocate(c)
 	in.MaxResultBytes = r.Sizes.Share(b.ctx, 4*maxSessions)
-	k := &runtime.Child{Workflow: contract.WorkflowFlow, In: in, ID: c.ID, Summary: "session · " + cmp.Or(c.Agent, plainAgent)}
+	k := &runtime.Child{Workflow: contract.WorkflowFlow, In: &in, ID: c.ID, Summary: "session · " + cmp.Or(c.Agent, plainAgent)}
 	if err := r.Admit(b.ctx, k, "what the session is started with"); err != nil {
 		b.closed(c, nil, err)
 		return
