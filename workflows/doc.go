@@ -5,7 +5,7 @@
 //   - Run: one workflow run of type [Settings.Flow], which interprets a flow, or of type [Settings.Branch], a
 //     chain of its nodes that runs in parallel with others (flow.go, branch.go). Both use a [runtime.Run].
 //   - Execution: one execution of a node, at a step, with the state written by its causal ancestors. Package node runs
-//     executions; each kind of node is a small type with one method there, agents have package agent.
+//     executions; each kind of node is a function there, agents have package agent.
 //   - Scheduler: decides which executions there are and when each starts; package schedule. A parallel chain of nodes
 //     runs in place, as a coroutine, if it makes few calls (inplace.go), otherwise as a child workflow (branches.go). The
 //     same applies to the flow of a map's element.

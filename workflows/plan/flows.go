@@ -132,6 +132,14 @@ func (n *Node) BoundTools() []BoundTool {
 	return out
 }
 
+// CallsTools reports whether a node of the flow, or of the flows beside it, has a tool that is bound to a connection, or may get one.
+func (f *Flow) CallsTools() bool {
+	calls := func(n Node) bool {
+		return len(n.BoundTools()) > 0 || slices.ContainsFunc(n.TeamAgents(), func(s TeamAgent) bool { return s.Agent.Toolboxes != nil })
+	}
+	return slices.ContainsFunc(f.Nodes, calls) || slices.ContainsFunc(f.Agents, func(sub Flow) bool { return slices.ContainsFunc(sub.Nodes, calls) })
+}
+
 // BoundTo names the connection that a tool is bound to.
 func (t *Tool) BoundTo() string {
 	if t.Connection == "" {

@@ -118,6 +118,7 @@ func SideEffect(ctx workflow.Context, f func() any, to any) error {
 	return decode(ctx, raw, to)
 }
 
+// decode decodes what history holds of a result.
 func decode(ctx workflow.Context, raw converter.RawValue, to any) error {
 	argument.AssertReadable(ctx, raw)
 	switch p := raw.Payload(); {

@@ -80,10 +80,10 @@ func (q *Requests) Receive(ctx workflow.Context, kinds ...Message) error {
 	return nil
 }
 
-// ReceiveHeld registers the Update by which activities have what servers ask answered, unless the run's flow uses no connection. f
-// is nil where the flow is not known yet.
+// ReceiveHeld registers the Update by which activities have what servers ask answered, unless the run's flow calls no tools. f is nil
+// where the flow is not known yet.
 func (q *Requests) ReceiveHeld(ctx workflow.Context, f *plan.Flow) error {
-	if f != nil && len(f.AllReaches(nil)) == 0 {
+	if f != nil && !f.CallsTools() {
 		return nil
 	}
 	return q.Receive(ctx, Message{Name: contract.UpdateServerAsks, Shape: held.Shape, Handler: &q.Held})
