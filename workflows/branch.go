@@ -213,10 +213,7 @@ func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, v
 	// Without id: a node that calls its own flow wants the whole of it, from Agents, not this part.
 	part.ID, part.Nodes, part.Edges, part.Agents, part.Description = "", nil, nil, nil, ""
 	kept := map[string]bool{}
-	for i := range r.Flow.Nodes {
-		if !p.Nodes.Has(i) {
-			continue
-		}
+	p.Nodes.Each(func(i int) {
 		n := r.Flow.Nodes[i]
 		kept[plan.NodePath(n.ID)] = true
 		if !p.Runs.Has(i) {
@@ -227,7 +224,7 @@ func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, v
 		if p.Others.Has(i) {
 			in.Others = append(in.Others, n.ID)
 		}
-	}
+	})
 	for _, e := range p.Edges {
 		part.Edges = append(part.Edges, r.Flow.Edges[e])
 	}

@@ -27,13 +27,12 @@ type branches struct {
 // continue as new and has not asked them yet, and where more of those that are queued may start.
 func (s *branches) first(ctx workflow.Context, mayAsk bool) *branchRun {
 	f := s.flow
-	// The wait outlives a cancellation: children end by themselves after one, and it must not hide how.
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	full := len(s.queued) > 0 && len(s.live) < maxChildren && s.starting() >= maxStarting
 	unasked := mayAsk && slices.ContainsFunc(s.live, func(b *branchRun) bool { return b.child != nil && !b.child.Asked })
 	first := -1
 	f.stale = true
-	_ = wait.Until(quiet, func() bool {
+	// Children end by themselves after a cancellation, and it must not hide how.
+	wait.Uncancelled(ctx, func() bool {
 		first = slices.IndexFunc(s.live, func(b *branchRun) bool { return b.end.IsReady() })
 		if first >= 0 || full && s.starting() <= maxStarting/2 ||
 			(unasked || mayAsk && f.run.Policy.Halted != nil) && ctx.Err() == nil && f.run.Policy.ShouldYield(ctx, 0) {

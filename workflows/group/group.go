@@ -46,7 +46,7 @@ func (g *Group) Start(fn func(workflow.Context) error) (ended func() error) {
 		}
 	})
 	return func() error {
-		g.await(func() bool { return done || g.err != nil })
+		wait.Uncancelled(g.ctx, func() bool { return done || g.err != nil })
 		if !done {
 			return g.err
 		}
@@ -54,9 +54,9 @@ func (g *Group) Start(fn func(workflow.Context) error) (ended func() error) {
 	}
 }
 
-// Wait waits until all have ended. It returns the first failure, or [runtime.ErrYield].
+// Wait waits until all have ended, which they do by themselves after a cancellation. It returns the first failure, or [runtime.ErrYield].
 func (g *Group) Wait() error {
-	g.await(func() bool { return g.left == 0 })
+	wait.Uncancelled(g.ctx, func() bool { return g.left == 0 })
 	defer g.cancel()
 	if g.err != nil && !(contract.Cancelled(g.err) && g.ctx.Err() == nil) {
 		return g.err
@@ -65,10 +65,4 @@ func (g *Group) Wait() error {
 		return runtime.ErrYield
 	}
 	return g.err
-}
-
-// await outlives a cancellation: what the group started ends by itself after one.
-func (g *Group) await(cond func() bool) {
-	quiet, _ := workflow.NewDisconnectedContext(g.ctx)
-	_ = wait.Until(quiet, cond)
 }

@@ -121,8 +121,7 @@ func (c *Calls) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	q.ctx, q.end = workflow.WithCancel(k.ctx)
 	k.questions, k.asked.waiting = append(k.questions, q), append(k.asked.waiting, q)
 	c.open++
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	_ = wait.Until(quiet, func() bool { return q.answer != nil || q.err != nil })
+	wait.Uncancelled(ctx, func() bool { return q.answer != nil || q.err != nil })
 	c.open--
 	if contract.Cancelled(q.err) {
 		return nobody, nil

@@ -444,6 +444,5 @@ func (d *Inbox) Restore(ctx workflow.Context, c *contract.InboxState) {
 
 // Quiet waits until no answer is under way any more, also where the run is cancelled.
 func (d *Inbox) Quiet(ctx workflow.Context) {
-	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	_ = wait.Until(ctx, func() bool { return d.Busy() == 0 && workflow.AllHandlersFinished(ctx) })
+	wait.Uncancelled(ctx, func() bool { return d.Busy() == 0 && workflow.AllHandlersFinished(ctx) })
 }

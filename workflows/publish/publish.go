@@ -179,7 +179,6 @@ func (p *Publisher) notify(ctx workflow.Context, event, about string, data contr
 
 // AwaitDeliveries waits until the server has taken all events. One that it refuses is lost, and does not fail the run.
 func (p *Publisher) AwaitDeliveries(ctx workflow.Context) {
-	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	for len(p.Deliveries) > 0 { // others may come meanwhile
 		first := p.Deliveries[0]
 		p.Deliveries = p.Deliveries[1:]

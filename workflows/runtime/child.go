@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -56,12 +57,12 @@ func (r *Run) Below() contract.RunInput {
 
 // Admit encodes and measures the input of a child, and waits for a workflow task that has room for it.
 func (r *Run) Admit(ctx workflow.Context, c *Child, what string) error {
-	raw, n, err := encode(c.In, true)
+	raw, err := json.Marshal(c.In) // for structures, a quarter faster than contract.Encode
 	if err != nil {
 		return err
 	}
-	c.In = raw
-	return r.Sizes.admit(ctx, what, n)
+	c.In = payload(raw, true)
+	return r.Sizes.admit(ctx, what, len(raw))
 }
 
 // Start starts a child. It is the only way to one.
@@ -230,14 +231,13 @@ func (r *Run) Hold(ctx workflow.Context, out interface{ KeepOutside() }) (*contr
 
 // runFlow runs a flow's run until it ends, and asks it to come back where this run should stop.
 func (r *Run) runFlow(ctx workflow.Context, c *Child, out *contract.RunResult, j *journal.Journal) error {
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	return WhileTaken(ctx, c.ID, func() error {
 		k := r.Start(ctx, c)
-		_ = wait.Until(quiet, func() bool { return k.Future.IsReady() || ctx.Err() == nil && r.Policy.ShouldYield(ctx, j.Weight()) })
+		wait.Uncancelled(ctx, func() bool { return k.Future.IsReady() || ctx.Err() == nil && r.Policy.ShouldYield(ctx, j.Weight()) })
 		if !k.Future.IsReady() {
 			r.AskToYield(ctx, k)
 		}
-		err := k.Result(quiet, out)
+		err := k.Result(ctx, out)
 		r.Requests.Disown(ctx, k.id, err)
 		return err
 	})

@@ -108,9 +108,8 @@ func (p *ContinuePolicy) PutOff(ctx workflow.Context, err error) (bool, error) {
 // HeardBack waits until the server has told what became of the requests to yield: it does not let a run close that has not heard
 // that one of them failed.
 func (p *ContinuePolicy) HeardBack(ctx workflow.Context) {
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	for _, asked := range p.asking {
-		_ = wait.Get(quiet, asked, nil) // the child had ended
+		_ = wait.Get(ctx, asked, nil) // the child had ended
 	}
 	p.asking = nil
 }

@@ -304,7 +304,6 @@ func (q *Requests) Disown(ctx workflow.Context, child string, err error) {
 
 // AwaitSignals waits until the server has told what became of all that this run has sent.
 func (q *Requests) AwaitSignals(ctx workflow.Context) {
-	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	for len(q.Unacknowledged) > 0 { // others may come meanwhile
 		sent := q.Unacknowledged[0]
 		q.Unacknowledged = q.Unacknowledged[1:]

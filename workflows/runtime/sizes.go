@@ -163,11 +163,11 @@ func (r *Run) admitted(ctx workflow.Context, c *Call, next invoker) error {
 		if k, ok := arg.(interface{ SetIdempotencyKey(string) }); ok {
 			k.SetIdempotencyKey(r.IdempotencyKey(c.ID))
 		}
-		raw, n, err := encode(arg, c.Remote == nil)
+		raw, err := contract.Encode(arg)
 		if err != nil {
 			return err
 		}
-		encoded.Args, total = append(encoded.Args, raw), total+n
+		encoded.Args, total = append(encoded.Args, payload(raw, c.Remote == nil)), total+len(raw)
 	}
 	if err := r.Sizes.admit(ctx, c.What, total); err != nil {
 		return err
@@ -175,17 +175,16 @@ func (r *Run) admitted(ctx workflow.Context, c *Call, next invoker) error {
 	return next(ctx, &encoded)
 }
 
-// encode encodes an argument. internal is set for one that only workers read, which goes into the store above its threshold.
-func encode(v any, internal bool) (converter.RawValue, int, error) {
-	raw, err := contract.Encode(v)
-	if err != nil {
-		return converter.RawValue{}, 0, fmt.Errorf("encode: %w", err)
-	}
-	p := &commonpb.Payload{Data: raw, Metadata: map[string][]byte{converter.MetadataEncoding: []byte(converter.MetadataEncodingJSON)}}
+var encodingJSON = []byte(converter.MetadataEncodingJSON)
+
+// payload is encoded JSON as an argument. internal is set for one that only workers read, which goes into the store above its
+// threshold.
+func payload(raw []byte, internal bool) converter.RawValue {
+	p := &commonpb.Payload{Data: raw, Metadata: map[string][]byte{converter.MetadataEncoding: encodingJSON}}
 	if internal {
 		contract.MarkInternal(p)
 	}
-	return converter.NewRawValue(p), len(raw), nil
+	return converter.NewRawValue(p)
 }
 
 // Admit measures what is about to be sent, and waits for a workflow task that has room for it. What does not fit is a failure.

@@ -346,14 +346,14 @@ func (r *Run) Publish(ctx workflow.Context, x *Execution, threads ...*Thread) er
 		return err
 	}
 	for _, one := range out {
-		raw, n, err := encode(one, false)
+		raw, err := contract.Encode(one)
 		if err == nil {
-			err = r.Sizes.admit(ctx, "what was said", n)
+			err = r.Sizes.admit(ctx, "what was said", len(raw))
 		}
 		if err != nil {
 			return err
 		}
-		workflow.SideEffect(ctx, func(workflow.Context) any { return raw })
+		workflow.SideEffect(ctx, func(workflow.Context) any { return payload(raw, false) })
 	}
 	return nil
 }

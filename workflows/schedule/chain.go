@@ -22,7 +22,7 @@ func (s *Scheduler) Part(x *Execution) Part {
 	for i := range p.Runs {
 		p.Runs[i] &^= stops[i] &^ begin[i]
 	}
-	p.Runs.each(func(n int) { p.Edges = append(p.Edges, g.out[n]...) })
+	p.Runs.Each(func(n int) { p.Edges = append(p.Edges, g.out[n]...) })
 	slices.Sort(p.Edges)
 	return p
 }

@@ -193,8 +193,8 @@ func (s NodeSet) Add(node int) { s[node/64] |= 1 << (node % 64) }
 // Has reports whether a node is in the set; nil is an empty one.
 func (s NodeSet) Has(node int) bool { return s != nil && s[node/64]&(1<<(node%64)) != 0 }
 
-// each calls f for every node of the set, in order.
-func (s NodeSet) each(f func(node int)) {
+// Each calls f for every node of the set, in order.
+func (s NodeSet) Each(f func(node int)) {
 	for i, word := range s {
 		for ; word != 0; word &= word - 1 {
 			f(i*64 + bits.TrailingZeros64(word))

@@ -149,7 +149,7 @@ func TestNodeSet(t *testing.T) {
 		t.Errorf("%v, %v", a, b)
 	}
 	var got []int
-	a.each(func(n int) { got = append(got, n) })
+	a.Each(func(n int) { got = append(got, n) })
 	if !slices.Equal(got, []int{0, 129}) {
 		t.Errorf("the set has %v", got)
 	}

@@ -69,7 +69,7 @@ func (s *Scheduler) Arrive(edges []int, step int, lineage string, view contract.
 func (s *Scheduler) count(x *Execution, by int) {
 	x.alive = by > 0
 	s.reached[x.Node] += by
-	s.g.Reachable(x.Node).each(func(n int) {
+	s.g.Reachable(x.Node).Each(func(n int) {
 		if n != x.Node {
 			s.reached[n] += by
 		}

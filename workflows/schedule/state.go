@@ -44,7 +44,7 @@ func (s *Scheduler) Known() contract.View {
 // Ran lists how often the nodes of a set ran at the steps behind one.
 func (s *Scheduler) Ran(nodes NodeSet, step int) []contract.Count {
 	var out []contract.Count
-	nodes.each(func(n int) {
+	nodes.Each(func(n int) {
 		for k := step + 1; k < len(s.ran[n]); k++ {
 			if s.ran[n][k] > 0 {
 				out = append(out, contract.Count{Node: s.g.flow.Nodes[n].ID, Step: k, N: s.ran[n][k]})

@@ -329,8 +329,7 @@ func (s *Session) finish(ctx workflow.Context) {
 
 // quiet waits until Updates under way have their answers.
 func (s *Session) quiet(ctx workflow.Context) {
-	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	_ = wait.Until(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
+	wait.Uncancelled(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
 }
 
 // tell tells the session above how a turn stands.
@@ -365,8 +364,7 @@ func (s *Session) Gather(ctx workflow.Context) {
 	}
 	s.leaving = true
 	s.Below.AskToYield()
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	_ = wait.Until(quiet, func() bool { return workflow.AllHandlersFinished(ctx) && s.Below.Stopped() })
+	wait.Uncancelled(ctx, func() bool { return workflow.AllHandlersFinished(ctx) && s.Below.Stopped() })
 	s.run.Policy.HeardBack(ctx)
 	s.Below.Hear()
 }

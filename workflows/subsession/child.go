@@ -369,8 +369,7 @@ func (b *Children) Hear() {
 // Release ends all sessions and waits until they have ended.
 func (b *Children) Release(ctx workflow.Context) {
 	b.end()
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	_ = wait.Until(quiet, b.Stopped)
+	wait.Uncancelled(ctx, b.Stopped)
 }
 
 // plainAgent is the name of an agent that is started without one.

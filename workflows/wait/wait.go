@@ -55,6 +55,16 @@ func Until(ctx workflow.Context, cond func() bool) error {
 	return workflow.Await(ctx, cond)
 }
 
+// Uncancelled waits until a condition holds, whether ctx is cancelled or not.
+func Uncancelled(ctx workflow.Context, cond func() bool) {
+	if c := of(ctx); c != nil {
+		_ = c.until(c.host.quiet, cond)
+		return
+	}
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	_ = workflow.Await(quiet, cond)
+}
+
 // Get waits for a future and gets its value or error. A cancellation does not end the wait.
 func Get(ctx workflow.Context, f workflow.Future, to any) error {
 	if c := of(ctx); c != nil {
