@@ -105,7 +105,8 @@ func (b *bench) startDev(ctx context.Context) (*editing, error) {
 	if _, err := replace(e.file, authored("Go on.")); err != nil {
 		return nil, err
 	}
-	env := append([]string{"TEMPORAL_ADDRESS=" + b.address, "TEMPORAL_CONFIG_FILE=none", "WEFT_MODEL=script", "XDG_STATE_HOME=" + b.dir}, b.env...)
+	// Workers of other sections, which were killed, still count as polling their queue.
+	env := append([]string{"TEMPORAL_ADDRESS=" + b.address, "TEMPORAL_CONFIG_FILE=none", "WEFT_MODEL=script", "XDG_STATE_HOME=" + b.dir, "WEFT_TASK_QUEUE=authored"}, b.env...)
 	var err error
 	if e.process, err = launch("dev", b.dir, env, filepath.Join(filepath.Dir(b.settings.server), "starter"), "dev", dir, "-listen", "127.0.0.1:0"); err != nil {
 		return nil, err
