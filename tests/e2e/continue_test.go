@@ -17,7 +17,7 @@ func TestEndToEndLongLoop(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ steps, events, runs, calls int }{
 		"at 1,500 events":            {steps: 400, events: 1500, runs: 3, calls: 2},
-		"at the server's suggestion": {steps: 3000, runs: 5, calls: 1},
+		"at the server's suggestion": {steps: 1200, runs: 3, calls: 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
