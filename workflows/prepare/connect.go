@@ -45,6 +45,9 @@ func (w *want) needsLogin() bool {
 // reported together.
 func (p *Preparation) Connect(ctx workflow.Context) error {
 	wants := p.wanted()
+	if len(wants) == 0 {
+		return nil
+	}
 	nodes := p.Run.Flow.Nodes
 	problems, err := p.listAll(ctx, wants, false)
 	if err == nil && len(problems) > 0 && slices.ContainsFunc(wants, (*want).needsLogin) {

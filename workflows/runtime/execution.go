@@ -73,7 +73,7 @@ func (x *Execution) Suspend() (*contract.SuspendedExecution, error) {
 
 // ExecutionLog holds what the finished executions of a run did.
 type ExecutionLog struct {
-	finished []contract.ExecutionRecord
+	finished []*contract.ExecutionRecord
 	// Fork is what the run was begun with, nil for most; replay holds what is left to replay of it.
 	Fork   *contract.ForkedFrom
 	Replay *schedule.Log
@@ -81,7 +81,7 @@ type ExecutionLog struct {
 
 // Add keeps what an execution did, and what it added to a conversation in this run.
 func (l *ExecutionLog) Add(c *Conversation, x *Execution, done *contract.Execution, sha string, before ConversationMark) {
-	p := contract.ExecutionRecord{Execution: *done, Lineage: x.Lineage, SHA: sha}
+	p := &contract.ExecutionRecord{Execution: *done, Lineage: x.Lineage, SHA: sha}
 	p.Occurrence = x.Occurrence
 	for i := range x.View.State {
 		if x.View.State[i].By.Exec == x.ID {
@@ -118,7 +118,7 @@ func (l *ExecutionLog) page(q contract.ExecutionsQuery) (contract.ExecutionsPage
 			page.Next = i
 			break
 		}
-		page.Executions = append(page.Executions, past[i])
+		page.Executions = append(page.Executions, *past[i])
 	}
 	return page, nil
 }
