@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"fmt"
-	"strings"
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -202,8 +201,8 @@ func branchResult(ctx workflow.Context, c *chain, in *contract.BranchInput, out 
 }
 
 // branchInput is what a child needs to run the chain that begins with x: of the plan only
-// the part that the chain can run, and the nodes behind it by name.
-func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, view *contract.View) contract.BranchInput {
+// the part that the chain can run, and the nodes behind it by name. positions are those of the flow.
+func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, view *contract.View, positions map[string]plan.Position) contract.BranchInput {
 	p := s.Part(x)
 	in := contract.BranchInput{
 		V: contract.Version, Root: r.Root, Node: r.Flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence,
@@ -212,10 +211,12 @@ func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, v
 	part := *r.Flow
 	// Without id: a node that calls its own flow wants the whole of it, from Agents, not this part.
 	part.ID, part.Nodes, part.Edges, part.Agents, part.Description = "", nil, nil, nil, ""
-	kept := map[string]bool{}
+	in.Source.File = r.Source.File
 	p.Nodes.Each(func(i int) {
 		n := r.Flow.Nodes[i]
-		kept[plan.NodePath(n.ID)] = true
+		if at, ok := positions[plan.NodePath(n.ID)]; ok {
+			in.Source.Positions = append(in.Source.Positions, at)
+		}
 		if !p.Runs.Has(i) {
 			n.Agent = nil
 		}
@@ -229,9 +230,10 @@ func branchInput(r *runtime.Run, s *schedule.Scheduler, x *schedule.Execution, v
 		part.Edges = append(part.Edges, r.Flow.Edges[e])
 	}
 	part.Agents = r.Flow.Callable(part.Nodes)
-	in.Plan, in.Source = &part, r.Source.Keep(func(path string) bool {
-		return kept[path] || len(part.Agents) > 0 && strings.HasPrefix(path, "agents/")
-	})
+	in.Plan = &part
+	if len(part.Agents) > 0 {
+		in.Source.Positions = append(in.Source.Positions, r.Source.Agents()...)
+	}
 	if r.Flow.Values != nil {
 		in.Values, in.Conversation = values.LongValues(r, view), r.Conversation.Snapshot(plan.Converse(part.Nodes))
 		if in.Conversation != nil {

@@ -69,7 +69,7 @@ func TestChainGoesOnAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := scheduletest.Sketch("START>a START>z "+tc.edges, strings.Fields(tc.deferred)...)
 			r, s, x := beside(t, f, "a", "z")
-			in := branchInput(r, s, x, &contract.View{})
+			in := branchInput(r, s, x, &contract.View{}, r.Source.ByPath())
 			workflowtest.Run(t, func(ctx workflow.Context) {
 				b, err := branchChain(ctx, &in)
 				if err != nil {
@@ -117,7 +117,7 @@ func TestChildGetsWhatItCanReach(t *testing.T) {
 	s.CountRan(r.Graph.Index("b"), 2) // not behind a, which is at step 2
 	s.CountRan(r.Graph.Index("p"), 3) // not a's to reach
 	view := contract.View{State: []contract.StateEntry{{Key: "k"}}}
-	in := branchInput(r, s, x, &view)
+	in := branchInput(r, s, x, &view, r.Source.ByPath())
 
 	var nodes, edges, agents, paths []string
 	for i, n := range in.Plan.Nodes {
@@ -144,7 +144,7 @@ func TestChildGetsWhatItCanReach(t *testing.T) {
 		"nodes":  {"j@1 false", "a@3 true", "b@4 true", "c@5 true", "k@6 false"},
 		"edges":  {"a>b?", "b>a?", "b>c", "c>j", "c>k"},
 		"agents": {"agent-a", "agent-b", "agent-c"},
-		"paths":  {"nodes/a", "nodes/b", "nodes/j", "agents/agent-a/nodes/x"},
+		"paths":  {"nodes/j", "nodes/a", "nodes/b", "agents/agent-a/nodes/x"},
 		"others": {"j"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -167,7 +167,7 @@ func TestChildThatCallsItsOwnFlowGetsTheWholeOfIt(t *testing.T) {
 	f.Connections = []plan.Connection{{ID: "self", Kind: plan.ConnectionAgent, Agent: "me"}}
 	f.Node("a").Agent.Tools = []plan.Tool{{Name: "again", As: "again", Connection: "self"}}
 	r, s, x := beside(t, f, "a", "z")
-	in := branchInput(r, s, x, &contract.View{})
+	in := branchInput(r, s, x, &contract.View{}, r.Source.ByPath())
 	if diff := cmp.Diff(f.Closure("me"), in.Plan.Closure("me")); diff != "" {
 		t.Errorf("what runs as a sub-agent (-from the flow +from its child):\n%s", diff)
 	}
@@ -176,7 +176,7 @@ func TestChildThatCallsItsOwnFlowGetsTheWholeOfIt(t *testing.T) {
 func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 	f := scheduletest.Sketch("START>a START>z a>b b>END z>END")
 	r, s, x := beside(t, f, "a", "z")
-	in := branchInput(r, s, x, &contract.View{})
+	in := branchInput(r, s, x, &contract.View{}, r.Source.ByPath())
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		b, err := branchChain(ctx, &in)
 		if err != nil {

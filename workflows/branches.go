@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/plan"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 	"weft/workflows/wait"
@@ -21,6 +22,8 @@ type branches struct {
 	// live are those that run, in the order of their starts; queued wait until more may start.
 	live   []*branchRun
 	queued []*schedule.Execution
+	// positions are those of the flow's parts, by path, once there was a child.
+	positions map[string]plan.Position
 }
 
 // first waits until one of the branches has ended that has not been taken over. It returns nil where the run wants to
@@ -152,7 +155,10 @@ func (s *branches) startOne(ctx workflow.Context, x *schedule.Execution, n, all 
 
 func (s *branches) startChild(ctx workflow.Context, b *branchRun, at *runtime.Execution, n, all int) error {
 	f, x := s.flow, b.x
-	in := branchInput(f.run, f.sched, x, at.View)
+	if s.positions == nil {
+		s.positions = f.run.Source.ByPath()
+	}
+	in := branchInput(f.run, f.sched, x, at.View, s.positions)
 	if f.inbox != nil {
 		in.Inbox = f.inbox.Give(at.ID, func(m *contract.Inbound) bool { return mayRead(f, x, m) })
 	}

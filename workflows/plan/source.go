@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -36,7 +37,9 @@ func EdgePath(index int) string { return fmt.Sprintf("edges/%d", index) }
 func ToolPath(node string, i int) string { return fmt.Sprintf("nodes/%s/tools/%d", node, i) }
 
 // AgentPath prefixes the paths of a sub-agent's flow.
-func AgentPath(id string) string { return "agents/" + id + "/" }
+func AgentPath(id string) string { return agentsPath + id + "/" }
+
+const agentsPath = "agents/"
 
 // At renders the place of a part as file:line, or that of the part which holds it, or the file
 // alone, or "".
@@ -68,20 +71,21 @@ func (s Source) Sub(id string) Source {
 		if rest, ok := strings.CutPrefix(p.Path, prefix); ok {
 			out.Positions = append(out.Positions, Position{Path: rest, Line: p.Line, Col: p.Col})
 		}
-		if strings.HasPrefix(p.Path, "agents/") {
-			out.Positions = append(out.Positions, p)
-		}
 	}
+	out.Positions = append(out.Positions, s.Agents()...)
 	return out
 }
 
-// Keep is the source of the parts whose path is wanted.
-func (s Source) Keep(want func(path string) bool) Source {
-	out := Source{File: s.File}
-	for _, p := range s.Positions {
-		if want(p.Path) {
-			out.Positions = append(out.Positions, p)
-		}
+// Agents are the positions of what belongs to sub-agents.
+func (s Source) Agents() []Position {
+	return slices.DeleteFunc(slices.Clone(s.Positions), func(p Position) bool { return !strings.HasPrefix(p.Path, agentsPath) })
+}
+
+// ByPath are the positions by the paths of their parts.
+func (s Source) ByPath() map[string]Position {
+	out := make(map[string]Position, len(s.Positions))
+	for _, p := range slices.Backward(s.Positions) { // the first counts, as in [Source.At]
+		out[p.Path] = p
 	}
 	return out
 }
