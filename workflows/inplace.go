@@ -133,9 +133,9 @@ func chainOf(f *flowRun, x *schedule.Execution) *chain {
 // traces are the executions that have finished: those of the run, and of each chain that runs in place.
 func traces(f *flowRun) [][]contract.Execution {
 	all := [][]contract.Execution{f.trace}
-	for _, x := range f.sched.Running {
-		if c := chainOf(f, x); c != nil && len(c.done) > 0 {
-			all = append(all, c.done)
+	for _, b := range f.branches.live {
+		if b.chain != nil && len(b.chain.done) > 0 {
+			all = append(all, b.chain.done)
 		}
 	}
 	return all
