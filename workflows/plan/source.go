@@ -77,8 +77,13 @@ func (s Source) Sub(id string) Source {
 }
 
 // Agents are the positions of what belongs to sub-agents.
-func (s Source) Agents() []Position {
-	return slices.DeleteFunc(slices.Clone(s.Positions), func(p Position) bool { return !strings.HasPrefix(p.Path, agentsPath) })
+func (s Source) Agents() (out []Position) {
+	for _, p := range s.Positions {
+		if strings.HasPrefix(p.Path, agentsPath) {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // ByPath are the positions by the paths of their parts.
