@@ -366,7 +366,7 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 		return err
 	}
 	f.sched, f.pub.Public = schedule.New(f.run.Graph), f.prep.Public
-	if err := f.prep.Authorize(ctx, in); err != nil {
+	if err := f.prep.Authorize(in); err != nil {
 		return err
 	}
 	f.pub.Introduce(ctx, in.Session)

@@ -31,7 +31,9 @@ const (
 )
 
 // MarkInternal marks a payload that only workers read.
-func MarkInternal(p *commonpb.Payload) { p.Metadata[MetadataInternal] = []byte(InternalFromThreshold) }
+func MarkInternal(p *commonpb.Payload) { p.Metadata[MetadataInternal] = internalFromThreshold }
+
+var internalFromThreshold = []byte(InternalFromThreshold)
 
 // encodingLost marks a payload that stands for one that cannot be read: it is missing, or its key is.
 // No worker or client of ours sends one.

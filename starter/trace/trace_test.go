@@ -259,8 +259,8 @@ func TestNodeRuns(t *testing.T) {
 // and a ManagerWorkers alone are no flow, and have no nodes.
 func TestComponents(t *testing.T) {
 	tests := map[string][]string{
-		"agentspec-outer": {"outer Flow", "start StartNode", "pick BranchingNode", "inner FlowNode", "inner Flow", "o1 StartNode", "greet LlmNode", "o2 EndNode", "each MapNode", "end EndNode"},
-		"agentspec-talk":  {"talk Flow", "start StartNode", "greet OutputMessageNode", "last AgentNode", "last Agent", "end EndNode"},
+		"agentspec-outer": {"outer Flow", "start StartNode", "pick BranchingNode", "inner FlowNode", "once Flow", "o1 StartNode", "greet LlmNode", "o2 EndNode", "each MapNode", "end EndNode"},
+		"agentspec-talk":  {"talk Flow", "start StartNode", "greet OutputMessageNode", "last AgentNode", "b Agent", "end EndNode"},
 		"agentspec-team":  {"team ManagerWorkers", "library Agent", "counter Agent"},
 		"agentspec-apart": {"alone AgentNode"},
 		"agent-tools":     {"one Agent"},

@@ -120,6 +120,8 @@ tool ask
   {"there": true, "price": 12.5}
 
 == conversation
+tool ask
+  {"there": true, "price": 12.5}
 assistant
   It is there, for 12.5.
 `},

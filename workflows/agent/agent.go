@@ -157,12 +157,14 @@ func (a *agentRun) outputs(but string) []contract.Part {
 	slices.SortStableFunc(outputs, func(p, q contract.NodeOutput) int {
 		return cmp.Or(cmp.Compare(p.By.Step, q.By.Step), cmp.Compare(p.Order, q.Order))
 	})
-	for _, o := range outputs {
+	refs := make([]contract.ContentRef, len(outputs))
+	for i, o := range outputs {
 		node := a.run.Flow.Node(o.Node)
 		if o.By.Exec == but || forks(node) {
 			continue
 		}
-		name, output := cmp.Or(o.Name, o.Node), contract.Part{Ref: &contract.ContentRef{SHA: o.SHA}}
+		refs[i].SHA = o.SHA
+		name, output := cmp.Or(o.Name, o.Node), contract.Part{Ref: &refs[i]}
 		if node != nil && node.Merge != nil {
 			// It stands for the node that gave their values to those whose results it merges.
 			gave := func(n plan.Node) bool { return forks(&n) && n.StateKey == node.Merge.Input }
@@ -223,7 +225,7 @@ func (a *agentRun) describe() {
 		}
 		p.Tools = append(p.Tools, pt)
 	}
-	raw, _ := json.Marshal(p) // the plan came as JSON
+	raw, _ := contract.Encode(p) // the plan came as JSON
 	a.profile = contract.ProfileRef{ContentRef: contract.ContentRef{SHA: contract.SHA(raw)}}
 	if a.run.Transcript.Has(a.profile.SHA) {
 		return
@@ -274,8 +276,7 @@ func (a *agentRun) model(ctx workflow.Context) (*answer, error) {
 		return nil, err
 	}
 	if a.profile.Body != nil {
-		a.run.Transcript.Keep(a.profile.Body)
-		a.profile.Body = nil
+		a.run.Transcript.Content[a.profile.SHA], a.profile.Body = a.profile.Body, nil
 	}
 	msg, err := contract.DecodeMessage(res.Message)
 	if err != nil {

@@ -6,16 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"go.temporal.io/sdk/workflow"
-
 	"weft/activities/contract"
 	"weft/workflows/plan"
-	"weft/workflows/runtime"
 )
 
-// Authorize makes the grant of a root run: what the flow and the run declare, as far as the worker's policy allows it. It is
-// recorded. A run below has the grant of its tree. Inputs that the flow does not declare are refused first.
-func (p *Preparation) Authorize(ctx workflow.Context, in *contract.RunInput) error {
+// Authorize gives a root run its grant: what the flow and the run declare, as far as the worker's policy allows it. A run below
+// has the grant of its tree. Inputs that the flow does not declare are refused first.
+func (p *Preparation) Authorize(in *contract.RunInput) error {
 	if err := p.undeclared(in); err != nil {
 		return err
 	}
@@ -26,10 +23,7 @@ func (p *Preparation) Authorize(ctx workflow.Context, in *contract.RunInput) err
 	if in.Depth > 0 {
 		return p.exceeds(in.Grant, brought)
 	}
-	var made authority
-	if err := runtime.SideEffect(ctx, func() any { return p.authority(in, brought) }, &made); err != nil {
-		return err
-	}
+	made := p.made
 	p.Run.Shared.Grant = made.Grant
 	if made.Refused != nil {
 		return made.Refused
@@ -103,7 +97,9 @@ type authority struct {
 	Refused      *contract.Failure      `json:"refused,omitempty"`
 }
 
-func (p *Preparation) authority(in *contract.RunInput, brought []plan.Connection) authority {
+// authority gives what is recorded of a root run's authority. Connections that cannot be read are refused before it counts.
+func (p *Preparation) authority(in *contract.RunInput) *authority {
+	brought, _ := broughtConnections(in)
 	f, name := p.Run.Flow, ""
 	if !slices.Contains(in.Brings(), contract.BringsFlow) {
 		name = f.Name // what a client brings can have any name
@@ -117,14 +113,14 @@ func (p *Preparation) authority(in *contract.RunInput, brought []plan.Connection
 		refused = refusedInput(in, policy)
 	}
 	if refused = cmp.Or(refused, p.unknownModels()); refused != nil {
-		return authority{Refused: refused}
+		return &authority{Refused: refused}
 	}
 	if policy != nil {
 		g.Connections, g.Agents = policy.Allowed(g.Connections), policy.Agents
 		g.Scripts, g.Programs = policy.Scripts, g.Programs && policy.Programs
 	}
 	g.SealWith(p.Settings.Keys)
-	return authority{Grant: g, Bounds: p.Settings.Bounds, MaxPayload: p.Settings.MaxPayload, Entries: true, BudgetLimits: p.Settings.BudgetLimits}
+	return &authority{Grant: g, Bounds: p.Settings.Bounds, MaxPayload: p.Settings.MaxPayload, Entries: true, BudgetLimits: p.Settings.BudgetLimits}
 }
 
 // unknownModels is the failure of a flow whose agents name providers that the worker does not have: no call of theirs can succeed.

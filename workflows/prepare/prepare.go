@@ -46,7 +46,7 @@ func (p *Preparation) Prepare(ctx workflow.Context, in *contract.RunInput) error
 			return err
 		}
 	}
-	err := p.check(ctx, in.MaxPayload)
+	err := p.check(ctx, in)
 	p.Run.Hash = cmp.Or(declared, p.Run.Hash) // what the inputs make of the flow is the same flow
 	return err
 }
@@ -128,27 +128,22 @@ func (p *Preparation) begins() bool {
 }
 
 // check refuses a plan that the interpreter cannot run. The verdict is recorded, so that a stricter check in a later build cannot
-// fail a run that has started. most is the largest payload of the store of the run above; 0: there is none, or no run above.
-func (p *Preparation) check(ctx workflow.Context, most int) error {
+// fail a run that has started, and with it the authority of a root run.
+func (p *Preparation) check(ctx workflow.Context, in *contract.RunInput) error {
 	var v verdict
-	if p.Run.Hash == "" {
-		if err := runtime.SideEffect(ctx, func() any { return p.judgePlan(ctx) }, &v); err != nil {
+	if p.Run.Hash == "" || in.Depth == 0 {
+		if err := runtime.SideEffect(ctx, func() any { return p.judge(ctx, in) }, &v); err != nil {
 			return err
 		}
-		p.Run.Hash = v.Hash
 	}
-	p.Public = cmp.Or(p.Public, v.Publish)
-	if most > 0 {
-		p.Run.Allow(most)
+	p.Run.Hash, p.Public, p.made = cmp.Or(p.Run.Hash, v.Hash), cmp.Or(p.Public, v.Publish), v.Authority
+	if in.MaxPayload > 0 { // that of the store of the run above
+		p.Run.Allow(in.MaxPayload)
 	}
 	if later := LaterPlan(p.Run.Flow); later != nil {
 		return later
 	}
-	err := failureOf(v.Problems, contract.ClassInvalidFlow, "make the plan with the starter or the adapter of this build")
-	if err == nil && p.Run.Hash == "" { // an earlier build has recorded none
-		p.Run.Hash, err = p.Run.Flow.Hash()
-	}
-	if err != nil {
+	if err := failureOf(v.Problems, contract.ClassInvalidFlow, "make the plan with the starter or the adapter of this build"); err != nil {
 		return err
 	}
 	own := *p.Run.Flow
@@ -176,15 +171,20 @@ func LaterPlan(f *plan.Flow) *contract.Failure {
 	return contract.LaterPlan(version)
 }
 
-// judgePlan gives what is recorded of the plan.
-func (p *Preparation) judgePlan(ctx workflow.Context) verdict {
+// judge gives what is recorded of a run before its entry.
+func (p *Preparation) judge(ctx workflow.Context, in *contract.RunInput) (v verdict) {
 	if p.Run.Flow == nil {
 		return verdict{Problems: []string{"there is no plan"}}
 	}
-	v := verdict{Problems: p.Run.Flow.Check()}
-	v.Hash, _ = p.Run.Flow.Hash() // check reports the error
-	if p.Public == nil && p.Run.Shared.Depth == 0 {
-		v.Publish = &contract.Publish{Attributes: startFacts(ctx).Attributes, Webhooks: p.Settings.Webhooks}
+	if p.Run.Hash == "" {
+		v.Problems = p.Run.Flow.Check()
+		v.Hash, _ = p.Run.Flow.Hash() // check reports the error
+		if p.Public == nil && in.Depth == 0 {
+			v.Publish = &contract.Publish{Attributes: startFacts(ctx).Attributes, Webhooks: p.Settings.Webhooks}
+		}
+	}
+	if in.Depth == 0 && len(v.Problems) == 0 {
+		v.Authority = p.authority(in)
 	}
 	return v
 }
@@ -196,6 +196,8 @@ type Preparation struct {
 	Settings Settings
 	// Public is what a root run publishes.
 	Public *contract.Publish
+	// made is what a root run may reach and spend, as it was recorded.
+	made *authority
 }
 
 // startFacts are what the start request has set. Only what is recorded of it may decide anything: the server leaves out
@@ -214,11 +216,13 @@ func startFacts(ctx workflow.Context) *contract.StartFacts {
 	return out
 }
 
-// verdict is what is recorded of a plan that came with the input: what is wrong with it, its hash, and what the run publishes.
+// verdict is what is recorded of a plan that came with the input: what is wrong with it, its hash, and what the run publishes; and,
+// if the plan can run, of a root run's authority.
 type verdict struct {
-	Problems []string          `json:"problems,omitempty"`
-	Hash     string            `json:"hash,omitempty"`
-	Publish  *contract.Publish `json:"publish,omitempty"`
+	Problems  []string          `json:"problems,omitempty"`
+	Hash      string            `json:"hash,omitempty"`
+	Publish   *contract.Publish `json:"publish,omitempty"`
+	Authority *authority        `json:"authority,omitempty"`
 }
 
 // Settings are those of a worker for the runs that start on it. Each run records them, and goes on with them on any worker.

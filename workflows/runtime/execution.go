@@ -96,7 +96,7 @@ func (l *ExecutionLog) Add(c *Conversation, x *Execution, done *contract.Executi
 		t.Forks = slices.Clone(c.Forks[before.forks:])
 	}
 	if t.Messages != nil || t.Forks != nil || t.Spent != 0 {
-		p.Conversation = &t
+		p.Conversation = new(t)
 	}
 	l.finished = append(l.finished, p)
 }

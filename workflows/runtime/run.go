@@ -32,6 +32,7 @@ type Run struct {
 	Watch        watch.Watchers
 	Policy       *ContinuePolicy
 	Requests     *Requests
+	grant        *encodedGrant
 	// branch is the first node of a branch that runs in this run beside others.
 	branch string
 	// place stands before the ids of calls and threads of a flow that runs in the run of the node that calls it.
@@ -42,7 +43,7 @@ type Run struct {
 
 // New is a run that does not listen yet.
 func New(ctx workflow.Context) *Run {
-	r := &Run{Transcript: newTranscript(ctx), Sizes: &Sizes{}, Log: &ExecutionLog{}, Watch: watch.Of(ctx),
+	r := &Run{Transcript: newTranscript(ctx), Sizes: &Sizes{}, Log: &ExecutionLog{}, Watch: watch.Of(ctx), grant: &encodedGrant{},
 		Policy: &ContinuePolicy{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)},
 		Requests: &Requests{waiting: map[string]*pendingRequest{},
 			replies: workflow.GetSignalChannel(ctx, contract.SignalReply), steer: workflow.GetSignalChannel(ctx, contract.SignalSteer)}}

@@ -157,22 +157,45 @@ func (r *Run) admitted(ctx workflow.Context, c *Call, next invoker) error {
 		}
 		defer release()
 	}
+	args := r.arguments(c)
 	encoded, total := *c, 0
-	encoded.Args = nil
-	for _, arg := range r.arguments(c) {
+	encoded.Args = make([]any, len(args))
+	for i, arg := range args {
 		if k, ok := arg.(interface{ SetIdempotencyKey(string) }); ok {
 			k.SetIdempotencyKey(r.IdempotencyKey(c.ID))
 		}
-		raw, err := contract.Encode(arg)
+		raw, err := r.grant.encode(arg)
 		if err != nil {
 			return err
 		}
-		encoded.Args, total = append(encoded.Args, payload(raw, c.Remote == nil)), total+len(raw)
+		encoded.Args[i], total = payload(raw, c.Remote == nil), total+len(raw)
 	}
 	if err := r.Sizes.admit(ctx, c.What, total); err != nil {
 		return err
 	}
 	return next(ctx, &encoded)
+}
+
+// encodedGrant is the JSON of a run's grant, which nearly all its calls have among their arguments.
+type encodedGrant struct {
+	of  *contract.Grant
+	raw []byte
+}
+
+// encode returns an argument's JSON.
+func (e *encodedGrant) encode(arg any) ([]byte, error) {
+	g, ok := arg.(*contract.Grant)
+	if !ok {
+		return contract.Encode(arg)
+	}
+	if e.of != g {
+		raw, err := contract.Encode(g)
+		if err != nil {
+			return nil, err
+		}
+		e.of, e.raw = g, raw
+	}
+	return e.raw, nil
 }
 
 var encodingJSON = []byte(converter.MetadataEncodingJSON)

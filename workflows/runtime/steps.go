@@ -74,7 +74,7 @@ func weightOf(out any) int {
 
 // HashOf returns a hash that distinguishes a request from any other request in its place.
 func HashOf(parts ...string) string {
-	var all []byte
+	all := make([]byte, 0, 128)
 	for _, p := range parts {
 		all = append(strconv.AppendInt(all, int64(len(p)), 10), ' ')
 		all = append(all, p...)
