@@ -173,8 +173,11 @@ func (f *flowRun) beyond(err error) error {
 
 // Result is what the exit nodes gave.
 func (f *flowRun) Result() (*contract.RunResult, error) {
-	trace := slices.Clone(f.trace)
-	slices.SortStableFunc(trace, func(a, b contract.Execution) int {
+	trace := make([]*contract.Execution, len(f.trace))
+	for i := range trace {
+		trace[i] = &f.trace[i]
+	}
+	slices.SortStableFunc(trace, func(a, b *contract.Execution) int {
 		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(f.run.Graph.Index(a.Node), f.run.Graph.Index(b.Node)))
 	})
 	exits := f.run.Graph.Exits
@@ -182,8 +185,7 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 		Status: "completed", ExitOutputs: []contract.ExitOutput{}, Usage: f.run.Budget.Usage, FlowHash: f.run.Hash, Model: f.run.Shared.Model,
 	}
 	var last *contract.Execution
-	for i := range trace {
-		e := &trace[i]
+	for _, e := range trace {
 		if e.NoRoute {
 			out.NoRoute = append(out.NoRoute, contract.ExecutionID(e.Node, e.Step, e.Occurrence))
 		}

@@ -153,11 +153,13 @@ func (a *agentRun) begin() error {
 // outputs are the latest outputs of earlier nodes, but that of one execution.
 func (a *agentRun) outputs(but string) []contract.Part {
 	parts := make([]contract.Part, 0, 3*len(a.execution.View.Outputs))
-	outputs := slices.Clone(a.execution.View.Outputs)
-	slices.SortStableFunc(outputs, func(p, q contract.NodeOutput) int {
+	outputs, refs := make([]*contract.NodeOutput, len(a.execution.View.Outputs)), make([]contract.ContentRef, len(a.execution.View.Outputs))
+	for i := range outputs {
+		outputs[i] = &a.execution.View.Outputs[i]
+	}
+	slices.SortStableFunc(outputs, func(p, q *contract.NodeOutput) int {
 		return cmp.Or(cmp.Compare(p.By.Step, q.By.Step), cmp.Compare(p.Order, q.Order))
 	})
-	refs := make([]contract.ContentRef, len(outputs))
 	for i, o := range outputs {
 		node := a.run.Flow.Node(o.Node)
 		if o.By.Exec == but || forks(node) {

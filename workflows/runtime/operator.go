@@ -9,12 +9,14 @@ import (
 	"weft/activities/textutil"
 )
 
-// retriedByOperator has a call that fails with something that an operator must fix wait for one, and makes it again then.
+// retriedByOperator has a call that fails with something that an operator must fix wait for one, and makes it again then. Each is
+// made by a copy.
 func (r *Run) retriedByOperator(next invoker) invoker {
 	return func(ctx workflow.Context, c *Call) error {
 		w := c.Waiting
 		if w == nil {
-			return next(ctx, c)
+			try := *c
+			return next(ctx, &try)
 		}
 		for {
 			if w.Failure == nil {

@@ -157,9 +157,8 @@ func (r *Run) admitted(ctx workflow.Context, c *Call, next invoker) error {
 		}
 		defer release()
 	}
-	args := r.arguments(c)
-	encoded, total := *c, 0
-	encoded.Args = make([]any, len(args))
+	args, total := r.arguments(c), 0
+	c.Args = make([]any, len(args))
 	for i, arg := range args {
 		if k, ok := arg.(interface{ SetIdempotencyKey(string) }); ok {
 			k.SetIdempotencyKey(r.IdempotencyKey(c.ID))
@@ -168,12 +167,12 @@ func (r *Run) admitted(ctx workflow.Context, c *Call, next invoker) error {
 		if err != nil {
 			return err
 		}
-		encoded.Args[i], total = payload(raw, c.Remote == nil), total+len(raw)
+		c.Args[i], total = payload(raw, c.Remote == nil), total+len(raw)
 	}
 	if err := r.Sizes.admit(ctx, c.What, total); err != nil {
 		return err
 	}
-	return next(ctx, &encoded)
+	return next(ctx, c)
 }
 
 // encodedGrant is the JSON of a run's grant, which nearly all its calls have among their arguments.
