@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+
 	"weft/workflows/workflowtest"
 
 	"go.temporal.io/sdk/converter"
@@ -84,7 +85,7 @@ func TestLongAnswersDoNotEndARun(t *testing.T) {
 		f.trace = judgedTrace(3000, 1000)
 		if s := f.report(); s.Dropped+len(s.Executions) != 3000 || len(s.Executions) < 100 || s.Executions[len(s.Executions)-1].Step != 3000 {
 			t.Errorf("%d executions are shown and %d not", len(s.Executions), s.Dropped)
-		} else if n, err := runtime.Size(s); err != nil || n > contract.MaxPayload {
+		} else if n, err := contract.Size(s); err != nil || n > contract.MaxPayload {
 			t.Errorf("the status is %d bytes: %v", n, err)
 		}
 		var next *workflow.ContinueAsNewError
@@ -113,7 +114,7 @@ func TestBranchComesBackBeforeItIsTooLarge(t *testing.T) {
 			b.done = append(b.done, e)
 			b.outcomeBytes += judged(&e)
 		}
-		if n, err := runtime.Size(b.done); err != nil || !b.full() || n > contract.MaxPayload*2/3 {
+		if n, err := contract.Size(b.done); err != nil || !b.full() || n > contract.MaxPayload*2/3 {
 			t.Errorf("the chain goes on with %d bytes of %d executions: %v", n, len(b.done), err)
 		}
 	})
@@ -125,7 +126,7 @@ func TestConflictsAreBounded(t *testing.T) {
 	for i := range 5000 {
 		list = latestOf(append(list, contract.Conflict{Key: fmt.Sprint("k", i), Value: json.RawMessage(`"` + strings.Repeat("v", 500) + `"`)}))
 	}
-	if n, err := runtime.Size(list); err != nil || n > 2*maxConflicts || len(list) < 100 || list[len(list)-1].Key != "k4999" {
+	if n, err := contract.Size(list); err != nil || n > 2*maxConflicts || len(list) < 100 || list[len(list)-1].Key != "k4999" {
 		t.Errorf("%d conflicts of %d bytes are kept: %v", len(list), n, err)
 	}
 }

@@ -149,7 +149,7 @@ func judged(e *contract.Execution) int {
 	if len(e.Answers) == 0 {
 		return 0
 	}
-	n, _ := runtime.Size(e.Answers) // they are texts, which can be encoded
+	n, _ := contract.Size(e.Answers) // they are texts, which can be encoded
 	return n
 }
 

@@ -15,6 +15,7 @@ import (
 	"weft/workflows/references"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
+	"weft/workflows/transcript"
 )
 
 // ContinueAsNew ends this run and begins the next with what it carries: between nodes or between an agent's turns, never with a
@@ -180,7 +181,7 @@ func saidHere(f *flowRun) *contract.Conversation {
 	if f.run.Shared.Depth == 0 || t == nil || f.run.Flow.Values == nil || !f.run.Flow.Values.Named || len(t.Entries) <= f.run.Conversation.Inherited {
 		return nil
 	}
-	return &contract.Conversation{Messages: runtime.CarriedMessages(t.Entries[f.run.Conversation.Inherited:])}
+	return &contract.Conversation{Messages: transcript.Carried(t.Entries[f.run.Conversation.Inherited:])}
 }
 
 // placeGrown places the failure of a run whose carry is too large: at the node that made most of it, or at
@@ -231,7 +232,7 @@ func weights(f *flowRun) map[string]weight {
 	}
 	arrivals := slices.Clone(f.sched.Ended)
 	for _, x := range f.sched.NotRunning() {
-		if n, err := runtime.Size(x.Suspended); err == nil && x.Suspended != nil {
+		if n, err := contract.Size(x.Suspended); err == nil && x.Suspended != nil {
 			add(f.sched.ID(x), n, x.Step)
 		}
 		arrivals = append(arrivals, x.Arrivals...)

@@ -15,7 +15,8 @@
 //     boundary; the steps made since are replayed from its journal (package journal).
 //   - Snapshot: the state with which a run continues as new, between boundaries and never with a running
 //     child (continue.go).
-//   - Transcript: each message enters history once; activities query their run for the content to which their input refers.
+//   - Transcript: each message enters history once; activities query their run for the content to which their input refers
+//     (package transcript).
 //   - Wait: the coroutines of a run take turns in one of the SDK's, which receives messages while all wait (package wait).
 //   - Inbox: the run at the root of a tree owns the tree's requests, accepts the answers and relays them (package inbox).
 //   - Session: a run with several turns, each of which executes the flow for a prompt (package session).
@@ -25,8 +26,8 @@
 //
 // # Packages
 //
-// plan, schedule, watch, wait, argument, held, references, runtime, values, route and subsession are the lower packages; inbox, agent, limiter, node,
-// prepare, publish and session are independent of each other; workflows combines them. An interface belongs to its consumer: [runtime.Asker],
+// plan, schedule, transcript, journal, watch, wait, argument, held, references, replies, runtime, values, route and subsession are the
+// lower packages; inbox, agent, limiter, node, prepare, publish and session are independent of each other; workflows combines them. An interface belongs to its consumer: [runtime.Asker],
 // [runtime.MessageHandler], [inbox.Host], [session.Turns], [node.Kind] and [node.Flows].
 //
 // # Determinism

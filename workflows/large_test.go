@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
 	"weft/workflows/plan"
 	"weft/workflows/workflowtest"
 
@@ -117,7 +118,7 @@ func TestResultStaysReadable(t *testing.T) {
 				if err != nil || len(*out.ResultText) != tc.answer || len(out.ExitOutputs) != 1 || (out.ExitOutputs[0].OmittedBytes == tc.answer) != tc.omitted {
 					t.Errorf("%.100v, %v", out, err)
 				}
-				if n, _ := runtime.Size(out); n > contract.MaxPayload {
+				if n, _ := contract.Size(out); n > contract.MaxPayload {
 					t.Errorf("the result is %d bytes", n)
 				}
 			})

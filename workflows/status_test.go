@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
 	"weft/workflows/workflowtest"
 
 	"go.temporal.io/sdk/workflow"
@@ -58,7 +59,7 @@ func TestStatusAnswerFits(t *testing.T) {
 			if err := v.Get(&s); err != nil {
 				t.Fatal(err)
 			}
-			if n, err := runtime.Size(s); err != nil || n > contract.MaxPayload {
+			if n, err := contract.Size(s); err != nil || n > contract.MaxPayload {
 				t.Errorf("the answer is %d bytes, %v", n, err)
 			}
 			if len(s.Requests) < 10 || len(s.Requests)+s.MoreRequests != 300 || s.Requests[0].ID != "q0" {

@@ -20,6 +20,7 @@ import (
 	"weft/workflows/route"
 	"weft/workflows/runtime"
 	"weft/workflows/subsession"
+	"weft/workflows/transcript"
 	"weft/workflows/values"
 )
 
@@ -73,7 +74,7 @@ func (a *agentRun) converse(ctx workflow.Context) (out runtime.Outcome, _ error)
 		}
 		if a.cfg.Conversation == plan.ConversationFork {
 			// The merge behind the node may pick it.
-			a.run.Conversation.Fork(a.execution.Node.ID).Messages = runtime.CarriedMessages(a.thread.Entries[a.state.StartLen:])
+			a.run.Conversation.Fork(a.execution.Node.ID).Messages = transcript.Carried(a.thread.Entries[a.state.StartLen:])
 		}
 		out.Value, out.Exhausted = a.result, a.state.Exhausted
 		if a.result == nil {
@@ -92,7 +93,7 @@ type agentRun struct {
 	execution *runtime.Execution
 	sessions  *subsession.Children
 	cfg       *plan.Agent
-	thread    *runtime.Thread
+	thread    *transcript.Thread
 	profile   contract.ProfileRef
 	// state is what the agent carries when it yields, without its messages and side conversations.
 	state contract.AgentState
@@ -177,7 +178,7 @@ func (a *agentRun) outputs(but string) []contract.Part {
 		if a.run.Flow.Values != nil {
 			// A short value of this run is sent itself, so that no worker has to query it.
 			m, err := contract.DecodeMessage(a.run.Transcript.Content[o.SHA])
-			if err == nil && len(m.Text) <= runtime.MaxInline && len(m.Parts) == 0 {
+			if err == nil && len(m.Text) <= transcript.MaxInline && len(m.Parts) == 0 {
 				output = contract.Part{Text: m.Text}
 			}
 		}
@@ -233,7 +234,7 @@ func (a *agentRun) describe() {
 		return
 	}
 	a.profile.Body = raw
-	if len(raw) > runtime.MaxInline {
+	if len(raw) > transcript.MaxInline {
 		a.run.Transcript.Keep(raw) // once is enough; calls beside this one ask for it
 	}
 }

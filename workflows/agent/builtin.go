@@ -11,9 +11,11 @@ import (
 	"weft/activities/textutil"
 	"weft/workflows/journal"
 	"weft/workflows/plan"
+	"weft/workflows/replies"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
 	"weft/workflows/subsession"
+	"weft/workflows/transcript"
 	"weft/workflows/values"
 )
 
@@ -52,7 +54,7 @@ func (c *toolCall) builtin() error {
 	}
 	var args builtinArgs
 	if err := json.Unmarshal(c.args, &args); err != nil {
-		return runtime.Refuse("the arguments of %s: %v", name, err)
+		return replies.Refuse("the arguments of %s: %v", name, err)
 	}
 	switch name {
 	case plan.BuiltinCallSubAgent:
@@ -73,7 +75,7 @@ func (c *toolCall) builtin() error {
 			c.reply = contract.ToolReply{Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: chat.SHA}}}}
 		}
 	default:
-		return runtime.Refuse("tool %q is unknown to this build", name)
+		return replies.Refuse("tool %q is unknown to this build", name)
 	}
 	return nil
 }
@@ -89,10 +91,10 @@ func getState(v *contract.View, args *builtinArgs) contract.ToolReply {
 	case args.Key != nil:
 		names = []string{*args.Key}
 	default:
-		return runtime.ToolError(`get_state wants {"keys": ["name", …]}`)
+		return replies.Error(`get_state wants {"keys": ["name", …]}`)
 	}
 	if len(names) > maxKeys {
-		return runtime.ToolError("%d keys at once, at most %d are read; ask for fewer", len(names), maxKeys)
+		return replies.Error("%d keys at once, at most %d are read; ask for fewer", len(names), maxKeys)
 	}
 	// Short values stand in the reply, long ones are referred to.
 	var parts []contract.Part
@@ -121,19 +123,19 @@ func getState(v *contract.View, args *builtinArgs) contract.ToolReply {
 // setState writes a key, within the state's bound.
 func setState(r *runtime.Run, x *runtime.Execution, args *builtinArgs) contract.ToolReply {
 	if args.Key == nil || *args.Key == "" || len(args.Value) == 0 {
-		return runtime.ToolError(`wants {"key": "name", "value": any JSON}`)
+		return replies.Error(`wants {"key": "name", "value": any JSON}`)
 	}
 	if contract.Reserved(*args.Key) {
-		return runtime.ToolError("keys that begin with $ are the flow's own; use another name")
+		return replies.Error("keys that begin with $ are the flow's own; use another name")
 	}
-	if d := plan.Depth(args.Value); d > runtime.MaxDepth {
-		return runtime.ToolError("the value nests %d deep, at most %d are stored", d, runtime.MaxDepth)
+	if d := plan.Depth(args.Value); d > transcript.MaxDepth {
+		return replies.Error("the value nests %d deep, at most %d are stored", d, transcript.MaxDepth)
 	}
 	switch grown, err := values.WriteState(r, x, *args.Key, args.Value); {
 	case err != nil:
-		return runtime.ToolError("value: %v", err)
+		return replies.Error("value: %v", err)
 	case grown > 0:
-		return runtime.ToolError("the state would hold %d bytes, at most %d are allowed; write less, or use set_state_filtered", grown, r.Flow.Limits.MaxStateBytes)
+		return replies.Error("the state would hold %d bytes, at most %d are allowed; write less, or use set_state_filtered", grown, r.Flow.Limits.MaxStateBytes)
 	}
 	return contract.ToolReply{Text: "ok"}
 }
@@ -161,7 +163,7 @@ func listKeys(v *contract.View) contract.ToolReply {
 			names = append(names, e.Key)
 		}
 	}
-	return runtime.JSONReply(names)
+	return replies.JSON(names)
 }
 
 // session calls one of [plan.SessionTools]: the command is one step, and waiting for what it asked for another.

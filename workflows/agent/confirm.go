@@ -11,7 +11,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/textutil"
 	"weft/workflows/plan"
-	"weft/workflows/runtime"
+	"weft/workflows/replies"
 )
 
 // confirm asks a person where the flow or the worker's rules want it. It refuses the call, or sets the arguments with which it
@@ -43,7 +43,7 @@ func (c *toolCall) confirm(ctx workflow.Context) error {
 		reason = ": " + decision.Reason
 	}
 	if !*decision.Approve {
-		return &runtime.Refused{Reply: contract.ToolReply{Text: "a person refused the call of " + c.tool.As + reason, Failed: true, Free: true}}
+		return &replies.Refused{Reply: contract.ToolReply{Text: "a person refused the call of " + c.tool.As + reason, Failed: true, Free: true}}
 	}
 	// Without the escapes that a payload adds: a run that has continued as new must not make another call.
 	edited := plain(decision.Arguments)

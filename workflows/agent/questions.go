@@ -14,6 +14,7 @@ import (
 	"weft/workflows/group"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
+	"weft/workflows/replies"
 	"weft/workflows/runtime"
 	"weft/workflows/wait"
 )
@@ -28,7 +29,7 @@ const modelCall = "/model/1"
 
 // answerAll gets what the server of a tool needs before it answers: answers of people, days later if need be, or of the model, or
 // just time. A round begins with 1; 0 stands for a task, which may ask a question again until it has read the answer. Where
-// there is no answer to be had, the call is refused by [runtime.Refused].
+// there is no answer to be had, the call is refused by [replies.Refused].
 func (c *toolCall) answerAll(ctx workflow.Context, in *contract.InputRequired, round int) (*contract.ToolAnswers, error) {
 	out := &contract.ToolAnswers{State: in.State, Answers: map[string]json.RawMessage{}}
 	if len(in.Questions) == 0 {
@@ -62,7 +63,7 @@ func (c *toolCall) answerAll(ctx workflow.Context, in *contract.InputRequired, r
 	}
 	for i := range in.Questions {
 		if q := &in.Questions[i]; string(out.Answers[q.Key]) != accepted {
-			return nil, runtime.Refuse("%s was not called: its server wants %s to be opened first, and a person refused that", c.tool.As, q.URL)
+			return nil, replies.Refuse("%s was not called: its server wants %s to be opened first, and a person refused that", c.tool.As, q.URL)
 		}
 	}
 	return nil, nil // it knows by itself
@@ -105,7 +106,7 @@ func (c *toolCall) answerOne(ctx workflow.Context, q *contract.ToolQuestion, pla
 		if err == nil || runtime.Interrupted(err) || contract.FailureOf(err).Class == contract.ClassBudget {
 			return out, err
 		}
-		return nil, runtime.Refuse("the server of %s asked the model a question, which was not answered: %v", c.tool.As, contract.FailureOf(err))
+		return nil, replies.Refuse("the server of %s asked the model a question, which was not answered: %v", c.tool.As, contract.FailureOf(err))
 	}
 	req, err := c.question(q, place)
 	if err != nil {
@@ -131,7 +132,7 @@ func maySample(c *toolCall, now []string) error {
 		}
 	}
 	if err == nil && n > maxRounds {
-		err = runtime.Refuse("the server of %s asks the model more than %d questions for one call", c.tool.As, maxRounds)
+		err = replies.Refuse("the server of %s asks the model more than %d questions for one call", c.tool.As, maxRounds)
 	}
 	return err
 }

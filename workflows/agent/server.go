@@ -13,7 +13,9 @@ import (
 	"weft/workflows/held"
 	"weft/workflows/journal"
 	"weft/workflows/plan"
+	"weft/workflows/replies"
 	"weft/workflows/runtime"
+	"weft/workflows/transcript"
 )
 
 // callServer calls a tool outside, as an activity.
@@ -21,7 +23,7 @@ func (c *toolCall) callServer(ctx workflow.Context) (contract.ToolReply, error) 
 	t, n := c.tool, c.agent.execution.Node
 	in := contract.ToolInput{Connection: c.conn.Connection, Name: t.Name, Arguments: c.args, CallID: c.call.ID, As: t.As, Note: c.note, Schema: t.ArgumentsSchema,
 		ByNode: c.byNode(), AsTask: slices.Contains(c.conn.AsTasks, t.Name)}
-	if len(c.args) > runtime.MaxInline && c.note == "" {
+	if len(c.args) > transcript.MaxInline && c.note == "" {
 		// History has them already, in the message that asks for the call; the activity adds the defaults.
 		in.Arguments, in.Call = nil, &contract.ContentRef{SHA: c.sha}
 	}
@@ -143,11 +145,11 @@ func (c *toolCall) readResource(ctx workflow.Context) (contract.ToolReply, error
 		URI string `json:"uri"`
 	}
 	if json.Unmarshal(c.args, &asked) != nil || asked.URI == "" {
-		return runtime.ToolError(`read_resource wants {"uri": "the URI of a link"}`), nil
+		return replies.Error(`read_resource wants {"uri": "the URI of a link"}`), nil
 	}
 	from := linking(c.agent, asked.URI)
 	if from == nil {
-		return runtime.ToolError("no result in this conversation links to the resource %s; read links as results have them", asked.URI), nil
+		return replies.Error("no result in this conversation links to the resource %s; read links as results have them", asked.URI), nil
 	}
 	const name = plan.BuiltinReadResource
 	c.tool = &plan.Tool{Name: name, As: name, Connection: from.Connection, Confirm: from.Confirm, ArgumentsSchema: resourceArguments}
@@ -156,7 +158,7 @@ func (c *toolCall) readResource(ctx workflow.Context) (contract.ToolReply, error
 		return contract.ToolReply{}, err
 	}
 	if json.Unmarshal(c.args, &asked) != nil || linking(c.agent, asked.URI) != from {
-		return runtime.ToolError("%sthis is no link of the tool %s", c.note, from.As), nil
+		return replies.Error("%sthis is no link of the tool %s", c.note, from.As), nil
 	}
 	// It is read under the name of the tool that gave the link, which the run may call.
 	in := contract.ToolInput{Connection: c.conn.Connection, Name: from.Name, Resource: asked.URI, CallID: c.call.ID, As: c.tool.As, Note: c.note}

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"weft/activities/contract"
-	"weft/workflows/runtime"
 	"weft/workflows/schedule"
+	"weft/workflows/transcript"
 )
 
 // takeMark notes how the agent stands.
@@ -28,7 +28,7 @@ func (a *agentRun) takeMark() {
 // configuration, profile, values of ports. Of a member it has the side conversations that have grown since it was asked.
 func (a *agentRun) snapshot() *contract.AgentState {
 	out := a.marked
-	out.Messages = runtime.CarriedMessages(a.thread.Entries[:a.markedLen])
+	out.Messages = transcript.Carried(a.thread.Entries[:a.markedLen])
 	if a.above == nil {
 		*a.execution.View = a.markedView
 	}

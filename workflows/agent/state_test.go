@@ -9,6 +9,7 @@ import (
 	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
+	"weft/workflows/transcript"
 	"weft/workflows/workflowtest"
 )
 
@@ -18,13 +19,13 @@ const (
 )
 
 // talked is a thread of two messages that a model has had.
-func talked(s *runtime.Transcript, name string) *runtime.Thread {
+func talked(s *transcript.Transcript, name string) *transcript.Thread {
 	out := s.Open(name)
 	for _, text := range []string{"one", "two"} {
 		s.Write(out, &contract.Message{Role: contract.RoleUser, Text: text})
 	}
 	out.Mark()
-	s.Restore(out, runtime.CarriedMessages(out.Entries), 2, nil) // by a run before
+	s.Restore(out, transcript.Carried(out.Entries), 2, nil) // by a run before
 	out.Sent = []*contract.Sent{{Key: "k", Skip: 1, Note: "n", Tokens: 5, Counted: 2}}
 	return out
 }
@@ -52,7 +53,7 @@ func TestSnapshotHasTheWholeAgent(t *testing.T) {
 		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "execution": fromPlan, "sessions": wasRun, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
 			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "before": wasRun, "together": "the journal has their steps", "marked": "see snapshot", "markedView": "see snapshot", "markedLen": "see snapshot",
 			"result": "the message that gives it is looked at again", "problems": "the message is looked at again", "unfit": "the node ends with it", "next": "a boundary comes after it"})
-		for name, pair := range map[string][2]*runtime.Thread{"its own": {old.thread, again.thread}, "a member's": {old.team.lines[0].thread, again.team.lines[0].thread}} {
+		for name, pair := range map[string][2]*transcript.Thread{"its own": {old.thread, again.thread}, "a member's": {old.team.lines[0].thread, again.team.lines[0].thread}} {
 			t.Run(name, func(t *testing.T) {
 				workflowtest.SameFields(t, pair[0], pair[1], workflowtest.Without{"published": "the next run names all messages once more"})
 			})

@@ -11,6 +11,7 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/journal"
 	"weft/workflows/plan"
+	"weft/workflows/replies"
 	"weft/workflows/runtime"
 )
 
@@ -22,7 +23,7 @@ func (c *toolCall) subAgent(ctx workflow.Context) (contract.ToolReply, error) {
 	if len(c.tool.ArgumentsSchema) == 0 {
 		params = nil
 		if err := json.Unmarshal(c.args, &args); err != nil || strings.TrimSpace(args.Question) == "" {
-			return runtime.ToolError(`%s wants {"user_question": "…"}`, c.call.Name), nil
+			return replies.Error(`%s wants {"user_question": "…"}`, c.call.Name), nil
 		}
 	}
 	flow, err := bundled(c.agent, "agent", c.conn.Connection.Agent)
@@ -45,7 +46,7 @@ func bundled(a *agentRun, what, id string) (contract.FlowRef, error) {
 // inlineAgent runs a flow that the model itself wrote. It is compiled like any document; its errors go back to the model.
 func (c *toolCall) inlineAgent(ctx workflow.Context, args *builtinArgs) (contract.ToolReply, error) {
 	if strings.TrimSpace(args.Question) == "" || len(args.Agent) == 0 {
-		return runtime.ToolError(`%s wants {"user_question": "…", "agent_def": a whole agent definition}`, c.call.Name), nil
+		return replies.Error(`%s wants {"user_question": "…", "agent_def": a whole agent definition}`, c.call.Name), nil
 	}
 	var text string
 	if json.Unmarshal(args.Agent, &text) != nil {
@@ -58,10 +59,10 @@ func (c *toolCall) inlineAgent(ctx workflow.Context, args *builtinArgs) (contrac
 func (c *toolCall) child(ctx workflow.Context, question string, params json.RawMessage, flow contract.FlowRef) (contract.ToolReply, error) {
 	r, x, n := c.agent.run, c.agent.execution, c.agent.together
 	if limit := r.Flow.Limits.MaxDepth; r.Shared.Depth >= limit {
-		return runtime.ToolError("sub-agents nest at most %d deep; answer without one", limit), nil
+		return replies.Error("sub-agents nest at most %d deep; answer without one", limit), nil
 	}
 	if !r.Budget.MayStart() {
-		return runtime.ToolError("the run may start no more agents: its budget of %d is spent; answer without one", max(0, r.Shared.Budget.Runs)), nil
+		return replies.Error("the run may start no more agents: its budget of %d is spent; answer without one", max(0, r.Shared.Budget.Runs)), nil
 	}
 	return c.step(ctx, c.startID(), runtime.HashOf(question, string(params), flow.Text), func(s *journal.Step) (contract.ToolReply, error) {
 		ended, err := r.Budget.Begin(ctx, s.Run == nil)

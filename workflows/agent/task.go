@@ -9,6 +9,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/journal"
+	"weft/workflows/replies"
 	"weft/workflows/runtime"
 	"weft/workflows/wait"
 )
@@ -65,7 +66,7 @@ func (k *task) look(ctx workflow.Context, s *journal.Step) (err error) {
 		return err
 	}
 	if k.in.Input, err = k.answers(ctx); err != nil {
-		if _, refused := errors.AsType[*runtime.Refused](err); refused {
+		if _, refused := errors.AsType[*replies.Refused](err); refused {
 			k.cancel(ctx)
 		}
 		return err

@@ -14,7 +14,9 @@ import (
 	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
+	"weft/workflows/replies"
 	"weft/workflows/runtime"
+	"weft/workflows/transcript"
 	"weft/workflows/values"
 	"weft/workflows/wait"
 )
@@ -32,7 +34,7 @@ type team struct {
 type line struct {
 	// state is the conversation as it travels, up to date but for its thread, of which it may lack the last messages.
 	state  contract.SideConversation
-	thread *runtime.Thread
+	thread *transcript.Thread
 	// by is the agent whose question is being answered; yielded is set where it stopped in its middle.
 	by      *agentRun
 	yielded bool
@@ -76,9 +78,9 @@ func (c *toolCall) to(k *plan.Contacts) (*plan.Contact, turned, error) {
 	err := json.Unmarshal([]byte(c.call.Arguments), &args)
 	switch asks := k == c.agent.cfg.Ask; {
 	case asks && (err != nil || strings.TrimSpace(args.Message) == ""):
-		return nil, args, runtime.Refuse(`%s wants {"recipient": "name", "message": "text"}`, k.Name)
+		return nil, args, replies.Refuse(`%s wants {"recipient": "name", "message": "text"}`, k.Name)
 	case err != nil:
-		return nil, args, runtime.Refuse(`%s wants {"recipient": "name"}`, k.Name)
+		return nil, args, replies.Refuse(`%s wants {"recipient": "name"}`, k.Name)
 	}
 	var names []string
 	for i := range k.To {
@@ -87,7 +89,7 @@ func (c *toolCall) to(k *plan.Contacts) (*plan.Contact, turned, error) {
 		}
 		names = append(names, k.To[i].Name)
 	}
-	return nil, args, runtime.Refuse("there is no recipient %q; there are: %s", args.Recipient, strings.Join(names, ", "))
+	return nil, args, replies.Refuse("there is no recipient %q; there are: %s", args.Recipient, strings.Join(names, ", "))
 }
 
 // ask has a member answer, or a flow in a run of its own that the question begins: with its outputs, or else with what was said in
@@ -150,7 +152,7 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) error {
 	a := c.agent
 	if l.by != nil && l.by != a && !l.yielded {
-		return runtime.Refuse("%s is still at work on an earlier question of yours; go on without asking again", name)
+		return replies.Refuse("%s is still at work on an earlier question of yours; go on without asking again", name)
 	}
 	err := wait.Until(ctx, func() bool {
 		return l.by == nil || l.yielded || a.run.Policy.ShouldYield(ctx, a.execution.Journal.Weight())
@@ -203,9 +205,9 @@ func (c *toolCall) hand() contract.ToolReply {
 	to, _, err := c.to(a.cfg.Handoff)
 	switch {
 	case err != nil:
-		return runtime.ToolError("%s", err.Error())
+		return replies.Error("%s", err.Error())
 	case a.next != "":
-		return runtime.ToolError("the conversation is handed over already")
+		return replies.Error("the conversation is handed over already")
 	}
 	a.next = cmp.Or(to.Member, a.team.top.execution.Node.ID)
 	return contract.ToolReply{Text: "the conversation is handed to " + to.Name}
@@ -247,7 +249,7 @@ func (t *team) grown(before map[string]int) []contract.SideConversation {
 		}
 		if s, t := &l.state, l.thread; t != nil {
 			s.Thread, s.Called, s.Sent = t.Name, t.Called.Len, t.CarriedSent()
-			s.Messages = append(s.Messages, runtime.CarriedMessages(t.Entries[len(s.Messages):])...)
+			s.Messages = append(s.Messages, transcript.Carried(t.Entries[len(s.Messages):])...)
 		}
 		out = append(out, l.state)
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"slices"
 	"testing"
+
 	"weft/activities/contract"
 	"weft/workflows/workflowtest"
 

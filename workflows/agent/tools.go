@@ -16,6 +16,7 @@ import (
 	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
+	"weft/workflows/replies"
 	"weft/workflows/runtime"
 )
 
@@ -105,10 +106,10 @@ type toolCall struct {
 // start begins a call that runs beside the others, and answers one that is not made at all.
 func (c *toolCall) start(outside *group.Group) {
 	if err := c.admit(); err != nil {
-		c.reply, _ = runtime.Replied(c.reply, err)
+		c.reply, _ = replies.Of(c.reply, err)
 	} else if c.run != nil {
 		c.wait = outside.Start(func(ctx workflow.Context) (err error) {
-			c.reply, err = runtime.Replied(c.run(ctx))
+			c.reply, err = replies.Of(c.run(ctx))
 			return err
 		})
 	}
@@ -122,13 +123,13 @@ func (c *toolCall) admit() (err error) {
 		c.effect = c.end
 		return nil
 	case c.index >= maxCalls:
-		return runtime.Refuse("at most %d calls at once are made; ask again for the others", maxCalls)
+		return replies.Refuse("at most %d calls at once are made; ask again for the others", maxCalls)
 	case a.state.Left == 0:
-		return &runtime.Refused{Reply: contract.ToolReply{Text: beyondBudget, Failed: true, Free: true}}
+		return &replies.Refused{Reply: contract.ToolReply{Text: beyondBudget, Failed: true, Free: true}}
 	}
 	a.state.Left--
 	if c.args, err = arguments(c.call.Arguments); err != nil {
-		return runtime.Refuse("the arguments of %s are no JSON object: %v; call it again with an object", c.call.Name, err)
+		return replies.Refuse("the arguments of %s are no JSON object: %v; call it again with an object", c.call.Name, err)
 	}
 	return c.choose()
 }
@@ -156,9 +157,9 @@ func (c *toolCall) choose() error {
 	case slices.Contains(a.cfg.Builtins, name):
 		return c.builtin()
 	case a.cfg.NoTool != "":
-		return runtime.Refuse("%s", strings.ReplaceAll(a.cfg.NoTool, "{tool}", name))
+		return replies.Refuse("%s", strings.ReplaceAll(a.cfg.NoTool, "{tool}", name))
 	default:
-		return runtime.Refuse("there is no tool %q; there are: %s", name, strings.Join(offered(a), ", "))
+		return replies.Refuse("there is no tool %q; there are: %s", name, strings.Join(offered(a), ", "))
 	}
 	return nil
 }
@@ -181,7 +182,7 @@ func (c *toolCall) bound(ctx workflow.Context) (contract.ToolReply, error) {
 	if err := c.validate(ctx); err != nil {
 		return contract.ToolReply{}, err
 	}
-	reply, err := runtime.Replied(run(ctx))
+	reply, err := replies.Of(run(ctx))
 	reply.Text = note + reply.Text
 	return reply, err
 }
@@ -212,7 +213,7 @@ func (c *toolCall) validate(ctx workflow.Context) error {
 		return contract.ToolReply{Text: contract.WrongArguments(c.call.Name, out.Errors), Failed: true}, nil
 	})
 	if err == nil && reply.Failed {
-		return &runtime.Refused{Reply: reply}
+		return &replies.Refused{Reply: reply}
 	}
 	return err
 }
@@ -233,7 +234,7 @@ func (c *toolCall) client(ctx workflow.Context) (contract.ToolReply, error) {
 	case err != nil:
 		return contract.ToolReply{}, err
 	case reply.ToolResult == nil:
-		return runtime.ToolError("no client ran the tool within %d seconds", req.Timeout), nil
+		return replies.Error("no client ran the tool within %d seconds", req.Timeout), nil
 	case reply.ToolResult.Error != "":
 		return contract.ToolReply{Text: reply.ToolResult.Error, Failed: true}, nil
 	}
@@ -248,8 +249,8 @@ func (c *toolCall) callExternal(ctx workflow.Context) (contract.ToolReply, error
 	if e.IdempotencyKey {
 		given = append(given, contract.CallKey{IdempotencyKey: r.IdempotencyKey(id)})
 	}
-	if n, err := runtime.Size(given); err == nil && n > contract.MaxPayload {
-		return runtime.ToolError("the call of %s is %d bytes, at most %d reach the worker that has it; "+
+	if n, err := contract.Size(given); err == nil && n > contract.MaxPayload {
+		return replies.Error("the call of %s is %d bytes, at most %d reach the worker that has it; "+
 			"pass less, or a reference to data that is kept elsewhere", c.call.Name, n, contract.MaxPayload), nil
 	}
 	return c.step(ctx, id, runtime.HashOf(e.Activity, string(c.args), c.note), func(s *journal.Step) (contract.ToolReply, error) {
@@ -315,7 +316,7 @@ func (a *agentRun) note(c *contract.ToolCall, reply contract.ToolReply) {
 		return
 	}
 	m := contract.Message{Role: contract.RoleTool, Text: reply.Text, Parts: reply.Parts, CallID: c.ID, Name: c.Name, Error: reply.Failed}
-	if n, err := runtime.Size(m); err != nil || n > a.run.Sizes.Limit()/2 {
+	if n, err := contract.Size(m); err != nil || n > a.run.Sizes.Limit()/2 {
 		m.Text, m.Parts, m.Error = fmt.Sprintf("the result is %d bytes, at most %d fit; ask for less", n, a.run.Sizes.Limit()/2), nil, true
 	}
 	a.run.Transcript.Write(a.thread, &m)
@@ -356,7 +357,7 @@ func (c *toolCall) activity(name string, s *journal.Step, in, out any) *runtime.
 // step does what gives a call its reply as a step.
 func (c *toolCall) step(ctx workflow.Context, id, hash string, do func(*journal.Step) (contract.ToolReply, error)) (reply contract.ToolReply, err error) {
 	err = c.agent.run.RunStep(ctx, c.agent.execution.Journal, id, hash, &reply, func(s *journal.Step) (err error) {
-		reply, err = runtime.Replied(do(s))
+		reply, err = replies.Of(do(s))
 		return err
 	})
 	return reply, err
@@ -370,10 +371,10 @@ func asReply(call *runtime.Call, err error) error {
 	f := contract.FailureOf(err)
 	switch f.Class {
 	case contract.ClassTooLarge, contract.ClassBadRequest, contract.ClassSchema, contract.ClassRefused:
-		return runtime.Refuse("%s", f.Error())
+		return replies.Refuse("%s", f.Error())
 	}
 	if call.OutcomeUnknown(f) {
-		return runtime.Refuse("outcome unknown: %s; the call may have taken effect and is not repeated: find out whether it has before you make it again", f.Text)
+		return replies.Refuse("outcome unknown: %s; the call may have taken effect and is not repeated: find out whether it has before you make it again", f.Text)
 	}
 	return err
 }

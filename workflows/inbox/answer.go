@@ -16,6 +16,7 @@ import (
 	"weft/workflows/argument"
 	"weft/workflows/plan"
 	"weft/workflows/runtime"
+	"weft/workflows/transcript"
 	"weft/workflows/wait"
 )
 
@@ -30,7 +31,7 @@ func (d *Inbox) admit(kind string, raw json.RawMessage) (*sent, error) {
 		return nil, err
 	}
 	// A client may write characters as they are that take six bytes on their way to the run that waits.
-	if n, err := runtime.Size(a.reply); err != nil || n > maxAnswer+contract.Envelope {
+	if n, err := contract.Size(a.reply); err != nil || n > maxAnswer+contract.Envelope {
 		return nil, contract.Failf(contract.ClassTooLarge, remedy, "the answer takes %d bytes in a payload, at most %d are taken", n, maxAnswer)
 	}
 	return a, d.fits(a)
@@ -217,8 +218,8 @@ func readAnswer(kind string, raw json.RawMessage) (*sent, error) {
 	case err != nil:
 	case a.reply.ID == "" && m == nil:
 		err = errors.New("id is missing")
-	case plan.Depth(raw) > runtime.MaxDepth || len(a.author.By)+len(a.author.OnBehalfOf) > runtime.MaxName || m != nil && len(m.Key) > runtime.MaxName:
-		err = fmt.Errorf("it nests more than %d deep, or by or key is longer than %d bytes", runtime.MaxDepth, runtime.MaxName)
+	case plan.Depth(raw) > transcript.MaxDepth || len(a.author.By)+len(a.author.OnBehalfOf) > runtime.MaxName || m != nil && len(m.Key) > runtime.MaxName:
+		err = fmt.Errorf("it nests more than %d deep, or by or key is longer than %d bytes", transcript.MaxDepth, runtime.MaxName)
 	}
 	if err != nil {
 		return nil, contract.Failf(contract.ClassBadRequest, "send "+shapes[kind].whole, "the answer of kind %s: %v", kind, err)

@@ -405,7 +405,7 @@ func (d *Inbox) Status(s *contract.Status) {
 	total := 0
 	for i := range d.Requests {
 		q := &d.Requests[i]
-		n, _ := runtime.Size(q)
+		n, _ := contract.Size(q)
 		if total += n; total > maxListed && i > 0 {
 			s.MoreRequests = len(d.Requests) - i
 			break

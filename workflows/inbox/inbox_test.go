@@ -42,7 +42,7 @@ func TestForeignRequests(t *testing.T) {
 	if err := d.announced(&q); err != nil {
 		t.Error(err)
 	}
-	if n, err := runtime.Size(q); err != nil || n > 32<<10 {
+	if n, err := contract.Size(q); err != nil || n > 32<<10 {
 		t.Errorf("a long failure leaves a request of %d bytes: %v", n, err)
 	}
 	f := scheduletest.Sketch("START>a a>END")

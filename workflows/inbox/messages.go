@@ -54,7 +54,7 @@ func (d *Inbox) assign(ctx workflow.Context) {
 
 // messageSize is how many bytes a message takes in a payload.
 func messageSize(m *contract.Inbound) int {
-	n, _ := runtime.Size(m.Text)
+	n, _ := contract.Size(m.Text)
 	return n + len(m.Node)
 }
 

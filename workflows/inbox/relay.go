@@ -6,7 +6,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/workflows/runtime"
 	"weft/workflows/wait"
 )
 
@@ -19,7 +18,7 @@ func (d *Inbox) relay(ctx workflow.Context, req *contract.Request, reply *contra
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	n, _ := runtime.Size(reply)
+	n, _ := contract.Size(reply)
 	if d.run.Sizes.Overflows(ctx, n) {
 		d.run.Policy.Halted = &contract.Failure{Class: contract.ClassStateTooLarge, Node: req.Node, Step: req.Step, At: req.At,
 			Text:   fmt.Sprintf("the answer to %q is %d bytes, and the run's history has no room to hand it on", req.ID, n),

@@ -16,6 +16,7 @@ import (
 	"weft/workflows/plan/collection"
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
+	"weft/workflows/transcript"
 	"weft/workflows/values"
 )
 
@@ -299,7 +300,7 @@ func (c *callRun) input(j *calledFlow, rest *contract.RunSnapshot) contract.RunI
 	in.Flow, in.Params = contract.FlowRef{Plan: flow, Source: &src}, j.params.JSON()
 	nodes := func(f plan.Flow) bool { return plan.Converse(f.Nodes) }
 	if c.run.Conversation.Thread != nil && !c.cfg.Apart && (nodes(*flow) || slices.ContainsFunc(flow.Agents, nodes)) {
-		in.Conversation = &contract.Conversation{Messages: runtime.CarriedMessages(c.run.Conversation.Thread.Entries)}
+		in.Conversation = &contract.Conversation{Messages: transcript.Carried(c.run.Conversation.Thread.Entries)}
 	}
 	return in
 }

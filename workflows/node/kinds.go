@@ -17,6 +17,7 @@ import (
 	"weft/workflows/plan/collection"
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
+	"weft/workflows/transcript"
 	"weft/workflows/values"
 )
 
@@ -189,7 +190,7 @@ func runPick(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 
 // pickFork goes on with what was said in one of the nodes that a merge joins, and with what it cost. A node that stopped in
 // its middle has left several parts.
-func pickFork(c *runtime.Conversation, node string, m *plan.Merge) {
+func pickFork(c *transcript.Conversation, node string, m *plan.Merge) {
 	for _, f := range c.Forks {
 		switch {
 		case f.Node == node:
@@ -204,7 +205,7 @@ func pickFork(c *runtime.Conversation, node string, m *plan.Merge) {
 // ask runs a node of kind ask: a person is asked, and the answer is the node's output.
 func ask(ctx workflow.Context, r *runtime.Run, x *runtime.Execution, in value.Value) (runtime.Outcome, error) {
 	question := value.FillIn(x.Node.Ask.Text, in)
-	var t *runtime.Thread
+	var t *transcript.Thread
 	if x.Node.Ports != nil {
 		t = r.Conversation.Open()
 	} else {

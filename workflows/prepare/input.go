@@ -12,6 +12,7 @@ import (
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
+	"weft/workflows/transcript"
 )
 
 // undeclared refuses params that the flow does not declare, and values of placeholders that it does not replace.
@@ -76,8 +77,8 @@ func (p *Preparation) Accept(in *contract.RunInput) (*contract.View, error) {
 		return nil, err
 	}
 	for _, key := range workflow.DeterministicKeys(in.State) {
-		if d := plan.Depth(in.State[key]); d > runtime.MaxDepth {
-			return nil, contract.Failf(contract.ClassBadRequest, "", "the input's state key %q nests %d deep, at most %d are stored", key, d, runtime.MaxDepth)
+		if d := plan.Depth(in.State[key]); d > transcript.MaxDepth {
+			return nil, contract.Failf(contract.ClassBadRequest, "", "the input's state key %q nests %d deep, at most %d are stored", key, d, transcript.MaxDepth)
 		}
 		if err := p.write(first, key, in.State[key]); err != nil {
 			return nil, err
@@ -94,7 +95,7 @@ func (p *Preparation) Accept(in *contract.RunInput) (*contract.View, error) {
 func (p *Preparation) SetInput(thread, text string, files []contract.Media) {
 	m := contract.InputMessage(text, files)
 	p.Run.Shared.Text, p.Run.Shared.Input = "", p.Run.Transcript.Write(p.Run.Transcript.Open(thread), m)
-	if len(m.Text) <= runtime.MaxInline && len(files) == 0 {
+	if len(m.Text) <= transcript.MaxInline && len(files) == 0 {
 		p.Run.Shared.Text = m.Text
 	}
 }

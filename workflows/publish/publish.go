@@ -97,7 +97,7 @@ func (p *Publisher) List(ctx workflow.Context, open []contract.Request) {
 	p.Public.Requests = ids
 	out, room := contract.OpenRequests{Requests: []contract.Request{}}, maxListed
 	for i := range open {
-		n, err := runtime.Size(open[i])
+		n, err := contract.Size(open[i])
 		if room -= n; err != nil || room < 0 {
 			out.More = len(open) - i
 			break
@@ -161,7 +161,7 @@ func (p *Publisher) notify(ctx workflow.Context, event, about string, data contr
 		return p.Run.Start(ctx, &runtime.Child{Workflow: contract.WorkflowWebhookDelivery, In: in, ID: p.Run.Root + "/webhook:" + in.ID, Summary: event,
 			Outlives: true, Unique: true}).Future.GetChildWorkflowExecution()
 	}
-	if n, _ := runtime.Size(in); p.Run.Sizes.Take(ctx, n) {
+	if n, _ := contract.Size(in); p.Run.Sizes.Take(ctx, n) {
 		p.Deliveries = append(p.Deliveries, deliver(ctx))
 		return
 	}

@@ -3,144 +3,45 @@ package runtime
 import (
 	"slices"
 
+	"go.temporal.io/sdk/workflow"
+
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/transcript"
 )
 
-// Conversation is what all nodes of a run share: a conversation, where the flow has one, and the count against its meter.
-type Conversation struct {
-	run    *Run
-	Thread *Thread
-	Forks  []contract.Fork
-	Spent  int
-	// Inherited is how much of the conversation came from the run above.
-	Inherited int
-	// reminded counts how often nodes were reminded to call a tool.
-	reminded []contract.Reminded
-}
-
-// Open is the flow's conversation.
-func (c *Conversation) Open() *Thread {
-	if c.Thread == nil {
-		c.Thread = c.run.Transcript.Open(contract.ConversationThread)
+// Publish writes into history what threads have that it does not name yet: that of two in the same event, if there is room.
+func (r *Run) Publish(ctx workflow.Context, x *Execution, threads ...*transcript.Thread) error {
+	out, err := r.Conversation.Records(contract.ThreadRecord{Execution: x.ID, Below: x.Below}, threads...)
+	if err != nil {
+		return err
 	}
-	return c.Thread
-}
-
-// Fork is the conversation of a parallel node, for the merge behind it.
-func (c *Conversation) Fork(node string) *contract.Fork {
-	i := slices.IndexFunc(c.Forks, func(f contract.Fork) bool { return f.Node == node })
-	if i < 0 {
-		i, c.Forks = len(c.Forks), append(c.Forks, contract.Fork{Node: node})
-	}
-	return &c.Forks[i]
-}
-
-// SpentFor is what is spent for a node. Nodes beside each other count each for itself, until a merge picks one.
-func (c *Conversation) SpentFor(n *plan.Node) int {
-	spent := c.Spent
-	for i := range c.Forks {
-		if n.Cost != nil && n.Cost.Forked && c.Forks[i].Node != n.ID {
-			spent -= c.Forks[i].Spent
+	for _, one := range out {
+		raw, err := contract.Encode(one)
+		if err == nil {
+			err = r.Sizes.admit(ctx, "what was said", len(raw))
 		}
+		if err != nil {
+			return err
+		}
+		workflow.SideEffect(ctx, func(workflow.Context) any { return payload(raw, false) })
 	}
-	return spent
+	return nil
 }
 
-// DropForks forgets what the nodes that a merge joins have said.
-func (c *Conversation) DropForks(m *plan.Merge) {
-	c.Forks = slices.DeleteFunc(c.Forks, func(f contract.Fork) bool {
-		return slices.ContainsFunc(m.Results, func(res plan.Result) bool { return res.Node == f.Node })
-	})
-}
-
-// Add appends messages to the flow's conversation. recorded says that a history holds them.
-func (c *Conversation) Add(messages []contract.ThreadMessage, recorded bool) {
-	if len(messages) == 0 {
-		return
-	}
-	c.run.Transcript.take(c.Open(), messages, recorded)
-}
-
-// ConversationMark is how much a run has said before an execution.
-type ConversationMark struct{ messages, forks, spent int }
-
-// Mark is how much has been said so far.
-func (c *Conversation) Mark() ConversationMark {
-	m := ConversationMark{forks: len(c.Forks), spent: c.Spent}
-	if c.Thread != nil {
-		m.messages = len(c.Thread.Entries)
-	}
-	return m
-}
-
-// CarriedMessages are the messages of some entries.
-func CarriedMessages(entries []threadEntry) []contract.ThreadMessage {
-	var out []contract.ThreadMessage
-	for _, e := range entries {
-		out = append(out, contract.ThreadMessage{Raw: e.Raw, Own: e.own})
-	}
-	return out
-}
-
-// Remind counts one more reminder of a node, and says how many there have been before.
-func (c *Conversation) Remind(node string) int {
-	r := c.reminders(node)
-	r.N++
-	return r.N - 1
-}
-
-// reminders are those of a node.
-func (c *Conversation) reminders(node string) *contract.Reminded {
-	i := slices.IndexFunc(c.reminded, func(r contract.Reminded) bool { return r.Node == node })
-	if i < 0 {
-		i, c.reminded = len(c.reminded), append(c.reminded, contract.Reminded{Node: node})
-	}
-	return &c.reminded[i]
-}
-
-// Snapshot is what the next run, or a branch, goes on with. whole says that no agent that stopped in its middle has the
-// conversation already.
-func (c *Conversation) Snapshot(whole bool) *contract.Conversation {
-	t := contract.Conversation{Forks: c.Forks, Spent: c.Spent, Reminded: slices.Clone(c.reminded), Inherited: c.Inherited}
-	if c.Thread != nil && whole {
-		t.Messages = CarriedMessages(c.Thread.Entries)
-		t.Sent = c.Thread.CarriedSent()
-	}
-	if t.Messages == nil && c.Forks == nil && c.Spent == 0 && c.reminded == nil && t.Inherited == 0 {
+// PublishEntries publishes the flow's conversation where all its entries go into history, also those of what failed or was
+// cancelled.
+func (r *Run) PublishEntries(ctx workflow.Context, x *Execution) error {
+	if r.Conversation.Thread == nil || !r.Shared.Entries {
 		return nil
 	}
-	return &t
-}
-
-// Restore goes on with what another run handed on.
-func (c *Conversation) Restore(t *contract.Conversation) {
-	if t == nil {
-		return
-	}
-	c.Add(t.Messages, true)
-	if c.Thread != nil {
-		c.Thread.resent(t.Sent)
-	}
-	c.Forks, c.Spent, c.reminded, c.Inherited = t.Forks, t.Spent, t.Reminded, t.Inherited
-}
-
-// Merge takes back what a branch added to the conversation that it was handed.
-func (c *Conversation) Merge(t *contract.Conversation) {
-	if t == nil {
-		return
-	}
-	c.Forks = append(c.Forks, t.Forks...)
-	c.Spent += t.Spent
-	for _, m := range t.Reminded {
-		r := c.reminders(m.Node)
-		r.N = max(r.N, m.N)
-	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	return r.Publish(ctx, x, r.Conversation.Thread)
 }
 
 // Spend counts against the flow's meter.
-func (c *Conversation) Spend(x *Execution, n int) error {
-	m := c.run.Flow.Meter
+func (r *Run) Spend(x *Execution, n int) error {
+	c, m := &r.Conversation, r.Flow.Meter
 	if m == nil || n == 0 {
 		return nil
 	}
@@ -148,22 +49,22 @@ func (c *Conversation) Spend(x *Execution, n int) error {
 	if cost := x.Node.Cost; cost != nil && cost.Forked {
 		c.Fork(x.Node.ID).Spent += n
 	}
-	return c.within(x, m.Base-1)
+	return r.withinMeter(x, m.Base-1)
 }
 
 // SpendEnd counts the run's last step, where an edge to its end is taken.
-func (c *Conversation) SpendEnd(x *Execution, taken []int) error {
-	if c.run.Flow.Meter == nil || !slices.ContainsFunc(taken, func(e int) bool { return c.run.Flow.Edges[e].To == plan.End }) {
+func (r *Run) SpendEnd(x *Execution, taken []int) error {
+	if r.Flow.Meter == nil || !slices.ContainsFunc(taken, func(e int) bool { return r.Flow.Edges[e].To == plan.End }) {
 		return nil
 	}
-	return c.within(x, c.run.Flow.Meter.Base)
+	return r.withinMeter(x, r.Flow.Meter.Base)
 }
 
-// within fails where the run has spent more than its flow's meter allows; base is what it spends beside its nodes.
-func (c *Conversation) within(x *Execution, base int) error {
-	m := c.run.Flow.Meter
-	if c.SpentFor(x.Node)+base <= m.Limit {
+// withinMeter fails where the run has spent more than its flow's meter allows; base is what it spends beside its nodes.
+func (r *Run) withinMeter(x *Execution, base int) error {
+	m := r.Flow.Meter
+	if r.Conversation.SpentFor(x.Node)+base <= m.Limit {
 		return nil
 	}
-	return c.run.Fail(x, contract.ClassStepLimit, "give the loop a condition that ends it, or raise the flow's limit", "%s", m.Text)
+	return r.Fail(x, contract.ClassStepLimit, "give the loop a condition that ends it, or raise the flow's limit", "%s", m.Text)
 }

@@ -2,16 +2,13 @@ package runtime
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
-	"slices"
 
 	"weft/activities/contract"
-	"weft/activities/textutil"
 	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 	"weft/workflows/schedule"
+	"weft/workflows/transcript"
 )
 
 // Outcome is what a node gives.
@@ -80,7 +77,7 @@ type ExecutionLog struct {
 }
 
 // Add keeps what an execution did, and what it added to a conversation in this run.
-func (l *ExecutionLog) Add(c *Conversation, x *Execution, done *contract.Execution, sha string, before ConversationMark) {
+func (l *ExecutionLog) Add(c *transcript.Conversation, x *Execution, done *contract.Execution, sha string, before transcript.Mark) {
 	p := &contract.ExecutionRecord{Execution: *done, Lineage: x.Lineage, SHA: sha}
 	p.Occurrence = x.Occurrence
 	for i := range x.View.State {
@@ -88,16 +85,7 @@ func (l *ExecutionLog) Add(c *Conversation, x *Execution, done *contract.Executi
 			p.Writes = append(p.Writes, x.View.State[i])
 		}
 	}
-	t := contract.Conversation{Spent: c.Spent - before.spent}
-	if c.Thread != nil {
-		t.Messages = CarriedMessages(c.Thread.Entries[before.messages:])
-	}
-	if len(c.Forks) > before.forks {
-		t.Forks = slices.Clone(c.Forks[before.forks:])
-	}
-	if t.Messages != nil || t.Forks != nil || t.Spent != 0 {
-		p.Conversation = new(t)
-	}
+	p.Conversation = c.Since(before)
 	l.finished = append(l.finished, p)
 }
 
@@ -105,7 +93,7 @@ func (l *ExecutionLog) Add(c *Conversation, x *Execution, done *contract.Executi
 func (l *ExecutionLog) page(q contract.ExecutionsQuery) (contract.ExecutionsPage, error) {
 	past := l.finished
 	if q.From < 0 || q.From > len(past) {
-		return contract.ExecutionsPage{}, notFound("execution %d; it has %d", q.From, len(past))
+		return contract.ExecutionsPage{}, transcript.NotFound("execution %d; it has %d", q.From, len(past))
 	}
 	page := contract.ExecutionsPage{Executions: []contract.ExecutionRecord{}}
 	size := 0
@@ -121,34 +109,4 @@ func (l *ExecutionLog) page(q contract.ExecutionsQuery) (contract.ExecutionsPage
 		page.Executions = append(page.Executions, *past[i])
 	}
 	return page, nil
-}
-
-// ToolError is a reply that tells the model of an error.
-func ToolError(format string, args ...any) contract.ToolReply {
-	return contract.ToolReply{Text: fmt.Sprintf(format, args...), Failed: true}
-}
-
-// JSONReply is a reply that is JSON.
-func JSONReply(v any) contract.ToolReply {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return ToolError("%v", err)
-	}
-	return contract.ToolReply{Text: string(textutil.Unescape(raw))}
-}
-
-// Refused is the error of a call of a tool that is answered with a reply and not made.
-type Refused struct{ Reply contract.ToolReply }
-
-func (r *Refused) Error() string { return r.Reply.Text }
-
-// Refuse is the error of a call for the model to see.
-func Refuse(format string, args ...any) error { return &Refused{ToolError(format, args...)} }
-
-// Replied is what a call gives: the reply of one that was refused is no error.
-func Replied(reply contract.ToolReply, err error) (contract.ToolReply, error) {
-	if r, ok := errors.AsType[*Refused](err); ok {
-		return r.Reply, nil
-	}
-	return reply, err
 }

@@ -12,12 +12,13 @@ import (
 	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/schedule"
+	"weft/workflows/transcript"
 	"weft/workflows/watch"
 )
 
 // Run is what a workflow run of either type works with.
 type Run struct {
-	Transcript *Transcript
+	Transcript *transcript.Transcript
 	Sizes      *Sizes
 	Flow       *plan.Flow
 	Source     plan.Source
@@ -27,7 +28,7 @@ type Run struct {
 	// Root is the workflow id with which the ids of children begin.
 	Root         string
 	Budget       Budget
-	Conversation Conversation
+	Conversation transcript.Conversation
 	Log          *ExecutionLog
 	Watch        watch.Watchers
 	Policy       *ContinuePolicy
@@ -43,12 +44,14 @@ type Run struct {
 
 // New is a run that does not listen yet.
 func New(ctx workflow.Context) *Run {
-	r := &Run{Transcript: newTranscript(ctx), Sizes: &Sizes{}, Log: &ExecutionLog{}, Watch: watch.Of(ctx), grant: &encodedGrant{},
+	ex := workflow.GetInfo(ctx).WorkflowExecution
+	said := transcript.New(ex.ID, ex.RunID)
+	r := &Run{Transcript: said, Conversation: said.Converse(), Sizes: &Sizes{}, Log: &ExecutionLog{}, Watch: watch.Of(ctx), grant: &encodedGrant{},
 		Policy: &ContinuePolicy{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)},
 		Requests: &Requests{waiting: map[string]*pendingRequest{},
 			replies: workflow.GetSignalChannel(ctx, contract.SignalReply), steer: workflow.GetSignalChannel(ctx, contract.SignalSteer)}}
 	r.Requests.Asker = remote{r.Requests}
-	r.Requests.run, r.Policy.run, r.Sizes.run, r.Conversation.run, r.Budget.run = r, r, r, r, r
+	r.Requests.run, r.Policy.run, r.Sizes.run, r.Budget.run = r, r, r, r
 	return r
 }
 
@@ -56,7 +59,7 @@ func New(ctx workflow.Context) *Run {
 func (r *Run) InPlace(node string) *Run {
 	r.Shared.Sessions() // is one map for both
 	b := *r
-	b.branch, b.Budget, b.Conversation = node, Budget{run: &b}, Conversation{run: &b}
+	b.branch, b.Budget, b.Conversation = node, Budget{run: &b}, b.Transcript.Converse()
 	return &b
 }
 
@@ -66,8 +69,8 @@ func (r *Run) Nested(id string, above *journal.Journal) *Run {
 	b := *r
 	b.Above = above
 	b.Root, b.place = id, r.place+strings.TrimPrefix(id, r.Root+"/")+"/"
-	b.Transcript = r.Transcript.within(b.place)
-	b.branch, b.Budget, b.Conversation, b.Log = "", Budget{run: &b}, Conversation{run: &b}, &ExecutionLog{}
+	b.Transcript = r.Transcript.Within(b.place)
+	b.branch, b.Budget, b.Conversation, b.Log = "", Budget{run: &b}, b.Transcript.Converse(), &ExecutionLog{}
 	return &b
 }
 
@@ -75,18 +78,18 @@ func (r *Run) Nested(id string, above *journal.Journal) *Run {
 func (r *Run) Answer(ctx workflow.Context, status func() contract.Status, state func() contract.View) error {
 	set := func(name string, handler any) error { return workflow.SetQueryHandler(ctx, name, handler) }
 	return cmp.Or(
-		set(contract.QueryTranscript, r.Transcript.page),
-		set(contract.QueryContent, r.Transcript.contentPage),
+		set(contract.QueryTranscript, r.Transcript.Page),
+		set(contract.QueryContent, r.Transcript.ContentPage),
 		set(contract.QueryExecutions, r.Log.page),
-		set(contract.QueryStatus, func() (contract.Status, error) { return fitting(status()), nil }),
+		set(contract.QueryStatus, func() (contract.Status, error) { return status().Fitting(), nil }),
 		set(contract.QueryPlan, r.planAnswer),
 		set(contract.QueryWatching, func() (contract.Watching, error) { return contract.Watching{Seconds: contract.WatchedFor}, nil }),
-		set(contract.QueryState, func() (map[string]json.RawMessage, error) { return r.Transcript.values(state()), nil }))
+		set(contract.QueryState, func() (map[string]json.RawMessage, error) { return r.Transcript.Values(state()), nil }))
 }
 
 // planAnswer answers the query plan. A flow whose characters take more bytes here than they did in the input may not fit.
 func (r *Run) planAnswer() (*plan.Flow, error) {
-	if n, err := Size(r.Flow); err != nil || n > r.Sizes.Limit() {
+	if n, err := contract.Size(r.Flow); err != nil || n > r.Sizes.Limit() {
 		return nil, fmt.Errorf("the plan is %d bytes, at most %d go into the answer of a query: the run's input has it", n, r.Sizes.Limit())
 	}
 	return r.Flow, nil
@@ -123,36 +126,7 @@ func Wire(err error) error {
 	return contract.FailureOf(err).Wire()
 }
 
-// notFound is the error of a query for something that the run does not have: of class transcript_lost.
-func notFound(format string, args ...any) error {
-	return (&contract.Failure{Class: contract.ClassTranscriptLost, Text: fmt.Sprintf("this run has no "+format, args...)}).Wire()
-}
-
 // Home is the flow's run, which holds what messages refer to.
 func (r *Run) Home() contract.Run {
 	return contract.Run{Workflow: r.Shared.Input.Workflow, Run: r.Shared.Input.Run}
-}
-
-// fitting is a status as the answer of a query holds it: what has no room is left out, last the requests behind the first.
-func fitting(s contract.Status) contract.Status {
-	for n, err := Size(s); err == nil && n > contract.MaxPayload; n, err = Size(s) {
-		switch {
-		case len(s.Conversation) > 0:
-			s.Conversation = nil
-		case len(s.Conflicts) > 0:
-			s.Conflicts = s.Conflicts[(len(s.Conflicts)+1)/2:]
-		case len(s.Executions) > 0:
-			half := (len(s.Executions) + 1) / 2
-			s.Executions, s.Dropped = s.Executions[half:], s.Dropped+half
-		case len(s.Waits)+len(s.Inbox) > 0:
-			s.Waits, s.Inbox = nil, nil
-		case len(s.Requests) > 1:
-			half := len(s.Requests) / 2
-			s.MoreRequests += len(s.Requests) - half
-			s.Requests = s.Requests[:half]
-		default:
-			return s
-		}
-	}
-	return s
 }

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -211,7 +210,7 @@ func payload(raw []byte, internal bool) converter.RawValue {
 
 // Admit measures what is about to be sent, and waits for a workflow task that has room for it. What does not fit is a failure.
 func (s *Sizes) Admit(ctx workflow.Context, what string, arg any) error {
-	n, err := Size(arg)
+	n, err := contract.Size(arg)
 	if err != nil {
 		return err
 	}
@@ -315,7 +314,7 @@ func (s *Sizes) open(ctx workflow.Context) {
 
 // FitsShare reports whether a result can be returned inline: to the run above, or to clients.
 func (s *Sizes) FitsShare(v any) bool {
-	n, err := Size(v)
+	n, err := contract.Size(v)
 	return err == nil && n <= cmp.Or(s.ResultShare, contract.MaxPayload)
 }
 
@@ -324,7 +323,7 @@ func (s *Sizes) Holds() bool { return s.ResultShare > 0 && s.most == 0 }
 
 // Fits measures what is about to be returned.
 func (s *Sizes) Fits(what string, v any) error {
-	n, err := Size(v)
+	n, err := contract.Size(v)
 	if err != nil {
 		return err
 	}
@@ -343,13 +342,4 @@ func (s *Sizes) within(what string, n int) error {
 	return contract.Failf(contract.ClassTooLarge,
 		"make the node write less to the state or answer shorter, have a tool keep the data and pass a reference to it, or "+remedy,
 		"%s is %d bytes, at most %d %s", what, n, s.Limit(), place)
-}
-
-// Size is how many bytes a value takes in a payload.
-func Size(v any) (int, error) {
-	b, err := contract.Encode(v)
-	if err != nil {
-		return 0, fmt.Errorf("encode: %w", err)
-	}
-	return len(b), nil
 }

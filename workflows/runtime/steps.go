@@ -68,7 +68,7 @@ func weightOf(out any) int {
 	if w, ok := out.(interface{ Weight() int }); ok {
 		return w.Weight()
 	}
-	n, _ := Size(out)
+	n, _ := contract.Size(out)
 	return n
 }
 

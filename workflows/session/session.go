@@ -204,7 +204,7 @@ func (s *Session) trim() {
 		t := &s.state.Turns[i]
 		n := subsession.ResultBytes(t)
 		if t.Failure != nil {
-			n, _ = runtime.Size(t.Failure)
+			n, _ = contract.Size(t.Failure)
 		}
 		if all += n; all <= maxTurnBytes || i == len(s.state.Turns)-1 || n == 0 {
 			continue

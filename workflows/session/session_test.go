@@ -23,7 +23,7 @@ func TestFailedTurnsAreBounded(t *testing.T) {
 			Failure: &contract.Failure{Class: contract.ClassNoExit, Text: strings.Repeat("t", 2000), Answers: []contract.Answer{answer, answer}}})
 		s.trim()
 	}
-	if n, err := runtime.Size(s.state.Turns); err != nil || len(s.state.Turns) != maxTurns || n > 1<<20 {
+	if n, err := contract.Size(s.state.Turns); err != nil || len(s.state.Turns) != maxTurns || n > 1<<20 {
 		t.Errorf("%d turns of %d bytes are kept: %v", len(s.state.Turns), n, err)
 	}
 	first, last := s.state.Turns[0].Failure, s.state.Turns[maxTurns-1].Failure

@@ -15,6 +15,7 @@ import (
 	"weft/workflows/argument"
 	"weft/workflows/journal"
 	"weft/workflows/plan"
+	"weft/workflows/replies"
 	"weft/workflows/runtime"
 	"weft/workflows/wait"
 )
@@ -51,7 +52,7 @@ type sessionArgs struct {
 
 // refuse is the error of a call of a session tool, which is answered with it as JSON, as the framework does.
 func refuse(format string, args ...any) error {
-	return &runtime.Refused{Reply: runtime.JSONReply(map[string]string{"error": fmt.Sprintf(format, args...)})}
+	return &replies.Refused{Reply: replies.JSON(map[string]string{"error": fmt.Sprintf(format, args...)})}
 }
 
 // Do does one of [plan.SessionTools].
@@ -67,7 +68,7 @@ func (b *Children) Do(ctx workflow.Context, c *Call) (out Reply, err error) {
 	default:
 		out.Reply, err = b.answer(ctx, c, args.Session)
 	}
-	out.Reply, err = runtime.Replied(out.Reply, err)
+	out.Reply, err = replies.Of(out.Reply, err)
 	return out, err
 }
 
@@ -84,13 +85,13 @@ func (b *Children) answer(ctx workflow.Context, c *Call, id string) (contract.To
 		b.Release(ctx)
 		b.ctx, b.end = workflow.WithCancel(b.above)
 		b.list, b.Callbacks = nil, nil
-		return runtime.JSONReply(map[string]int{"deleted_count": n}), nil
+		return replies.JSON(map[string]int{"deleted_count": n}), nil
 	case plan.SessionStatus:
 		status := "not_existent"
 		if k != nil {
 			status = k.shown()
 		}
-		return runtime.JSONReply(map[string]string{"session_id": id, "status": status}), nil
+		return replies.JSON(map[string]string{"session_id": id, "status": status}), nil
 	}
 	switch {
 	case k == nil:
@@ -143,7 +144,7 @@ func resultOf(id string, t *contract.Turn) contract.ToolReply {
 	if text != nil {
 		text = new(cutResult(*text))
 	}
-	return runtime.JSONReply(struct {
+	return replies.JSON(struct {
 		Session string          `json:"session_id"`
 		Text    *string         `json:"result_text"`
 		Data    json.RawMessage `json:"result_data"`
@@ -171,7 +172,7 @@ func (b *Children) agents(starts []plan.Startable) contract.ToolReply {
 		}
 		out = append(out, r)
 	}
-	return runtime.JSONReply(out)
+	return replies.JSON(out)
 }
 
 // listed lists the sessions that this one has started.
@@ -191,7 +192,7 @@ func (b *Children) listed() contract.ToolReply {
 		}
 		out = append(out, r)
 	}
-	return runtime.JSONReply(out)
+	return replies.JSON(out)
 }
 
 // start starts a session of an agent.
@@ -308,7 +309,7 @@ func (b *Children) Await(ctx workflow.Context, o contract.SessionOrder, j *journ
 	}
 	b.run.Policy.Moved = true
 	if o.Mode != contract.ModeSync && k.taken(o.ID) < 0 && (k.Last != nil || !k.Closed) {
-		return runtime.JSONReply(map[string]string{"session_id": k.ID, "status": "pending"}), nil
+		return replies.JSON(map[string]string{"session_id": k.ID, "status": "pending"}), nil
 	}
 	return b.take(k, o)
 }

@@ -17,6 +17,7 @@ import (
 	"weft/workflows/plan/value"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
+	"weft/workflows/transcript"
 )
 
 // ValueAt reads a typed value from the state of a view.
@@ -39,8 +40,8 @@ func ValueAt(r *runtime.Run, v *contract.View, key string) (value.Value, error) 
 // putValue writes a typed value into the state that an execution sees.
 func putValue(r *runtime.Run, x *runtime.Execution, key string, v value.Value) error {
 	raw := v.JSON()
-	if d := plan.Depth(raw); d > runtime.MaxDepth {
-		return r.Fail(x, contract.ClassInvalidValue, "return a flatter value", "the value nests %d deep, at most %d are kept", d, runtime.MaxDepth)
+	if d := plan.Depth(raw); d > transcript.MaxDepth {
+		return r.Fail(x, contract.ClassInvalidValue, "return a flatter value", "the value nests %d deep, at most %d are kept", d, transcript.MaxDepth)
 	}
 	grown, err := WriteState(r, x, key, raw)
 	if err == nil && grown > 0 {
@@ -157,7 +158,7 @@ func LongValues(r *runtime.Run, v *contract.View) []json.RawMessage {
 		}
 	}
 	for i := range v.Outputs {
-		if raw, ok := r.Transcript.Content[v.Outputs[i].SHA]; ok && len(raw) <= runtime.MaxInline {
+		if raw, ok := r.Transcript.Content[v.Outputs[i].SHA]; ok && len(raw) <= transcript.MaxInline {
 			out = append(out, raw)
 		}
 	}
@@ -211,7 +212,7 @@ func typeOf(v value.Value) string {
 
 // TextPart is a text as part of a message: a long one by reference.
 func TextPart(r *runtime.Run, text string) contract.Part {
-	if len(text) <= runtime.MaxInline {
+	if len(text) <= transcript.MaxInline {
 		return contract.Part{Text: text}
 	}
 	return contract.Part{Ref: &contract.ContentRef{SHA: textMessage(r, text).SHA}}
