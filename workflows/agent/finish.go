@@ -43,7 +43,7 @@ func (a *agentRun) follow(ctx workflow.Context, ans *answer) (again bool, err er
 // acted counts a round of tool calls, and lets the model think where it is time to.
 func (a *agentRun) acted(calls int) error {
 	if c := a.execution.Node.Cost; c != nil {
-		if err := a.run.Spend(a.execution, c.Round); err != nil {
+		if err := a.execution.Spend(c.Round); err != nil {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func (a *agentRun) remind() error {
 		return a.run.Fail(a.execution, contract.ClassNoFinish, "use a model that obeys tool_choice, or say in the task how to end", "%s", f.Failure)
 	}
 	if c := a.execution.Node.Cost; c != nil {
-		if err := a.run.Spend(a.execution, c.Remind); err != nil {
+		if err := a.execution.Spend(c.Remind); err != nil {
 			return err
 		}
 	}

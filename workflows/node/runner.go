@@ -58,7 +58,7 @@ func (n *Runner) perform(ctx workflow.Context, x *runtime.Execution) (contract.E
 	if done.NoRoute && n.run.Flow.NoRoute != nil {
 		return done, route.Unmatched(x)
 	}
-	if err = n.run.SpendEnd(x, x.Exit.Taken); err == nil {
+	if err = x.SpendEnd(x.Exit.Taken); err == nil {
 		err = values.PassOn(n.run, x, x.Exit.Taken, &done)
 	}
 	if err != nil {
@@ -95,7 +95,7 @@ func (n *Runner) gain(ctx workflow.Context, x *runtime.Execution) (*contract.Nod
 		err = values.SettleValue(n.run, x, &out)
 	}
 	if err == nil && x.Node.Cost != nil {
-		err = n.run.Spend(x, x.Node.Cost.Visit)
+		err = x.Spend(x.Node.Cost.Visit)
 	}
 	if err != nil {
 		return nil, err

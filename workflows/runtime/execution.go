@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"encoding/json"
+	"slices"
 
 	"weft/activities/contract"
 	"weft/workflows/journal"
@@ -66,6 +67,37 @@ func (x *Execution) Suspend() (*contract.SuspendedExecution, error) {
 	var err error
 	x.State.Steps, err = x.Journal.Snapshot()
 	return &x.State, err
+}
+
+// Spend counts against the flow's meter.
+func (x *Execution) Spend(n int) error {
+	c, m := &x.Run.Conversation, x.Run.Flow.Meter
+	if m == nil || n == 0 {
+		return nil
+	}
+	c.Spent += n
+	if cost := x.Node.Cost; cost != nil && cost.Forked {
+		c.Fork(x.Node.ID).Spent += n
+	}
+	return x.withinMeter(m.Base - 1)
+}
+
+// SpendEnd counts the run's last step, where an edge to its end is taken.
+func (x *Execution) SpendEnd(taken []int) error {
+	f := x.Run.Flow
+	if f.Meter == nil || !slices.ContainsFunc(taken, func(e int) bool { return f.Edges[e].To == plan.End }) {
+		return nil
+	}
+	return x.withinMeter(f.Meter.Base)
+}
+
+// withinMeter fails where the run has spent more than its flow's meter allows; base is what it spends beside its nodes.
+func (x *Execution) withinMeter(base int) error {
+	m := x.Run.Flow.Meter
+	if x.Run.Conversation.SpentFor(x.Node)+base <= m.Limit {
+		return nil
+	}
+	return x.Run.Fail(x, contract.ClassStepLimit, "give the loop a condition that ends it, or raise the flow's limit", "%s", m.Text)
 }
 
 // ExecutionLog holds what the finished executions of a run did.

@@ -8,40 +8,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// SentBy is what is sent of the thread by an agent's policy.
-func (t *Thread) SentBy(a *plan.Agent) *contract.Sent {
-	policy := []any{a.Context, a.Long}
-	if len(a.MoreContexts)+len(a.MoreLong) > 0 {
-		policy = append(policy, a.MoreContexts, a.MoreLong)
-	}
-	raw, _ := contract.Encode(policy) // the plan came as JSON
-	key := contract.SHA(raw)[:16]
-	i := slices.IndexFunc(t.Sent, func(s *contract.Sent) bool { return s.Key == key })
-	if i < 0 {
-		i, t.Sent = len(t.Sent), append(t.Sent, &contract.Sent{Key: key})
-	}
-	return t.Sent[i]
-}
-
-// resent takes over what was sent of a thread before the run continued as new.
-func (t *Thread) resent(list []contract.Sent) {
-	for i := range list {
-		t.Sent = append(t.Sent, &list[i])
-	}
-}
-
-// CarriedSent is what the next run must know of it.
-func (t *Thread) CarriedSent() []contract.Sent {
-	var out []contract.Sent
-	for _, s := range t.Sent {
-		if s.Skip > 0 || s.Texts != nil {
-			out = append(out, *s)
-			out[len(out)-1].Texts = slices.Clone(s.Texts)
-		}
-	}
-	return out
-}
-
 // Thread is an append-only list of messages, of which the last model call knows the first Called.
 type Thread struct {
 	Name     string
@@ -105,4 +71,38 @@ func (t *Thread) Mark() {
 		}
 	}
 	t.Called.Len, t.Called.Hash = len(t.Entries), t.Hash
+}
+
+// SentBy is what is sent of the thread by an agent's policy.
+func (t *Thread) SentBy(a *plan.Agent) *contract.Sent {
+	policy := []any{a.Context, a.Long}
+	if len(a.MoreContexts)+len(a.MoreLong) > 0 {
+		policy = append(policy, a.MoreContexts, a.MoreLong)
+	}
+	raw, _ := contract.Encode(policy) // the plan came as JSON
+	key := contract.SHA(raw)[:16]
+	i := slices.IndexFunc(t.Sent, func(s *contract.Sent) bool { return s.Key == key })
+	if i < 0 {
+		i, t.Sent = len(t.Sent), append(t.Sent, &contract.Sent{Key: key})
+	}
+	return t.Sent[i]
+}
+
+// resent takes over what was sent of a thread before the run continued as new.
+func (t *Thread) resent(list []contract.Sent) {
+	for i := range list {
+		t.Sent = append(t.Sent, &list[i])
+	}
+}
+
+// CarriedSent is what the next run must know of it.
+func (t *Thread) CarriedSent() []contract.Sent {
+	var out []contract.Sent
+	for _, s := range t.Sent {
+		if s.Skip > 0 || s.Texts != nil {
+			out = append(out, *s)
+			out[len(out)-1].Texts = slices.Clone(s.Texts)
+		}
+	}
+	return out
 }
