@@ -170,7 +170,7 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 	m := t.top.execution.Node.Agent.MemberNamed(to.Member)
 	id := fmt.Sprintf("%s:%s~%d", t.top.execution.ID, contract.EscapeID(l.state.Name), l.state.Questions)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
-	x := &runtime.Execution{Node: node, ID: id, Step: a.execution.Step, Order: a.execution.Order, Strand: a.execution.Strand, View: a.execution.View,
+	x := &runtime.Execution{Run: a.run, Node: node, ID: id, Step: a.execution.Step, Order: a.execution.Order, Strand: a.execution.Strand, View: a.execution.View,
 		Suspended: rest, Journal: journal.Of(a.execution.Journal, rest)}
 	sub := &agentRun{run: a.run, execution: x, sessions: a.sessions, cfg: &m.Agent, state: contract.AgentState{Left: m.Agent.MaxCalls},
 		team: t, above: a, ports: t.top.ports, before: t.questions()}

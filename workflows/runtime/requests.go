@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -209,7 +208,7 @@ func (q *Requests) Await(ctx workflow.Context, x *Execution, req contract.Reques
 	defer delete(q.waiting, req.ID)
 	var err error
 	if x != nil {
-		err = cmp.Or(x.Run, q.run).PublishEntries(ctx, x)
+		err = x.Run.PublishEntries(ctx, x)
 	}
 	if err == nil {
 		err = q.Asker.Open(ctx, &req)
@@ -233,7 +232,7 @@ func (q *Requests) Complete(x *Execution, req contract.Request) contract.Request
 	req.Text = textutil.Cut(req.Text, MaxAsked)
 	r := q.run
 	if x != nil {
-		r = cmp.Or(x.Run, r)
+		r = x.Run
 		req.Node, req.Step, req.Execution, req.At = x.Node.ID, x.Step, x.ID, r.Source.At(plan.NodePath(x.Node.ID))
 	}
 	req.Run = contract.Run{Workflow: r.Transcript.Workflow, Run: r.Transcript.Run}
