@@ -199,6 +199,15 @@ const (
 	maxFailureSaid = 1 << 20
 )
 
+// Shown is the failure as a request shows it: without lists, which can be long. It is nil of nil.
+func (f *Failure) Shown() *Failure {
+	if f == nil {
+		return nil
+	}
+	b := f.Bounded()
+	return &Failure{Class: textutil.Cut(b.Class, MaxField), Text: b.Text, Remedy: b.Remedy, Node: b.Node, Step: b.Step, At: b.At}
+}
+
 // Bounded is the failure with long texts and lists cut, as it fits where many are kept.
 func (f *Failure) Bounded() *Failure {
 	out := *f

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -163,6 +164,16 @@ func SHA(b []byte) string {
 	var text [2 * sha256.Size]byte
 	hex.Encode(text[:], sum[:])
 	return string(text[:])
+}
+
+// HashOf returns a hash that distinguishes a request from any other request in its place.
+func HashOf(parts ...string) string {
+	all := make([]byte, 0, 128)
+	for _, p := range parts {
+		all = append(strconv.AppendInt(all, int64(len(p)), 10), ' ')
+		all = append(all, p...)
+	}
+	return SHA(all)[:16]
 }
 
 // Chain is the hash of a thread that ends with a message of hash sha behind a prefix of

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 )
 
@@ -94,6 +95,21 @@ type Request struct {
 	// OpenedAt and DueAt are the owner's times.
 	OpenedAt time.Time  `json:"opened_at"`
 	DueAt    *time.Time `json:"due_at,omitempty"`
+}
+
+// Bounds in bytes of what a request shows: its text, the arguments of its call, and each of what it names.
+const (
+	MaxAsked = 8 << 10
+	MaxShown = 16 << 10
+	MaxField = 2 << 10
+)
+
+// Cut cuts the text, and what the request names, to their bounds.
+func (r *Request) Cut() {
+	r.Text = textutil.Cut(r.Text, MaxAsked)
+	for _, s := range []*string{&r.Node, &r.Execution, &r.At, &r.Tool, &r.Name, &r.Connection} {
+		*s = textutil.Cut(*s, MaxField)
+	}
 }
 
 // RequestIDs are the ids of requests.

@@ -300,7 +300,7 @@ func (a *agentRun) completion(ctx workflow.Context, suffix string, sent *contrac
 	}
 	turn := strconv.Itoa(a.state.Turn)
 	var res contract.ModelResult
-	err := a.run.CallStep(ctx, a.execution.Journal, runtime.HashOf(a.thread.Hash, a.who(), strconv.FormatBool(in.NoTools)), &runtime.Call{
+	err := a.run.CallStep(ctx, a.execution.Journal, contract.HashOf(a.thread.Hash, a.who(), strconv.FormatBool(in.NoTools)), &runtime.Call{
 		Activity: contract.ActivityCallModel, Args: []any{&in}, What: "model call " + turn, At: a.execution,
 		ID: a.execution.ID + "/model/" + turn + suffix, Summary: a.who() + " · " + modelRef(a),
 		Options: runtime.Retrying(a.run.Options(a.run.Flow.Policy.ModelSeconds), a.cfg.Retry), Model: &runtime.ModelCall{Bytes: a.thread.Bytes},

@@ -146,7 +146,7 @@ func (c *toolCall) condense(ctx workflow.Context, args *builtinArgs) (contract.T
 	in := contract.CondenseInput{Model: r.Shared.Model, Script: r.Shared.Script, Node: x.Node.ID, Step: x.Step, Prompt: c.agent.cfg.Prompt,
 		Key: *args.Key, Call: contract.ContentRef{SHA: c.sha}, CallID: c.call.ID}
 	var out contract.CondenseResult
-	err := r.CallStep(ctx, x.Journal, runtime.HashOf(*args.Key, string(args.Value)), &runtime.Call{
+	err := r.CallStep(ctx, x.Journal, contract.HashOf(*args.Key, string(args.Value)), &runtime.Call{
 		Activity: contract.ActivityCondenseValue, ID: c.id("condense"), Args: []any{&in}, What: "the prompt of " + x.Node.ID, At: x,
 		Summary: fmt.Sprintf("%s · condense %s", x.Node.ID, *args.Key), Options: r.Options(r.Flow.Policy.ModelSeconds),
 		Model: &runtime.ModelCall{Bytes: len(args.Value)}, Out: &out,
@@ -174,7 +174,7 @@ func (c *toolCall) session(ctx workflow.Context) (contract.ToolReply, error) {
 	}
 	call := subsession.Call{Tool: c.call.Name, Args: c.args, Starts: a.cfg.Starts, Child: c.startID(), ID: c.id("session")}
 	var done subsession.Reply
-	err := a.run.RunStep(ctx, a.execution.Journal, call.ID+"/order", runtime.HashOf(call.Tool, string(c.args)), &done, func(*journal.Step) (err error) {
+	err := a.run.RunStep(ctx, a.execution.Journal, call.ID+"/order", contract.HashOf(call.Tool, string(c.args)), &done, func(*journal.Step) (err error) {
 		done, err = a.sessions.Do(ctx, &call)
 		return err
 	})

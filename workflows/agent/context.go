@@ -276,7 +276,7 @@ func (w *window) summary(ctx workflow.Context, by *plan.Summary, from, to int, b
 	in.Base, in.Tail = w.a.thread.Pending()
 	w.a.state.Summaries++
 	var out contract.SummariseResult
-	err := r.CallStep(ctx, x.Journal, runtime.HashOf(w.a.thread.Hash, strconv.Itoa(from), strconv.Itoa(to), before), &runtime.Call{
+	err := r.CallStep(ctx, x.Journal, contract.HashOf(w.a.thread.Hash, strconv.Itoa(from), strconv.Itoa(to), before), &runtime.Call{
 		Activity: contract.ActivitySummariseConversation, Args: []any{&in}, What: "a summary of the conversation", At: x,
 		ID: fmt.Sprintf("%s/summary/%d.%d", x.ID, w.a.state.Turn, w.a.state.Summaries), Summary: fmt.Sprintf("%s · summary · %s", w.a.who(), in.Model),
 		Options: r.Options(r.Flow.Policy.ModelSeconds), Model: &runtime.ModelCall{Bytes: w.a.thread.Bytes}, Out: &out,

@@ -155,7 +155,7 @@ func questionID(q *contract.ToolQuestion) string {
 	if raw, err := json.Marshal(q.Sampling); err == nil && q.Sampling != nil {
 		parts = append(parts, string(raw))
 	}
-	return runtime.HashOf(parts...)
+	return contract.HashOf(parts...)
 }
 
 // accepted is the result of a question without values that a person has accepted.

@@ -49,7 +49,7 @@ func (c *toolCall) callServer(ctx workflow.Context) (contract.ToolReply, error) 
 func (c *toolCall) callTool(ctx workflow.Context, in contract.ToolInput, id string) (contract.ToolReply, error) {
 	a := c.agent
 	in.Repeat = c.conn.Repeats(c.tool.Name)
-	reply, err := c.step(ctx, id, runtime.HashOf(c.tool.Name, string(c.args), in.Note), func(s *journal.Step) (contract.ToolReply, error) {
+	reply, err := c.step(ctx, id, contract.HashOf(c.tool.Name, string(c.args), in.Note), func(s *journal.Step) (contract.ToolReply, error) {
 		reply, err := c.invoke(ctx, s, &in)
 		if reply.Task != nil {
 			reply.Started = new(workflow.Now(ctx))

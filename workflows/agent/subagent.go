@@ -64,7 +64,7 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 	if !r.Budget.MayStart() {
 		return replies.Error("the run may start no more agents: its budget of %d is spent; answer without one", max(0, r.Shared.Budget.Runs)), nil
 	}
-	return c.step(ctx, c.startID(), runtime.HashOf(question, string(params), flow.Text), func(s *journal.Step) (contract.ToolReply, error) {
+	return c.step(ctx, c.startID(), contract.HashOf(question, string(params), flow.Text), func(s *journal.Step) (contract.ToolReply, error) {
 		ended, err := r.Budget.Begin(ctx, s.Run == nil)
 		if err != nil {
 			return failedBelow("the sub-agent", err)

@@ -44,7 +44,7 @@ func (c *toolCall) awaitTask(ctx workflow.Context, in contract.ToolInput, create
 	k := &task{call: c, id: c.id("tool") + "~task", in: in, at: created, started: *created.Started, given: map[string]json.RawMessage{}}
 	done := c.agent.run.Requests.AddTask(c.agent.execution.ID + " " + c.tool.As)
 	defer done()
-	reply, err := c.step(ctx, k.id, runtime.HashOf(c.tool.Name, in.TaskID), func(s *journal.Step) (contract.ToolReply, error) {
+	reply, err := c.step(ctx, k.id, contract.HashOf(c.tool.Name, in.TaskID), func(s *journal.Step) (contract.ToolReply, error) {
 		s.Task = k.open()
 		for k.at.Task != nil {
 			if err := k.look(ctx, s); err != nil {

@@ -111,7 +111,7 @@ func (c *toolCall) ask(ctx workflow.Context) (contract.ToolReply, error) {
 	if l.state.Questions == 0 && l.state.Active == "" {
 		l.state.Active = to.Member
 	}
-	reply, err := c.step(ctx, c.id("ask"), runtime.HashOf(args.Recipient, args.Message), func(s *journal.Step) (contract.ToolReply, error) {
+	reply, err := c.step(ctx, c.id("ask"), contract.HashOf(args.Recipient, args.Message), func(s *journal.Step) (contract.ToolReply, error) {
 		return c.askMember(ctx, l, to, &args, s)
 	})
 	t.catchUp(c.agent.run, reply.Conversations)

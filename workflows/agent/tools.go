@@ -198,7 +198,7 @@ func (c *toolCall) validate(ctx workflow.Context) error {
 		return nil
 	}
 	in := contract.ValidateAnswerInput{Name: c.tool.Name, Arguments: c.args, Schema: c.tool.ArgumentsSchema}
-	reply, err := c.step(ctx, c.id("validate"), runtime.HashOf(c.tool.Name, string(c.args)), func(s *journal.Step) (contract.ToolReply, error) {
+	reply, err := c.step(ctx, c.id("validate"), contract.HashOf(c.tool.Name, string(c.args)), func(s *journal.Step) (contract.ToolReply, error) {
 		var out contract.ValidateAnswerResult
 		call := c.activity(contract.ActivityValidateAnswer, s, &in, &out)
 		call.What, call.Summary = "the arguments of "+c.call.Name, "check the arguments of "+c.call.Name
@@ -253,7 +253,7 @@ func (c *toolCall) callExternal(ctx workflow.Context) (contract.ToolReply, error
 		return replies.Error("the call of %s is %d bytes, at most %d reach the worker that has it; "+
 			"pass less, or a reference to data that is kept elsewhere", c.call.Name, n, contract.MaxPayload), nil
 	}
-	return c.step(ctx, id, runtime.HashOf(e.Activity, string(c.args), c.note), func(s *journal.Step) (contract.ToolReply, error) {
+	return c.step(ctx, id, contract.HashOf(e.Activity, string(c.args), c.note), func(s *journal.Step) (contract.ToolReply, error) {
 		var out json.RawMessage
 		call := c.activity(e.Activity, s, c.args, &out)
 		call.Options, call.Once, call.Remote, call.Result = elsewhereOptions(r, e), e.Attempts == 1, e, runtime.ResultSize{Bytes: contract.MaxPayload}
@@ -299,7 +299,7 @@ func (c *toolCall) request(ctx workflow.Context, kind string, req contract.Reque
 // describe says in a request which call it is about.
 func (c *toolCall) describe(req *contract.Request) {
 	req.Tool, req.Name, req.Connection = c.tool.As, c.tool.Name, c.tool.BoundTo()
-	if len(c.args) <= runtime.MaxShown {
+	if len(c.args) <= contract.MaxShown {
 		req.Arguments = c.args
 		return
 	}

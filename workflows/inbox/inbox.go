@@ -197,15 +197,15 @@ func (d *Inbox) announced(req *contract.Request) error {
 		return fmt.Errorf("its kind is %q", textutil.Cut(req.Kind, 50))
 	case wf == "" || wf == d.run.Transcript.Workflow || len(wf) > maxWorkflowID:
 		return fmt.Errorf("the run that waits is %q", textutil.Cut(wf, 200))
-	case len(req.Text) > 2*runtime.MaxAsked || len(req.Arguments) > 8*runtime.MaxShown:
+	case len(req.Text) > 2*contract.MaxAsked || len(req.Arguments) > 8*contract.MaxShown:
 		return fmt.Errorf("it has %d bytes of text and %d of arguments", len(req.Text), len(req.Arguments))
 	}
 	for _, name := range names {
-		if len(name) > runtime.MaxField+len("…") {
-			return fmt.Errorf("it names something with %d bytes, at most %d are taken: %s", len(name), runtime.MaxField, textutil.Cut(name, 50))
+		if len(name) > contract.MaxField+len("…") {
+			return fmt.Errorf("it names something with %d bytes, at most %d are taken: %s", len(name), contract.MaxField, textutil.Cut(name, 50))
 		}
 	}
-	req.Failure = runtime.ShownFailure(req.Failure)
+	req.Failure = req.Failure.Shown()
 	return d.foreign(req.ID)
 }
 

@@ -49,7 +49,7 @@ func TestForeignRequests(t *testing.T) {
 	f.Nodes[0].ID = long
 	r := aRun(t)
 	r.Root, r.Shared.Owner = "wf/a", "wf"
-	own := r.Requests.Complete(&runtime.Execution{Run: r, Node: &f.Nodes[0], ID: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: runtime.ShownFailure(q.Failure)})
+	own := r.Requests.Complete(&runtime.Execution{Run: r, Node: &f.Nodes[0], ID: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: q.Failure.Shown()})
 	own.Run.Workflow = "wf/a"
 	if err := d.announced(&own); err != nil {
 		t.Errorf("a run's own request: %v", err)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+
 	"weft/activities/contract"
 	"weft/workflows/workflowtest"
 

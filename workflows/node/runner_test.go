@@ -2,6 +2,7 @@ package node
 
 import (
 	"testing"
+
 	"weft/workflows/plan/value"
 )
 

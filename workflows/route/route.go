@@ -108,7 +108,7 @@ func judge(ctx workflow.Context, x *runtime.Execution, output *contract.ContentR
 		in.Question = edge.Question
 		judges.Start(func(ctx workflow.Context) error {
 			verdicts[i] = &contract.JudgeResult{}
-			return x.Run.CallStep(ctx, x.Journal, runtime.HashOf(in.Question, string(in.State)), &runtime.Call{
+			return x.Run.CallStep(ctx, x.Journal, contract.HashOf(in.Question, string(in.State)), &runtime.Call{
 				Activity: contract.ActivityEvaluateCondition, Args: []any{&in}, What: "the question of edge " + edge.ID, At: at,
 				ID: fmt.Sprintf("%s/judge/%d", x.ID, i+1), Summary: fmt.Sprintf("%s · %s?", x.Node.ID, edge.ID), Options: x.Run.Options(x.Run.Flow.Policy.ModelSeconds),
 				Model: &runtime.ModelCall{Bytes: len(in.State), Once: &in.Once, Others: len(asked) - 1 - k}, Out: verdicts[i],

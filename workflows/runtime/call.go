@@ -11,15 +11,11 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/activities/textutil"
 	"weft/workflows/argument"
 	"weft/workflows/held"
 	"weft/workflows/journal"
 	"weft/workflows/wait"
 )
-
-// maxSummary keeps a summary under Temporal's 400 bytes.
-const maxSummary = 200
 
 // Call describes one activity call. [Run.Invoke] makes it.
 type Call struct {
@@ -77,7 +73,7 @@ func (r *Run) Invoke(ctx workflow.Context, c *Call) error {
 // schedule schedules the activity and waits for it.
 func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	o := c.Options
-	o.ActivityID, o.Summary = contract.BoundID(r.place+c.ID), textutil.Cut(r.summary(c), maxSummary)
+	o.ActivityID, o.Summary = contract.BoundID(r.place+c.ID), wait.Summary(r.summary(c))
 	if made, err := r.callLocally(ctx, c, o.Summary); made || err != nil {
 		return err
 	}
@@ -154,7 +150,7 @@ func (r *Run) scheduleAtTurn(ctx workflow.Context, c *Call, f *contract.Failure,
 	if f.Usage != nil && c.Model != nil {
 		r.Budget.Usage.Add(*f.Usage)
 	}
-	defer r.Requests.AddTask(textutil.Cut(fmt.Sprintf("%s %s, until %s", r.place+c.ID, f.Text, workflow.Now(ctx).Add(pause).UTC().Format(time.RFC3339)), maxSummary))()
+	defer r.Requests.AddTask(wait.Summary(fmt.Sprintf("%s %s, until %s", r.place+c.ID, f.Text, workflow.Now(ctx).Add(pause).UTC().Format(time.RFC3339))))()
 	if err := wait.Pause(ctx, pause, f.Text); err != nil {
 		return err
 	}

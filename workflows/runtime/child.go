@@ -12,7 +12,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/activities/textutil"
 	"weft/workflows/journal"
 	"weft/workflows/wait"
 )
@@ -68,7 +67,7 @@ func (r *Run) Admit(ctx workflow.Context, c *Child, what string) error {
 // Start starts a child. It is the only way to one.
 func (r *Run) Start(ctx workflow.Context, c *Child) *ChildRun {
 	o := workflow.ChildWorkflowOptions{
-		WorkflowID: contract.BoundID(c.ID), StaticSummary: textutil.Cut(c.Summary, maxSummary), WorkflowExecutionTimeout: c.Timeout,
+		WorkflowID: contract.BoundID(c.ID), StaticSummary: wait.Summary(c.Summary), WorkflowExecutionTimeout: c.Timeout,
 		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_TERMINATE, WaitForCancellation: true,
 	}
 	if c.Outlives {

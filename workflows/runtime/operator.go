@@ -14,18 +14,14 @@ import (
 func (r *Run) retriedByOperator(next invoker) invoker {
 	return func(ctx workflow.Context, c *Call) error {
 		w := c.Waiting
-		if w == nil {
-			try := *c
-			return next(ctx, &try)
-		}
 		for {
-			if w.Failure == nil {
+			if w == nil || w.Failure == nil {
 				try := *c
-				if w.Attempts > 0 {
+				if w != nil && w.Attempts > 0 {
 					try.ID = fmt.Sprintf("%s~%d", c.ID, w.Attempts+1)
 				}
 				err := next(ctx, &try)
-				if !r.waitsForOperator(c, err) {
+				if w == nil || !r.waitsForOperator(c, err) {
 					return err
 				}
 				w.Attempts++
@@ -41,7 +37,7 @@ func (r *Run) retriedByOperator(next invoker) invoker {
 // askOperator opens a request of kind retry and waits for its answer. It returns the failure where the operator gives up.
 func (r *Run) askOperator(ctx workflow.Context, c *Call) error {
 	w := c.Waiting
-	shown := ShownFailure(w.Failure)
+	shown := w.Failure.Shown()
 	reply, err := r.Requests.Await(ctx, c.At, contract.Request{
 		ID: fmt.Sprintf("%s~%d", c.ID, w.Attempts), Kind: contract.RequestRetry, Text: w.Failure.Error(),
 		Hash: contract.SHA([]byte(shown.Class + shown.Text)), Failure: shown,

@@ -229,7 +229,6 @@ func (q *Requests) Await(ctx workflow.Context, x *Execution, req contract.Reques
 
 // Complete sets a request's id and the execution that waits for it.
 func (q *Requests) Complete(x *Execution, req contract.Request) contract.Request {
-	req.Text = textutil.Cut(req.Text, MaxAsked)
 	r := q.run
 	if x != nil {
 		r = x.Run
@@ -240,28 +239,10 @@ func (q *Requests) Complete(x *Execution, req contract.Request) contract.Request
 		req.ID = path + req.ID
 		req.Execution = path + req.Execution
 	}
-	for _, s := range []*string{&req.Node, &req.Execution, &req.At, &req.Tool, &req.Name, &req.Connection} {
-		*s = textutil.Cut(*s, MaxField)
-	}
+	req.Cut()
 	req.Hash = contract.SHA([]byte(req.Kind + "\n" + req.ID + "\n" + req.Hash))
 	req.ID = contract.BoundID(req.ID) + "-" + req.Hash[:8]
 	return req
-}
-
-// Bounds of what a request shows: its text, the arguments of its call, and each of what it names.
-const (
-	MaxAsked = 8 << 10
-	MaxShown = 16 << 10
-	MaxField = 2 << 10
-)
-
-// ShownFailure is a failure as a request shows it: without lists, which can be long.
-func ShownFailure(f *contract.Failure) *contract.Failure {
-	if f == nil {
-		return nil
-	}
-	b := f.Bounded()
-	return &contract.Failure{Class: textutil.Cut(b.Class, MaxField), Text: b.Text, Remedy: b.Remedy, Node: b.Node, Step: b.Step, At: b.At}
 }
 
 // remote is the [Asker] of a run that is not the owner.

@@ -45,12 +45,11 @@ type Run struct {
 // New is a run that does not listen yet.
 func New(ctx workflow.Context) *Run {
 	ex := workflow.GetInfo(ctx).WorkflowExecution
-	said := transcript.New(ex.ID, ex.RunID)
-	r := &Run{Transcript: said, Conversation: said.Converse(), Sizes: &Sizes{}, Log: &ExecutionLog{}, Watch: watch.Of(ctx), grant: &encodedGrant{},
+	r := &Run{Transcript: transcript.New(ex.ID, ex.RunID), Sizes: &Sizes{}, Log: &ExecutionLog{}, Watch: watch.Of(ctx), grant: &encodedGrant{},
 		Policy: &ContinuePolicy{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)},
 		Requests: &Requests{waiting: map[string]*pendingRequest{},
 			replies: workflow.GetSignalChannel(ctx, contract.SignalReply), steer: workflow.GetSignalChannel(ctx, contract.SignalSteer)}}
-	r.Requests.Asker = remote{r.Requests}
+	r.Requests.Asker, r.Conversation = remote{r.Requests}, r.Transcript.Converse()
 	r.Requests.run, r.Policy.run, r.Sizes.run, r.Budget.run = r, r, r, r
 	return r
 }

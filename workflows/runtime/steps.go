@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"errors"
-	"strconv"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -70,16 +69,6 @@ func weightOf(out any) int {
 	}
 	n, _ := contract.Size(out)
 	return n
-}
-
-// HashOf returns a hash that distinguishes a request from any other request in its place.
-func HashOf(parts ...string) string {
-	all := make([]byte, 0, 128)
-	for _, p := range parts {
-		all = append(strconv.AppendInt(all, int64(len(p)), 10), ' ')
-		all = append(all, p...)
-	}
-	return contract.SHA(all)[:16]
 }
 
 // Interrupted reports whether a call has no outcome: it was cancelled, or the run yields.

@@ -75,12 +75,12 @@ func Get(ctx workflow.Context, f workflow.Future, to any) error {
 	return f.Get(ctx, to)
 }
 
-// maxSummary keeps a summary under Temporal's 400 bytes.
-const maxSummary = 200
+// Summary cuts what Temporal's Web UI shows of an activity, a child or a timer: the server takes 400 bytes.
+func Summary(what string) string { return textutil.Cut(what, 200) }
 
 // timer is ready after a time; what says in Temporal's Web UI what for. It is the only way to a timer.
 func timer(ctx workflow.Context, d time.Duration, what string) workflow.Future {
-	return workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: textutil.Cut(what, maxSummary)})
+	return workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: Summary(what)})
 }
 
 // Pause waits for a time.

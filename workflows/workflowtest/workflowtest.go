@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+
 	"weft/activities/contract"
 	"weft/workflows/schedule"
 
