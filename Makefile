@@ -44,6 +44,8 @@ GOLDEN := ./activities/contract ./activities/llm ./specadapter/... ./starter/...
 
 # The race detector needs a C compiler.
 CC_FOUND := $(shell command -v "$$(go env CC | cut -d' ' -f1)" 2>/dev/null)
+# Unless told otherwise, each process with the detector sleeps a second before it ends; tests run the command line hundreds of times.
+GORACE := atexit_sleep_ms=10
 RACE := $(if $(and $(filter 1,$(shell go env CGO_ENABLED)),$(CC_FOUND)),-race,)
 
 # Tests see neither keys nor settings of whoever runs them.
@@ -71,12 +73,12 @@ devserver:
 
 test: ## Run the tests that need no server (unit, golden, command line, replay), with the race detector for packages with goroutines
 	@test -n "$(RACE)" || echo "No C compiler found: testing without the race detector." >&2
-	$(CLEAN_ENV) go test -timeout 30m -parallel $(PARALLEL) $(RACE) $(CONCURRENT)
+	$(CLEAN_ENV) GORACE=$(GORACE) go test -timeout 30m -parallel $(PARALLEL) $(RACE) $(CONCURRENT)
 	$(CLEAN_ENV) go test -timeout 30m -parallel $(PARALLEL) $$(go list ./... | grep -vE '^weft/(activities|starter|worker)(/|$$)')
 	cd tests/bench && $(CLEAN_ENV) go test ./...
 
 race: ## Run the tests that need no server, with the race detector for all packages
-	$(CLEAN_ENV) go test -timeout 60m -race ./...
+	$(CLEAN_ENV) GORACE=$(GORACE) go test -timeout 60m -race ./...
 
 lint: ## Check style, import directions and determinism
 	$(GOLANGCI_LINT) run --allow-parallel-runners ./...

@@ -24,6 +24,7 @@ func TestScripts(t *testing.T) {
 			// Nothing listens on port 1; no script may find a Temporal of the machine's.
 			env.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
 			env.Setenv("TEMPORAL_CONFIG_FILE", env.WorkDir+"/no-temporal.toml")
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
