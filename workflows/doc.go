@@ -27,8 +27,9 @@
 // # Packages
 //
 // plan, schedule, transcript, journal, watch, wait, argument, held, references, replies, runtime, values, route and subsession are the
-// lower packages; inbox, agent, limiter, node, prepare, publish and session are independent of each other; workflows combines them. An interface belongs to its consumer: [runtime.Asker],
-// [runtime.MessageHandler], [inbox.Host], [session.Turns], [node.Kind] and [node.Flows].
+// lower packages; inbox, agent, limiter, node, prepare, publish and session are independent of each other; workflows combines them.
+// An interface belongs to its consumer: [runtime.Asker], [runtime.MessageHandler], [inbox.Host], [session.Turns], [node.Kind] and
+// [node.Flows].
 //
 // # Determinism
 //
