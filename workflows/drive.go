@@ -173,11 +173,8 @@ func (f *flowRun) beyond(err error) error {
 
 // Result is what the exit nodes gave.
 func (f *flowRun) Result() (*contract.RunResult, error) {
-	trace := make([]*contract.Execution, len(f.trace))
-	for i := range trace {
-		trace[i] = &f.trace[i]
-	}
-	slices.SortStableFunc(trace, func(a, b *contract.Execution) int {
+	trace := slices.Clone(f.trace)
+	slices.SortStableFunc(trace, func(a, b contract.Execution) int {
 		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(f.run.Graph.Index(a.Node), f.run.Graph.Index(b.Node)))
 	})
 	exits := f.run.Graph.Exits
@@ -185,7 +182,8 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 		Status: "completed", ExitOutputs: []contract.ExitOutput{}, Usage: f.run.Budget.Usage, FlowHash: f.run.Hash, Model: f.run.Shared.Model,
 	}
 	var last *contract.Execution
-	for _, e := range trace {
+	for i := range trace {
+		e := &trace[i]
 		if e.NoRoute {
 			out.NoRoute = append(out.NoRoute, contract.ExecutionID(e.Node, e.Step, e.Occurrence))
 		}

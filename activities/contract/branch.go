@@ -361,6 +361,30 @@ type Status struct {
 	RejectionReasons []string `json:"rejection_reasons,omitempty"`
 }
 
+// Fitting is a status as the answer of a query holds it: what has no room is left out, last the requests behind the first.
+func (s Status) Fitting() Status {
+	for n, err := Size(s); err == nil && n > MaxPayload; n, err = Size(s) {
+		switch {
+		case len(s.Conversation) > 0:
+			s.Conversation = nil
+		case len(s.Conflicts) > 0:
+			s.Conflicts = s.Conflicts[(len(s.Conflicts)+1)/2:]
+		case len(s.Executions) > 0:
+			half := (len(s.Executions) + 1) / 2
+			s.Executions, s.Dropped = s.Executions[half:], s.Dropped+half
+		case len(s.Waits)+len(s.Inbox) > 0:
+			s.Waits, s.Inbox = nil, nil
+		case len(s.Requests) > 1:
+			half := len(s.Requests) / 2
+			s.MoreRequests += len(s.Requests) - half
+			s.Requests = s.Requests[:half]
+		default:
+			return s
+		}
+	}
+	return s
+}
+
 // FlowLabel is what a flow's document says of itself, for readers.
 type FlowLabel struct {
 	Name string `json:"name"`
@@ -394,28 +418,4 @@ type Conflict struct {
 	Dropped Stamp           `json:"dropped"`
 	Value   json.RawMessage `json:"value,omitempty"`
 	SHA     string          `json:"sha256,omitempty"`
-}
-
-// Fitting is a status as the answer of a query holds it: what has no room is left out, last the requests behind the first.
-func (s Status) Fitting() Status {
-	for n, err := Size(s); err == nil && n > MaxPayload; n, err = Size(s) {
-		switch {
-		case len(s.Conversation) > 0:
-			s.Conversation = nil
-		case len(s.Conflicts) > 0:
-			s.Conflicts = s.Conflicts[(len(s.Conflicts)+1)/2:]
-		case len(s.Executions) > 0:
-			half := (len(s.Executions) + 1) / 2
-			s.Executions, s.Dropped = s.Executions[half:], s.Dropped+half
-		case len(s.Waits)+len(s.Inbox) > 0:
-			s.Waits, s.Inbox = nil, nil
-		case len(s.Requests) > 1:
-			half := len(s.Requests) / 2
-			s.MoreRequests += len(s.Requests) - half
-			s.Requests = s.Requests[:half]
-		default:
-			return s
-		}
-	}
-	return s
 }

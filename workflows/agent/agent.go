@@ -154,20 +154,16 @@ func (a *agentRun) begin() error {
 // outputs are the latest outputs of earlier nodes, but that of one execution.
 func (a *agentRun) outputs(but string) []contract.Part {
 	parts := make([]contract.Part, 0, 3*len(a.execution.View.Outputs))
-	outputs, refs := make([]*contract.NodeOutput, len(a.execution.View.Outputs)), make([]contract.ContentRef, len(a.execution.View.Outputs))
-	for i := range outputs {
-		outputs[i] = &a.execution.View.Outputs[i]
-	}
-	slices.SortStableFunc(outputs, func(p, q *contract.NodeOutput) int {
+	outputs := slices.Clone(a.execution.View.Outputs)
+	slices.SortStableFunc(outputs, func(p, q contract.NodeOutput) int {
 		return cmp.Or(cmp.Compare(p.By.Step, q.By.Step), cmp.Compare(p.Order, q.Order))
 	})
-	for i, o := range outputs {
+	for _, o := range outputs {
 		node := a.run.Flow.Node(o.Node)
 		if o.By.Exec == but || forks(node) {
 			continue
 		}
-		refs[i].SHA = o.SHA
-		name, output := cmp.Or(o.Name, o.Node), contract.Part{Ref: &refs[i]}
+		name, output := cmp.Or(o.Name, o.Node), contract.Part{Ref: &contract.ContentRef{SHA: o.SHA}}
 		if node != nil && node.Merge != nil {
 			// It stands for the node that gave their values to those whose results it merges.
 			gave := func(n plan.Node) bool { return forks(&n) && n.StateKey == node.Merge.Input }
@@ -279,7 +275,8 @@ func (a *agentRun) model(ctx workflow.Context) (*answer, error) {
 		return nil, err
 	}
 	if a.profile.Body != nil {
-		a.run.Transcript.Content[a.profile.SHA], a.profile.Body = a.profile.Body, nil
+		a.run.Transcript.Keep(a.profile.Body)
+		a.profile.Body = nil
 	}
 	msg, err := contract.DecodeMessage(res.Message)
 	if err != nil {

@@ -106,10 +106,10 @@ type toolCall struct {
 // start begins a call that runs beside the others, and answers one that is not made at all.
 func (c *toolCall) start(outside *group.Group) {
 	if err := c.admit(); err != nil {
-		c.reply, _ = replies.Of(c.reply, err)
+		c.reply, _ = replies.Result(c.reply, err)
 	} else if c.run != nil {
 		c.wait = outside.Start(func(ctx workflow.Context) (err error) {
-			c.reply, err = replies.Of(c.run(ctx))
+			c.reply, err = replies.Result(c.run(ctx))
 			return err
 		})
 	}
@@ -182,7 +182,7 @@ func (c *toolCall) bound(ctx workflow.Context) (contract.ToolReply, error) {
 	if err := c.validate(ctx); err != nil {
 		return contract.ToolReply{}, err
 	}
-	reply, err := replies.Of(run(ctx))
+	reply, err := replies.Result(run(ctx))
 	reply.Text = note + reply.Text
 	return reply, err
 }
@@ -357,7 +357,7 @@ func (c *toolCall) activity(name string, s *journal.Step, in, out any) *runtime.
 // step does what gives a call its reply as a step.
 func (c *toolCall) step(ctx workflow.Context, id, hash string, do func(*journal.Step) (contract.ToolReply, error)) (reply contract.ToolReply, err error) {
 	err = c.agent.run.RunStep(ctx, c.agent.execution.Journal, id, hash, &reply, func(s *journal.Step) (err error) {
-		reply, err = replies.Of(do(s))
+		reply, err = replies.Result(do(s))
 		return err
 	})
 	return reply, err

@@ -23,7 +23,7 @@ func (p *Preparation) Authorize(in *contract.RunInput) error {
 	if in.Depth > 0 {
 		return p.exceeds(in.Grant, brought)
 	}
-	made := p.made
+	made := p.recorded
 	p.Run.Shared.Grant = made.Grant
 	if made.Refused != nil {
 		return made.Refused

@@ -136,7 +136,7 @@ func (p *Preparation) check(ctx workflow.Context, in *contract.RunInput) error {
 			return err
 		}
 	}
-	p.Run.Hash, p.Public, p.made = cmp.Or(p.Run.Hash, v.Hash), cmp.Or(p.Public, v.Publish), v.Authority
+	p.Run.Hash, p.Public, p.recorded = cmp.Or(p.Run.Hash, v.Hash), cmp.Or(p.Public, v.Publish), v.Authority
 	if in.MaxPayload > 0 { // that of the store of the run above
 		p.Run.Allow(in.MaxPayload)
 	}
@@ -196,8 +196,8 @@ type Preparation struct {
 	Settings Settings
 	// Public is what a root run publishes.
 	Public *contract.Publish
-	// made is what a root run may reach and spend, as it was recorded.
-	made *authority
+	// recorded is what a root run may reach and spend, as its history has it.
+	recorded *authority
 }
 
 // startFacts are what the start request has set. Only what is recorded of it may decide anything: the server leaves out

@@ -32,8 +32,8 @@ func (r *Refused) Error() string { return r.Reply.Text }
 // Refuse is the error of a call for the model to see.
 func Refuse(format string, args ...any) error { return &Refused{Error(format, args...)} }
 
-// Of is what a call gives: the reply of one that was refused is no error.
-func Of(made contract.ToolReply, err error) (contract.ToolReply, error) {
+// Result is what a call gives: the reply of one that was refused is no error.
+func Result(made contract.ToolReply, err error) (contract.ToolReply, error) {
 	if r, ok := errors.AsType[*Refused](err); ok {
 		return r.Reply, nil
 	}

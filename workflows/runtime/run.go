@@ -49,7 +49,7 @@ func New(ctx workflow.Context) *Run {
 		Policy: &ContinuePolicy{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)},
 		Requests: &Requests{waiting: map[string]*pendingRequest{},
 			replies: workflow.GetSignalChannel(ctx, contract.SignalReply), steer: workflow.GetSignalChannel(ctx, contract.SignalSteer)}}
-	r.Requests.Asker, r.Conversation = remote{r.Requests}, r.Transcript.Converse()
+	r.Requests.Asker, r.Conversation = remote{r.Requests}, transcript.NewConversation(r.Transcript)
 	r.Requests.run, r.Policy.run, r.Sizes.run, r.Budget.run = r, r, r, r
 	return r
 }
@@ -58,7 +58,7 @@ func New(ctx workflow.Context) *Run {
 func (r *Run) InPlace(node string) *Run {
 	r.Shared.Sessions() // is one map for both
 	b := *r
-	b.branch, b.Budget, b.Conversation = node, Budget{run: &b}, b.Transcript.Converse()
+	b.branch, b.Budget, b.Conversation = node, Budget{run: &b}, transcript.NewConversation(b.Transcript)
 	return &b
 }
 
@@ -69,7 +69,7 @@ func (r *Run) Nested(id string, above *journal.Journal) *Run {
 	b.Above = above
 	b.Root, b.place = id, r.place+strings.TrimPrefix(id, r.Root+"/")+"/"
 	b.Transcript = r.Transcript.Within(b.place)
-	b.branch, b.Budget, b.Conversation, b.Log = "", Budget{run: &b}, b.Transcript.Converse(), &ExecutionLog{}
+	b.branch, b.Budget, b.Conversation, b.Log = "", Budget{run: &b}, transcript.NewConversation(b.Transcript), &ExecutionLog{}
 	return &b
 }
 

@@ -68,7 +68,7 @@ func (b *Children) Do(ctx workflow.Context, c *Call) (out Reply, err error) {
 	default:
 		out.Reply, err = b.answer(ctx, c, args.Session)
 	}
-	out.Reply, err = replies.Of(out.Reply, err)
+	out.Reply, err = replies.Result(out.Reply, err)
 	return out, err
 }
 

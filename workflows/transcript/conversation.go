@@ -19,8 +19,8 @@ type Conversation struct {
 	reminded []contract.Reminded
 }
 
-// Converse is the conversation of a flow whose transcript it is.
-func (s *Transcript) Converse() Conversation { return Conversation{transcript: s} }
+// NewConversation is the conversation of a flow, in its transcript. It has no thread until it is opened.
+func NewConversation(s *Transcript) Conversation { return Conversation{transcript: s} }
 
 // Open is the flow's conversation.
 func (c *Conversation) Open() *Thread {

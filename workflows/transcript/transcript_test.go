@@ -219,7 +219,7 @@ func TestRecordsFit(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s, of := New("wf", "run"), contract.ThreadRecord{Execution: "a#1"}
-			c := s.Converse()
+			c := NewConversation(s)
 			th, conversation := s.Open("a#1"), c.Open()
 			write := func(to *Thread, sizes []int) {
 				for _, n := range sizes {
