@@ -176,14 +176,14 @@ func (a *Activities) message(ctx context.Context, sha string, raw []byte, runs [
 	m := &own
 	for _, p := range stored.Parts {
 		if p.Ref == nil {
-			m.Text += p.Text
+			m.Text += p.Shown(p.Text)
 			continue
 		}
 		other, err := a.referenced(ctx, *p.Ref, runs)
 		if err != nil {
 			return nil, err
 		}
-		m.Text += other.Text
+		m.Text += p.Shown(other.Text)
 		m.Media = append(slices.Clip(m.Media), other.Media...)
 	}
 	m.Parts = nil

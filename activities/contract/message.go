@@ -76,10 +76,20 @@ func LastMessages(encoded []json.RawMessage) []Message {
 	return out
 }
 
-// Part is a piece of a message's text: Text, or the text of the message that Ref names.
+// Part is a piece of a message's text: Text, or the text of the message that Ref names. Node, if set, is the node whose output
+// that is.
 type Part struct {
 	Text string      `json:"text,omitempty"`
 	Ref  *ContentRef `json:"ref,omitempty"`
+	Node string      `json:"node,omitempty"`
+}
+
+// Shown is the part as a model sees it, where text is its text. An output stands in an element that names its node.
+func (p *Part) Shown(text string) string {
+	if p.Node == "" {
+		return text
+	}
+	return "\n\n<output node=" + strconv.Quote(p.Node) + ">\n" + text + "\n</output>"
 }
 
 // ToolCall is a tool call that a model requests.
@@ -95,7 +105,7 @@ type ToolCall struct {
 func (m *Message) AllText() string {
 	text := m.Text
 	for _, p := range m.Parts {
-		text += p.Text
+		text += p.Shown(p.Text)
 	}
 	return text
 }

@@ -93,13 +93,14 @@ func (t *Transcript) message(hash string) *contract.Message {
 		return nil
 	}
 	for _, p := range m.Parts {
-		if p.Ref == nil {
-			m.Text += p.Text
-		} else if other, err := contract.DecodeMessage(t.content[p.Ref.SHA]); err == nil {
-			m.Text += other.Text
-		} else {
-			m.Text += "(a text that is not in the history)"
+		text := p.Text
+		if p.Ref != nil {
+			text = "(a text that is not in the history)"
+			if other, err := contract.DecodeMessage(t.content[p.Ref.SHA]); err == nil {
+				text = other.Text
+			}
 		}
+		m.Text += p.Shown(text)
 	}
 	m.Parts, m.Provider = nil, nil
 	return m

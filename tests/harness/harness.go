@@ -52,7 +52,7 @@ func ResultText(r *contract.RunResult) string {
 func MessageText(m contract.Message) string {
 	out := m.Text
 	for _, part := range m.Parts {
-		out += part.Text
+		out += part.Shown(part.Text)
 	}
 	return out
 }

@@ -240,15 +240,14 @@ func Sent(tail []contract.TailEntry, text func(sha string) (string, bool)) *stri
 	}
 	out := m.Text
 	for _, part := range m.Parts {
-		if part.Ref == nil {
-			out += part.Text
-			continue
+		more, ok := part.Text, true
+		if part.Ref != nil {
+			more, ok = text(part.Ref.SHA)
 		}
-		more, ok := text(part.Ref.SHA)
 		if !ok {
 			return nil
 		}
-		out += more
+		out += part.Shown(more)
 	}
 	return &out
 }

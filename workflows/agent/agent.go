@@ -136,7 +136,7 @@ func (a *agentRun) begin() error {
 	if speaks, err := a.speaks(); err != nil || !speaks {
 		return err
 	}
-	m := &contract.Message{Role: contract.RoleUser, Parts: append([]contract.Part{a.run.Shared.InputPart()}, a.outputs("")...)}
+	m := &contract.Message{Role: contract.RoleUser, Parts: a.outputs("", a.run.Shared.InputPart())}
 	var err error
 	if a.cfg.Opening != nil && a.run.Shared.Turn < 2 {
 		if m, err = a.opening(); err != nil {
@@ -151,9 +151,10 @@ func (a *agentRun) begin() error {
 	return nil
 }
 
-// outputs are the latest outputs of earlier nodes, but that of one execution.
-func (a *agentRun) outputs(but string) []contract.Part {
-	parts := make([]contract.Part, 0, 3*len(a.execution.View.Outputs))
+// outputs are the latest outputs of earlier nodes, but that of one execution, behind other parts.
+func (a *agentRun) outputs(but string, before ...contract.Part) []contract.Part {
+	n := len(a.execution.View.Outputs)
+	parts, refs := append(make([]contract.Part, 0, len(before)+n), before...), make([]contract.ContentRef, 0, n)
 	outputs := slices.Clone(a.execution.View.Outputs)
 	slices.SortStableFunc(outputs, func(p, q contract.NodeOutput) int {
 		return cmp.Or(cmp.Compare(p.By.Step, q.By.Step), cmp.Compare(p.Order, q.Order))
@@ -163,22 +164,23 @@ func (a *agentRun) outputs(but string) []contract.Part {
 		if o.By.Exec == but || forks(node) {
 			continue
 		}
-		name, output := cmp.Or(o.Name, o.Node), contract.Part{Ref: &contract.ContentRef{SHA: o.SHA}}
+		refs = append(refs, contract.ContentRef{SHA: o.SHA})
+		part := contract.Part{Ref: &refs[len(refs)-1], Node: cmp.Or(o.Name, o.Node)}
 		if node != nil && node.Merge != nil {
 			// It stands for the node that gave their values to those whose results it merges.
 			gave := func(n plan.Node) bool { return forks(&n) && n.StateKey == node.Merge.Input }
 			if i := slices.IndexFunc(a.run.Flow.Nodes, gave); i >= 0 {
-				name = a.run.Flow.Nodes[i].Name
+				part.Node = cmp.Or(a.run.Flow.Nodes[i].Name, a.run.Flow.Nodes[i].ID)
 			}
 		}
 		if a.run.Flow.Values != nil {
 			// A short value of this run is sent itself, so that no worker has to query it.
 			m, err := contract.DecodeMessage(a.run.Transcript.Content[o.SHA])
 			if err == nil && len(m.Text) <= transcript.MaxInline && len(m.Parts) == 0 {
-				output = contract.Part{Text: m.Text}
+				part.Ref, part.Text = nil, m.Text
 			}
 		}
-		parts = append(parts, contract.Part{Text: "\n\n<output node=" + strconv.Quote(name) + ">\n"}, output, contract.Part{Text: "\n</output>"})
+		parts = append(parts, part)
 	}
 	return parts
 }

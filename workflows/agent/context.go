@@ -184,12 +184,13 @@ func (w *window) textSize(m *contract.Message, measure func(string) int) int {
 	}
 	n := 0
 	for _, p := range m.Parts {
-		n += measure(p.Text)
+		text := p.Text
 		if p.Ref != nil {
 			if inner, err := contract.DecodeMessage(w.a.run.Transcript.Content[p.Ref.SHA]); err == nil {
-				n += measure(inner.Text)
+				text = inner.Text
 			}
 		}
+		n += measure(p.Shown(text))
 	}
 	return n
 }
