@@ -29,10 +29,17 @@ type Flows interface {
 	Run(ctx workflow.Context, r *runtime.Run, id string, in *contract.RunInput, j *journal.Journal) (*contract.RunResult, error)
 }
 
-// call runs a node of kind call: each of its flows, or one flow for each element of lists, as a run of its own below this one.
-// Elements that make few calls run in this run.
-func (n *Runner) call(ctx workflow.Context, x *runtime.Execution, in value.Value) (runtime.Outcome, error) {
-	r, c := n.run, callRun{run: n.run, execution: x, cfg: x.Node.Call}
+// call runs nodes of kind call.
+type call struct{ flows Flows }
+
+// Visit runs each of the node's flows, or one flow for each element of lists, as a run of its own below this one. Elements that
+// make few calls run in this run.
+func (k call) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	in, err := values.Given(r, x)
+	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	c := callRun{run: r, execution: x, cfg: x.Node.Call}
 	x.Below = true
 	if err := c.divide(in); err != nil {
 		return runtime.Outcome{}, err
@@ -45,8 +52,8 @@ func (n *Runner) call(ctx workflow.Context, x *runtime.Execution, in value.Value
 		}
 	}
 	if c.cfg.Map {
-		if release, ok := n.flows.Reserve(r, r.Flow.Closure(c.cfg.Flows[0]), len(c.jobs), c.atOnce); ok {
-			c.flows = n.flows
+		if release, ok := k.flows.Reserve(r, r.Flow.Closure(c.cfg.Flows[0]), len(c.jobs), c.atOnce); ok {
+			c.flows = k.flows
 			defer release()
 		}
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // pass runs a node of kind pass: what it takes is what it leaves, unless it makes a text or matches of it.
-func pass(r *runtime.Run, x *runtime.Execution, in value.Value) (runtime.Outcome, error) {
+func pass(_ workflow.Context, r *runtime.Run, x *runtime.Execution, in value.Value) (runtime.Outcome, error) {
 	p := x.Node.Pass
 	switch {
 	case p.Store != nil:
@@ -101,13 +101,13 @@ func matches(m *plan.Match, text string) (found value.Value, ok bool, err error)
 }
 
 // branch runs a node of kind branch: the text of its value says by which branch it leaves.
-func branch(x *runtime.Execution, in value.Value) runtime.Outcome {
+func branch(_ workflow.Context, _ *runtime.Run, x *runtime.Execution, in value.Value) (runtime.Outcome, error) {
 	out := runtime.Outcome{Value: &value.Value{Kind: value.Object}, Branch: x.Node.Branch.Default}
 	text := in.Members[0].Value.Spaced()
 	if i := slices.IndexFunc(x.Node.Branch.Cases, func(c plan.Case) bool { return c.Text == text }); i >= 0 {
 		out.Branch = x.Node.Branch.Cases[i].Branch
 	}
-	return out
+	return out, nil
 }
 
 // say runs a node of kind say: its text goes into the flow's conversation.
@@ -118,7 +118,7 @@ func say(ctx workflow.Context, r *runtime.Run, x *runtime.Execution, in value.Va
 }
 
 // transform runs a node of kind transform: it takes apart the value that comes in.
-func transform(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+func transform(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	t := x.Node.Transform
 	if t.Fail != "" {
 		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the node", "%s", t.Fail)
@@ -136,7 +136,7 @@ func transform(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 }
 
 // merge runs a node of kind merge: it makes one value of those that parallel nodes left.
-func merge(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+func merge(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	m := x.Node.Merge
 	if m.Fail != "" {
 		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the node", "%s", m.Fail)

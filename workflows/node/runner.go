@@ -1,7 +1,7 @@
 // Package node runs executions of nodes.
 //
-// A kind of node is a function here, or a [Kind] of another package. A new kind is plan/<kind>.go, a case in plan's check, a
-// function and a case in [Runner.visit].
+// Each kind of node is a [Kind], in this package or in another. A new kind is plan/<kind>.go, a case in plan's check, and a Kind
+// in the table kinds.
 package node
 
 import (
@@ -13,6 +13,7 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/journal"
 	"weft/workflows/plan"
+	"weft/workflows/plan/value"
 	"weft/workflows/route"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule"
@@ -110,9 +111,13 @@ func (n *Runner) gain(ctx workflow.Context, x *runtime.Execution) (*contract.Nod
 
 // Runner runs executions of nodes, and decides which edges are taken behind them.
 type Runner struct {
-	run           *runtime.Run
-	agents, tools Kind
-	flows         Flows
+	run                  *runtime.Run
+	agents, tools, calls Kind
+}
+
+// New returns a runner; agents and tools run the nodes of kinds agent and tool, and flows those of maps.
+func New(r *runtime.Run, agents, tools Kind, flows Flows) *Runner {
+	return &Runner{r, agents, tools, call{flows}}
 }
 
 // Kind runs the nodes of a kind.
@@ -120,40 +125,43 @@ type Kind interface {
 	Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error)
 }
 
-// New returns a runner; agents and tools run the nodes of kinds agent and tool, and flows those of maps.
-func New(r *runtime.Run, agents, tools Kind, flows Flows) *Runner {
-	return &Runner{r, agents, tools, flows}
+// kinds are those that need nothing but the run.
+var kinds = map[plan.Kind]Kind{
+	plan.KindTransform: stateKind(transform), plan.KindMerge: stateKind(merge), plan.KindProgram: stateKind(program),
+	plan.KindAsk: valueKind(ask), plan.KindPass: valueKind(pass), plan.KindBranch: valueKind(branch), plan.KindSay: valueKind(say),
 }
 
 // visit runs a node as its kind does.
 func (n *Runner) visit(ctx workflow.Context, x *runtime.Execution) (runtime.Outcome, error) {
+	kind := kinds[x.Node.Kind]
 	switch x.Node.Kind {
 	case plan.KindAgent:
-		return n.agents.Visit(ctx, n.run, x)
+		kind = n.agents
 	case plan.KindTool:
-		return n.tools.Visit(ctx, n.run, x)
-	case plan.KindTransform:
-		return transform(n.run, x)
-	case plan.KindMerge:
-		return merge(n.run, x)
-	case plan.KindProgram:
-		return program(ctx, n.run, x)
+		kind = n.tools
+	case plan.KindCall:
+		kind = n.calls
 	}
-	in, err := values.Given(n.run, x)
+	if kind == nil {
+		return runtime.Outcome{}, n.run.Fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.Node.Kind)
+	}
+	return kind.Visit(ctx, n.run, x)
+}
+
+// stateKind is a kind that takes what its nodes need from the state.
+type stateKind func(workflow.Context, *runtime.Run, *runtime.Execution) (runtime.Outcome, error)
+
+func (k stateKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	return k(ctx, r, x)
+}
+
+// valueKind is a kind whose nodes are given values by name.
+type valueKind func(workflow.Context, *runtime.Run, *runtime.Execution, value.Value) (runtime.Outcome, error)
+
+func (k valueKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
+	in, err := values.Given(r, x)
 	if err != nil {
 		return runtime.Outcome{}, err
 	}
-	switch x.Node.Kind {
-	case plan.KindAsk:
-		return ask(ctx, n.run, x, in)
-	case plan.KindCall:
-		return n.call(ctx, x, in)
-	case plan.KindPass:
-		return pass(n.run, x, in)
-	case plan.KindBranch:
-		return branch(x, in), nil
-	case plan.KindSay:
-		return say(ctx, n.run, x, in)
-	}
-	return runtime.Outcome{}, n.run.Fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.Node.Kind)
+	return k(ctx, r, x, in)
 }
