@@ -302,16 +302,19 @@ func (p *Preparation) expandToolboxes(s plan.TeamAgent, wants []*want) []string 
 
 // takeTools adds the wanted tools to an agent's own. It returns the names that it did not find, and what there is.
 func takeTools(a *plan.Agent, wants []*want) (left, offered []string) {
-	found := map[string]bool{}
+	found, names := map[string]bool{}, map[string]string{} // the latter by what models call them
 	for _, id := range a.Toolboxes.Connections {
 		k := slices.IndexFunc(wants, func(w *want) bool { return w.bound.ID == id })
 		for _, name := range wants[k].offered {
 			offered = append(offered, name)
 			as := safeName(name)
+			if other := names[as]; other != "" && other != name {
+				as = hashedName(as, name)
+			}
 			if !a.Toolboxes.All && !slices.Contains(a.Toolboxes.Names, name) || a.HasTool(as) {
 				continue
 			}
-			found[name] = true
+			found[name], names[as] = true, name
 			a.Tools = append(a.Tools, plan.Tool{Name: name, As: as, Connection: id, Confirm: slices.Contains(a.Toolboxes.Confirm, id)})
 		}
 	}
@@ -333,7 +336,12 @@ var unsafeChars = regexp.MustCompile(`[^A-Za-z0-9_-]`)
 func safeName(s string) string {
 	s = unsafeChars.ReplaceAllString(s, "_")
 	if len(s) > maxToolName {
-		return s[:maxToolName-9] + "_" + contract.SHA([]byte(s))[:8]
+		return hashedName(s, s)
 	}
 	return s
+}
+
+// hashedName is a safe name that only one name has.
+func hashedName(safe, name string) string {
+	return safe[:min(len(safe), maxToolName-9)] + "_" + contract.SHA([]byte(name))[:8]
 }

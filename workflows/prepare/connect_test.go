@@ -85,3 +85,25 @@ func TestToolboxOfAgentThatIsMissing(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 }
+
+// TestOfferedNames gives tools whose names differ only in characters that not all providers take names of their own.
+func TestOfferedNames(t *testing.T) {
+	wants := []*want{
+		{bound: contract.ResolvedConnection{ID: "a"}, offered: []string{"get.item", "get_item", "get/item", "find"}},
+		{bound: contract.ResolvedConnection{ID: "b"}, offered: []string{"find", "get_item", strings.Repeat("x", 70)}},
+	}
+	a := &plan.Agent{Tools: []plan.Tool{{Name: "own", As: "own"}}, Toolboxes: &plan.Toolboxes{Connections: []string{"a", "b"}, All: true}}
+	takeTools(a, wants)
+	var got []string
+	seen := map[string]bool{}
+	for _, tool := range a.Tools {
+		got = append(got, tool.Connection+":"+tool.Name[:min(len(tool.Name), 8)])
+		if seen[tool.As] || len(tool.As) > maxToolName || unsafeChars.MatchString(tool.As) {
+			t.Errorf("%q is called %q", tool.Name, tool.As)
+		}
+		seen[tool.As] = true
+	}
+	if want := ":own a:get.item a:get_item a:get/item a:find b:xxxxxxxx"; strings.Join(got, " ") != want {
+		t.Errorf("tools are %s, want %s", strings.Join(got, " "), want)
+	}
+}
