@@ -89,8 +89,10 @@ func (s *branches) fetch(ctx workflow.Context, b *branchRun, held *contract.Held
 }
 
 const (
-	// maxChildren is how many branches run at once; the server refuses more than 2,000.
+	// maxChildren is how many branches run at once; the server refuses more than 2,000. maxInPlace is how many of them run in place,
+	// as many as a worker makes calls at once by default: at each change of a workflow the server goes through all its open calls.
 	maxChildren = 500
+	maxInPlace  = 200
 	// maxStarting is how many children the server is asked to start at once: each start that is under way makes all that
 	// the run does meanwhile slower.
 	maxStarting = 50
@@ -116,7 +118,7 @@ func (s *branches) start(ctx workflow.Context) (failed error) {
 	}
 	free := max(0, min(len(s.queued), maxChildren-len(s.live), maxStarting-s.starting()))
 	for range free {
-		if len(s.live) > 0 && !s.flow.run.Sizes.HasRoom(ctx) {
+		if sizes := s.flow.run.Sizes; len(s.live) > 0 && (sizes.InPlace >= maxInPlace || !sizes.HasRoom(ctx)) {
 			break
 		}
 		x, sharing := s.queued[0], len(s.queued)
