@@ -167,7 +167,7 @@ func scaleOf(quick bool) scale {
 	// Many short rounds: the machine's own speed changes between two of them.
 	s := scale{rounds: 24, fewRounds: 3, alone: 8, inFlight: 50, branches: 100, widths: []int{300, 1000},
 		loops: []int{100, 300, 1000}, toolLoops: []int{100, 500}, coldLoops: []int{100, 500}, byValue: []int{100, 300},
-		open: 150, elements: 10_000, replay: time.Second, stream: 10 * time.Second, heartbeats: []int{5, 2}, loads: 20,
+		open: 150, elements: 10_000, replay: 250 * time.Millisecond, stream: 10 * time.Second, heartbeats: []int{5, 2}, loads: 20,
 		loopsToReplay: 100, killCalls: 100, killInMid: 51, saves: 100, budget: 80 * time.Second}
 	if quick {
 		s.rounds, s.fewRounds, s.alone, s.inFlight, s.branches, s.widths = 2, 2, 8, 50, 50, []int{150}

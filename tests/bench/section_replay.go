@@ -28,7 +28,7 @@ func replays(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	b.table.head("Workflow code alone: CPU per history event, by replay (%d rounds of %s each side)", b.scale.fewRounds, b.scale.replay)
+	b.table.head("Workflow code alone: CPU per history event, by replay (%d rounds of %s each side)", b.scale.rounds, b.scale.replay)
 	for _, w := range []struct {
 		name string
 		workload
@@ -58,7 +58,7 @@ func (b *bench) replay(ctx context.Context, name string, w workload) error {
 		return err
 	}
 	var a, t, mallocs, twins []float64
-	for range b.scale.fewRounds {
+	for range b.scale.rounds {
 		x, n, err := replayFor(ours, b.scale.replay)
 		if err != nil {
 			return fmt.Errorf("replay ours: %w", err)

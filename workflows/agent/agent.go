@@ -155,8 +155,11 @@ func (a *agentRun) begin() error {
 func (a *agentRun) outputs(but string, before ...contract.Part) []contract.Part {
 	n := len(a.execution.View.Outputs)
 	parts, refs := append(make([]contract.Part, 0, len(before)+n), before...), make([]contract.ContentRef, 0, n)
-	outputs := slices.Clone(a.execution.View.Outputs)
-	slices.SortStableFunc(outputs, func(p, q contract.NodeOutput) int {
+	outputs := make([]*contract.NodeOutput, n)
+	for i := range outputs {
+		outputs[i] = &a.execution.View.Outputs[i]
+	}
+	slices.SortStableFunc(outputs, func(p, q *contract.NodeOutput) int {
 		return cmp.Or(cmp.Compare(p.By.Step, q.By.Step), cmp.Compare(p.Order, q.Order))
 	})
 	for _, o := range outputs {
@@ -277,8 +280,7 @@ func (a *agentRun) model(ctx workflow.Context) (*answer, error) {
 		return nil, err
 	}
 	if a.profile.Body != nil {
-		a.run.Transcript.Keep(a.profile.Body)
-		a.profile.Body = nil
+		a.run.Transcript.Content[a.profile.SHA], a.profile.Body = a.profile.Body, nil
 	}
 	msg, err := contract.DecodeMessage(res.Message)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // A conversation is kept whole; what a model is sent of it may be less, see [plan.Context]. That stands beside the thread, once for
 // each policy, so that it changes seldom and a provider's cache holds.
 
-// window is what of an agent's conversation its model is sent.
+// window is what of an agent's conversation its model is sent; nil is all of it.
 type window struct {
 	a *agentRun
 	s *contract.Sent
@@ -31,7 +31,7 @@ const bytesPerToken = 4
 
 func (a *agentRun) window() *window {
 	if len(a.cfg.Contexts())+len(a.cfg.Longs()) == 0 {
-		return &window{a: a, s: &contract.Sent{}} // all is sent
+		return nil
 	}
 	w := &window{a: a, s: a.thread.SentBy(a.cfg), messages: make([]*contract.Message, len(a.thread.Entries))}
 	for i := w.s.Skip; i < len(w.messages); i++ {
@@ -44,7 +44,7 @@ func (a *agentRun) window() *window {
 
 // shown is what the next model call is told of it; nil is everything.
 func (w *window) shown() *contract.Sent {
-	if w.s.Skip == 0 && w.s.Texts == nil {
+	if w == nil || w.s.Skip == 0 && w.s.Texts == nil {
 		return nil
 	}
 	return &contract.Sent{Skip: w.s.Skip, Note: w.s.Note, Texts: slices.Clone(w.s.Texts)}
@@ -52,7 +52,7 @@ func (w *window) shown() *contract.Sent {
 
 // counted notes what a model counted, and how much it takes.
 func (w *window) counted(res *contract.ModelResult) {
-	if w.a.cfg.Context == nil || w.a.cfg.Context.Tokens == 0 && res.Context == 0 {
+	if w == nil || w.a.cfg.Context == nil || w.a.cfg.Context.Tokens == 0 && res.Context == 0 {
 		return
 	}
 	w.s.Context = cmp.Or(res.Context, w.s.Context)
@@ -73,6 +73,9 @@ func (w *window) limit(c *plan.Context) int {
 
 // fit makes what is sent fit. refused says that a model found it too long.
 func (w *window) fit(ctx workflow.Context, refused bool) (changed bool, err error) {
+	if w == nil {
+		return false, nil
+	}
 	if err := w.shorten(ctx); err != nil {
 		return false, err
 	}

@@ -13,17 +13,15 @@ import (
 const workerGone = 10 * time.Second
 
 // CheckOptions are those of the check of an answer: somebody waits for its outcome.
-var CheckOptions = workflow.ActivityOptions{
-	StartToCloseTimeout:    30 * time.Second,
-	ScheduleToCloseTimeout: 5 * time.Minute,
-	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
-}
+var CheckOptions = ownOptions(30*time.Second, 5*time.Minute, 10*time.Second)
 
 // fetchOptions are those of fetching a result from a closed run.
-var fetchOptions = workflow.ActivityOptions{
-	StartToCloseTimeout:    time.Minute,
-	ScheduleToCloseTimeout: time.Hour,
-	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: time.Minute},
+var fetchOptions = ownOptions(time.Minute, time.Hour, time.Minute)
+
+// ownOptions are those of a call that no author declares: the most that one attempt, all of them and a pause between two take.
+func ownOptions(one, all, pause time.Duration) workflow.ActivityOptions {
+	return workflow.ActivityOptions{StartToCloseTimeout: one, ScheduleToCloseTimeout: all,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: pause}}
 }
 
 // Options are those of a call of a model or a tool, by the flow's policy. One attempt takes so many seconds at most.

@@ -100,15 +100,16 @@ func (s *Sizes) Reserve(bytes, calls int) (release func()) {
 // ReserveResult reserves bytes for a result until release. Where there is no room it waits in order for what is in flight; with
 // nothing in flight the run continues as new, or fails with state_too_large.
 func (s *Sizes) ReserveResult(ctx workflow.Context, what string, bytes int) (release func(), err error) {
-	fits := func() bool { return s.free(ctx) >= bytes }
-	own := &bytes
-	s.waiting = append(s.waiting, own)
-	err = wait.Until(ctx, func() bool { return s.waiting[0] == own && (fits() || s.inFlight == 0) })
-	s.waiting = slices.DeleteFunc(s.waiting, func(w *int) bool { return w == own })
+	if len(s.waiting) > 0 || s.free(ctx) < bytes {
+		own := new(bytes)
+		s.waiting = append(s.waiting, own)
+		err = wait.Until(ctx, func() bool { return s.waiting[0] == own && (s.free(ctx) >= *own || s.inFlight == 0) })
+		s.waiting = slices.DeleteFunc(s.waiting, func(w *int) bool { return w == own })
+	}
 	switch {
 	case err != nil:
 		return nil, err
-	case fits():
+	case s.free(ctx) >= bytes:
 		return s.Reserve(bytes, 1), nil
 	case s.run.Policy.Moved:
 		s.run.Policy.noRoom = true
