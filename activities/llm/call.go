@@ -113,7 +113,7 @@ func joinParts(m *contract.Message) error {
 		if i == 0 {
 			m.Text = ""
 		}
-		m.Text += p.Text
+		m.Text += p.Shown(p.Text)
 	}
 	m.Parts = nil
 	for i := range m.Media {

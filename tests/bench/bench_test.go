@@ -114,10 +114,11 @@ func play(t *testing.T, s start) []asked {
 		}
 		text := m.Text
 		for _, part := range m.Parts {
-			text += part.Text
+			own := part.Text
 			if part.Ref != nil {
-				text += said[part.Ref.SHA]
+				own = said[part.Ref.SHA]
 			}
+			text += part.Shown(own)
 		}
 		calls = append(calls, asked{p.Node, p.System, text})
 		answer := contract.Message{Role: contract.RoleAssistant, Text: p.Node + " is done"}
