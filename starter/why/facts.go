@@ -70,6 +70,9 @@ func (f *Facts) Settle() {
 		running = append(running, x)
 	}
 	f.Status.Running = running
+	if f.NoAnswer == nil && f.Status.Dropped > 0 {
+		f.recallDropped()
+	}
 	slices.SortStableFunc(f.Status.Executions, func(a, b contract.Execution) int { return cmp.Compare(a.Step, b.Step) })
 	seen := map[string]bool{}
 	f.Status.Executions = slices.DeleteFunc(f.Status.Executions, func(x contract.Execution) bool {
@@ -107,6 +110,30 @@ func (f *Facts) recall() {
 				x.Taken = f.derive(&x)
 				f.Status.Executions = append(f.Status.Executions, x)
 			}
+		}
+	}
+}
+
+// recallDropped adds executions that have finished and that the run no longer lists, as far as they have made calls.
+func (f *Facts) recallDropped() {
+	known := map[string]bool{}
+	for _, x := range f.Status.Executions {
+		known[history.Label(x)] = true
+	}
+	for _, label := range f.Status.Running {
+		known[label] = true
+	}
+	for _, v := range append([]*runtree.Workflow{f.Workflow}, f.Branches...) {
+		for _, exec := range v.Called {
+			x := history.ExecutionOf(exec)
+			failed := f.Failure != nil && f.Failure.Node == x.Node && f.Failure.Step == x.Step
+			if known[history.Label(x)] || failed {
+				continue
+			}
+			known[history.Label(x)] = true
+			x.Answers = v.Answers[exec]
+			x.Taken = f.derive(&x)
+			f.Status.Executions = append(f.Status.Executions, x)
 		}
 	}
 }

@@ -161,3 +161,24 @@ func TestWhyOfARunWithoutAPlan(t *testing.T) {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }
+
+// TestWhyKnowsWhatTheRunNoLongerLists has a run that lists the last of its executions only.
+func TestWhyKnowsWhatTheRunNoLongerLists(t *testing.T) {
+	f := deskFacts()
+	f.Workflow.Called = []string{"sort#1", "a#2", "b#1"}
+	f.Workflow.Answers = map[string][]contract.Answer{"sort#1": f.Status.Executions[1].Answers}
+	f.Status.Executions, f.Status.Dropped = f.Status.Executions[:1], 1
+	f.Settle()
+	r := f.Report()
+	states := map[string]string{}
+	for _, n := range r.Nodes {
+		states[n.Node] = n.State
+	}
+	want := map[string]string{"sort": Done, "a": Done, "b": Waiting, "c": NotRun, "join": Waiting, "lone": NotRun}
+	if diff := cmp.Diff(want, states); diff != "" {
+		t.Errorf("states (-want +got):\n%s", diff)
+	}
+	if got := Text(&r, false); !strings.Contains(got, `came by edge sa from sort#1: yes to "Is it a?": it says so`) {
+		t.Errorf("it says:\n%s", got)
+	}
+}
