@@ -48,6 +48,9 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 			line(l.label, "%s", plaintext.Line(strings.Join(l.items, ", "), 2000))
 		}
 	}
+	if st.Dropped > 0 {
+		line("done", "%d earlier executions, which the run no longer lists", st.Dropped)
+	}
 	for _, e := range st.Executions {
 		line("done", "%s", plaintext.Line(fmt.Sprintf("%s, step %d", e.Node, e.Step)+
 			plaintext.If(e.Occurrence > 1, ", execution %d", e.Occurrence)+

@@ -60,3 +60,11 @@ func TestStatusShowsSwitchesOfModels(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 }
+
+func TestStatusCountsWhatTheRunNoLongerLists(t *testing.T) {
+	var out bytes.Buffer
+	Status(&out, &runs.Run{ID: "r"}, &contract.Status{Status: "running", Dropped: 7, Executions: []contract.Execution{{Node: "a", Step: 8}}}, nil)
+	if want := "done      7 earlier executions, which the run no longer lists\ndone      a, step 8\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
