@@ -48,16 +48,7 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 			line(l.label, "%s", plaintext.Line(strings.Join(l.items, ", "), 2000))
 		}
 	}
-	if st.Dropped > 0 {
-		line("done", "%d earlier executions, which the run no longer lists", st.Dropped)
-	}
-	for _, e := range st.Executions {
-		line("done", "%s", plaintext.Line(fmt.Sprintf("%s, step %d", e.Node, e.Step)+
-			plaintext.If(e.Occurrence > 1, ", execution %d", e.Occurrence)+
-			plaintext.If(e.NoRoute, ", no condition held")+
-			plaintext.If(e.Exhausted, ", its budget of tool calls was spent")+
-			plaintext.If(e.OmittedMessages > 0, ", %d early messages were no longer sent", e.OmittedMessages), 400))
-	}
+	finished(line, st)
 	for _, c := range st.Conflicts {
 		line("conflict", "%s: kept what %s wrote, dropped what %s wrote", plaintext.Line(c.Key, 200), plaintext.Line(c.Kept.Exec, 200), plaintext.Line(c.Dropped.Exec, 200))
 	}
@@ -81,6 +72,20 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 	}
 	for _, call := range calls {
 		line("call", "%s", call)
+	}
+}
+
+// finished lists the executions that have finished.
+func finished(line func(label, format string, args ...any), st *contract.Status) {
+	if st.Dropped > 0 {
+		line("done", "%d earlier executions, which the run no longer lists", st.Dropped)
+	}
+	for _, e := range st.Executions {
+		line("done", "%s", plaintext.Line(fmt.Sprintf("%s, step %d", e.Node, e.Step)+
+			plaintext.If(e.Occurrence > 1, ", execution %d", e.Occurrence)+
+			plaintext.If(e.NoRoute, ", no condition held")+
+			plaintext.If(e.Exhausted, ", its budget of tool calls was spent")+
+			plaintext.If(e.OmittedMessages > 0, ", %d early messages were no longer sent", e.OmittedMessages), 400))
 	}
 }
 
