@@ -55,9 +55,6 @@ type PendingCall struct {
 // Settle builds the lists of finished and running executions.
 func (f *Facts) Settle() {
 	f.Failure = history.FailureOf(f.Workflow.Failure)
-	if f.NoAnswer != nil && f.Workflow.Flow != nil { // a run below may have failed before it had a plan
-		f.recall()
-	}
 	var running []string
 	for _, exec := range f.Status.Running {
 		x := history.Label(history.ExecutionOf(exec))
@@ -70,8 +67,8 @@ func (f *Facts) Settle() {
 		running = append(running, x)
 	}
 	f.Status.Running = running
-	if f.NoAnswer == nil && f.Status.Dropped > 0 {
-		f.recallDropped()
+	if f.Workflow.Flow != nil && (f.NoAnswer != nil || f.Status.Dropped > 0) { // a run below may have failed before it had a plan
+		f.recall()
 	}
 	slices.SortStableFunc(f.Status.Executions, func(a, b contract.Execution) int { return cmp.Compare(a.Step, b.Step) })
 	seen := map[string]bool{}
@@ -82,11 +79,18 @@ func (f *Facts) Settle() {
 	})
 }
 
+// recall takes from the history what no worker has said: all of it, or the executions before those that the run still lists. It
+// finds those that made calls.
 func (f *Facts) recall() {
-	f.Status.Executions = slices.Clone(f.Workflow.Executions)
+	if f.NoAnswer != nil {
+		f.Status.Executions = slices.Clone(f.Workflow.Executions)
+	}
 	known := map[string]bool{}
 	for _, x := range f.Status.Executions {
 		known[history.Label(x)] = true
+	}
+	for _, running := range f.Status.Running {
+		known[running] = true
 	}
 	if answers := f.Workflow.Answers[plan.Start]; f.Status.Entry == nil {
 		f.Status.Entry = &contract.Execution{Node: plan.Start, Answers: answers}
@@ -104,36 +108,12 @@ func (f *Facts) recall() {
 			failed := f.Failure != nil && f.Failure.Node == x.Node && f.Failure.Step == x.Step
 			switch {
 			case failed:
-			case i == len(v.Called)-1 && !completed, !f.decided(&x):
+			case f.NoAnswer != nil && (i == len(v.Called)-1 && !completed || !f.decided(&x)):
 				f.Status.Running = append(f.Status.Running, history.Label(x))
 			default:
 				x.Taken = f.derive(&x)
 				f.Status.Executions = append(f.Status.Executions, x)
 			}
-		}
-	}
-}
-
-// recallDropped adds executions that have finished and that the run no longer lists, as far as they have made calls.
-func (f *Facts) recallDropped() {
-	known := map[string]bool{}
-	for _, x := range f.Status.Executions {
-		known[history.Label(x)] = true
-	}
-	for _, label := range f.Status.Running {
-		known[label] = true
-	}
-	for _, v := range append([]*runtree.Workflow{f.Workflow}, f.Branches...) {
-		for _, exec := range v.Called {
-			x := history.ExecutionOf(exec)
-			failed := f.Failure != nil && f.Failure.Node == x.Node && f.Failure.Step == x.Step
-			if known[history.Label(x)] || failed {
-				continue
-			}
-			known[history.Label(x)] = true
-			x.Answers = v.Answers[exec]
-			x.Taken = f.derive(&x)
-			f.Status.Executions = append(f.Status.Executions, x)
 		}
 	}
 }
