@@ -126,6 +126,15 @@ func TestWhyNamesPredecessorsThatDidNotRun(t *testing.T) {
 
 var errNoAnswer = errors.New("no answer")
 
+// nodeStates returns the states of a report's nodes.
+func nodeStates(r *Report) map[string]string {
+	out := map[string]string{}
+	for _, n := range r.Nodes {
+		out[n.Node] = n.State
+	}
+	return out
+}
+
 // TestWhyOfAFailedRunFromHistory explains with what the calls alone say.
 func TestWhyOfAFailedRunFromHistory(t *testing.T) {
 	f := deskFacts()
@@ -135,12 +144,8 @@ func TestWhyOfAFailedRunFromHistory(t *testing.T) {
 	f.Workflow.Answers = map[string][]contract.Answer{"sort#1": {{Execution: "sort#1", Edge: "sa", Question: "Is it a?", Yes: false}}}
 	f.Settle()
 	r := f.Report()
-	got := map[string]string{}
-	for _, n := range r.Nodes {
-		got[n.Node] = n.State
-	}
 	want := map[string]string{"sort": Done, "a": Done, "b": Stopped, "c": NotRun, "join": NotRun, "lone": NotRun}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, nodeStates(&r)); diff != "" {
 		t.Errorf("states (-want +got):\n%s", diff)
 	}
 	for _, e := range r.Nodes[4].Refused {
@@ -170,12 +175,8 @@ func TestWhyKnowsWhatTheRunNoLongerLists(t *testing.T) {
 	f.Status.Executions, f.Status.Dropped = f.Status.Executions[:1], 1
 	f.Settle()
 	r := f.Report()
-	states := map[string]string{}
-	for _, n := range r.Nodes {
-		states[n.Node] = n.State
-	}
 	want := map[string]string{"sort": Done, "a": Done, "b": Waiting, "c": NotRun, "join": Waiting, "lone": NotRun}
-	if diff := cmp.Diff(want, states); diff != "" {
+	if diff := cmp.Diff(want, nodeStates(&r)); diff != "" {
 		t.Errorf("states (-want +got):\n%s", diff)
 	}
 	if got := Text(&r, false); !strings.Contains(got, `came by edge sa from sort#1: yes to "Is it a?": it says so`) {
