@@ -107,8 +107,8 @@ e2e: build npm ## Run the end-to-end tests on the embedded server, or on the loo
 	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -p 2 -parallel 5 -run EndToEnd $(END_TO_END)
 	cd worker/devserver && $(CLEAN_ENV) go test -count=1 ./...
 
-sizes: build ## Run the end-to-end tests of large runs in full size (200 branches, a map of 10,000, 9,000 signals)
-	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) WEFT_SIZES=1 go test -count=1 -timeout 40m -v -run '^TestEndToEnd(Sizes|LargeBranchResults|LargeToolLists|ConcurrentAnswers)$$' ./tests/e2e | grep -v '^=== '
+sizes: build ## Run the end-to-end tests of large runs in full size (200 branches, a map of 10,000, 9,000 signals, 500 model calls)
+	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) WEFT_SIZES=1 go test -count=1 -timeout 40m -v -run '^TestEndToEnd(Sizes|HistoryBound|LargeBranchResults|LargeToolLists|ConcurrentAnswers)$$' ./tests/e2e | grep -v '^=== '
 
 replay: ## Replay the recorded histories
 	$(CLEAN_ENV) go test -count=1 -run TestReplay ./tests/replay
@@ -139,7 +139,7 @@ bench-program:
 	@cd tests/bench && go build -o ../../bin/bench .
 
 bench: build bench-program ## Compare flows with hand-written workflows (BENCH_QUICK=1: a shorter run)
-	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -v -run '^TestEndToEndHistoryBound$$' ./tests/e2e | grep -E 'model calls|FAIL|ok'
+	$(CLEAN_ENV) $(PROGRAMS) WEFT_SIZES=1 go test -count=1 -v -run '^TestEndToEndHistoryBound$$' ./tests/e2e | grep -E 'model calls|FAIL|ok'
 	$(CLEAN_ENV) $(PROGRAMS) bin/bench
 
 conformance: ## Run the conformance suite for every model provider, and print its table; run Agent Spec's own suite and, with TEMPORAL_ADDRESS, the graphs on that server

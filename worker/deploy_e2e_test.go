@@ -30,13 +30,9 @@ const deploys = 100
 // new build does.
 func TestEndToEndDeploys(t *testing.T) {
 	srv := startServer(t)
-	dir := t.TempDir()
-	programs := map[string]string{"v1": "", "v2": "-X weft/workflows.revision=2"}
-	for build, flags := range programs {
-		programs[build] = filepath.Join(dir, build)
-		if out, err := exec.Command("go", "build", "-o", programs[build], "-ldflags", flags, ".").CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v: %s", build, err, out)
-		}
+	builds := map[string]string{"v1": programs.Path(t, "WEFT_WORKER"), "v2": filepath.Join(t.TempDir(), "v2")}
+	if out, err := exec.Command("go", "build", "-o", builds["v2"], "-ldflags", "-X weft/workflows.revision=2", ".").CombinedOutput(); err != nil {
+		t.Fatalf("build v2: %v: %s", err, out)
 	}
 	c, err := client.Dial(client.Options{HostPort: srv.address})
 	if err != nil {
@@ -44,7 +40,7 @@ func TestEndToEndDeploys(t *testing.T) {
 	}
 	defer c.Close()
 	for _, behavior := range []string{"auto_upgrade", "pinned"} {
-		t.Run(behavior, func(t *testing.T) { deployed(t, c, srv.address, programs, behavior) })
+		t.Run(behavior, func(t *testing.T) { deployed(t, c, srv.address, builds, behavior) })
 	}
 }
 

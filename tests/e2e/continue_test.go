@@ -12,12 +12,12 @@ import (
 )
 
 // TestEndToEndLongLoop goes round more often than one history should hold: as a length of
-// history wants it, and 3,000 times as the server suggests it.
+// history wants it, and as the server suggests it.
 func TestEndToEndLongLoop(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ steps, events, runs, calls int }{
-		"at 1,500 events":            {steps: 400, events: 1500, runs: 3, calls: 2},
-		"at the server's suggestion": {steps: 1200, runs: 3, calls: 1},
+		"at 500 events":              {steps: 150, events: 500, runs: 3, calls: 2},
+		"at the server's suggestion": {steps: 600, runs: 2, calls: 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
