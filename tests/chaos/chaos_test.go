@@ -117,12 +117,8 @@ func moments(form string, calm *passage) []moment {
 	calls, events := len(calm.log), calm.after.events
 	var out []moment
 	for n := 1; n <= calls; n++ {
-		some := n == 1 || n == (calls+1)/2 || n == calls
-		if form != "" || some || calm.log[n-1].never {
-			out = append(out, moment{atRequest, n})
-		}
 		if form != "" || n == (calls+1)/2 || calm.log[n-1].never {
-			out = append(out, moment{afterAnswer, n})
+			out = append(out, moment{atRequest, n}, moment{afterAnswer, n})
 		}
 	}
 	step := 1
