@@ -36,7 +36,7 @@ EXAMPLE := tests/examples/continuum/data-analyzer
 # The packages with goroutines of their own. Workflow code has none, and adapters neither.
 CONCURRENT := ./activities/... ./starter/... ./worker/...
 # Tests that wait for a server or a clock take no processor: more of them run at a time than there are.
-PARALLEL := 8
+PARALLEL := -p 4 -parallel 8
 
 # The tests that compare files with what they make, and rewrite them where UPDATE is set.
 GOLDEN_TESTS := ^Test(Golden|Scripts|Description|Schemas|Examples|SVG|States|ReferenceIsUpToDate|ReadmeTableIsTheTable|Conformance)$$
@@ -73,8 +73,8 @@ devserver:
 
 test: ## Run the tests that need no server (unit, golden, command line, replay), with the race detector for packages with goroutines
 	@test -n "$(RACE)" || echo "No C compiler found: testing without the race detector." >&2
-	$(CLEAN_ENV) GORACE=$(GORACE) go test -timeout 30m -parallel $(PARALLEL) $(RACE) $(CONCURRENT)
-	$(CLEAN_ENV) go test -timeout 30m -parallel $(PARALLEL) $$(go list ./... | grep -vE '^weft/(activities|starter|worker)(/|$$)')
+	$(CLEAN_ENV) GORACE=$(GORACE) go test -timeout 30m $(PARALLEL) $(RACE) $(CONCURRENT)
+	$(CLEAN_ENV) go test -timeout 30m $(PARALLEL) $$(go list ./... | grep -vE '^weft/(activities|starter|worker)(/|$$)')
 	cd tests/bench && $(CLEAN_ENV) go test ./...
 
 race: ## Run the tests that need no server, with the race detector for all packages
@@ -104,7 +104,7 @@ npm:
 	  echo "npm cannot be reached: MCP servers and tools from there are not run" >&2
 
 e2e: build npm ## Run the end-to-end tests on the embedded server, or on the loopback cluster at TEMPORAL_ADDRESS
-	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -p 2 -parallel 5 -run EndToEnd $(END_TO_END)
+	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -p 3 -parallel 4 -run EndToEnd $(END_TO_END)
 	cd worker/devserver && $(CLEAN_ENV) go test -count=1 ./...
 
 sizes: build ## Run the end-to-end tests of large runs in full size (200 branches, a map of 10,000, 9,000 signals, 500 model calls)
@@ -114,7 +114,7 @@ replay: ## Replay the recorded histories
 	$(CLEAN_ENV) go test -count=1 -run TestReplay ./tests/replay
 
 golden: ## Rewrite golden files; review the diff before committing
-	$(CLEAN_ENV) UPDATE=1 go test -count=1 -parallel $(PARALLEL) -run '$(GOLDEN_TESTS)' $(GOLDEN)
+	$(CLEAN_ENV) UPDATE=1 go test -count=1 $(PARALLEL) -run '$(GOLDEN_TESTS)' $(GOLDEN)
 
 record: build ## Record the missing histories for replay
 	$(CLEAN_ENV) $(PROGRAMS) WEFT_RECORD=1 go test -count=1 -run EndToEndRecord ./tests/replay ./tests/dialects ./tests/e2e

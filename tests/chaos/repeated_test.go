@@ -24,7 +24,7 @@ func TestEndToEndRepeatedSignals(t *testing.T) {
 	flows := slices.DeleteFunc(slices.Clone(chaosFlows), func(f chaosFlow) bool { return f.answer == nil })
 	inLanes(lanes, len(flows), func(l *lane, i int) {
 		f := &flows[i]
-		calm := l.play(f, nil)
+		calm := l.undisturbed(f)
 		l.repeater = &repeater{client: l.client}
 		p := l.play(f, nil)
 		problems := append(calm.problems(f, calm), p.problems(f, calm)...)

@@ -14,6 +14,9 @@ import (
 // was reserved for each of them: a run ends well where its history has room for all of it, else it fails
 // before the server terminates it.
 func TestEndToEndLargeBranchResults(t *testing.T) {
+	if !fullSize {
+		t.Skip("make sizes runs it")
+	}
 	t.Parallel()
 	tests := map[string]struct {
 		branches, bytes int

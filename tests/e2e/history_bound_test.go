@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
@@ -24,7 +23,7 @@ import (
 func TestEndToEndHistoryBound(t *testing.T) {
 	t.Parallel()
 	calls := 100
-	if os.Getenv("WEFT_SIZES") != "" {
+	if fullSize {
 		calls = 500
 	}
 	limit := 6 << 20 * calls / 500

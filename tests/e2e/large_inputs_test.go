@@ -92,6 +92,9 @@ func TestEndToEndQueryBesideCommands(t *testing.T) {
 // TestEndToEndLargeToolLists lists the tools of connections that are more together than a history
 // holds: a store takes them, and without one the run fails before the server terminates it.
 func TestEndToEndLargeToolLists(t *testing.T) {
+	if !fullSize {
+		t.Skip("make sizes runs it")
+	}
 	t.Parallel()
 	const n = 30
 	connections := map[string]tool.Connection{}

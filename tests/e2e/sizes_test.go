@@ -18,6 +18,9 @@ import (
 	"weft/workflows/plan"
 )
 
+// fullSize is set by make sizes.
+var fullSize = os.Getenv("WEFT_SIZES") != ""
+
 // sizeCase is a run that needs much room in its history: n of something.
 type sizeCase struct {
 	// short is n in every run of the tests, full where WEFT_SIZES is set.
@@ -40,7 +43,6 @@ type sizeCase struct {
 // with a class; none is terminated, none fails a workflow task, and no model is called twice for the same.
 func TestEndToEndSizes(t *testing.T) {
 	t.Parallel()
-	full := os.Getenv("WEFT_SIZES") != ""
 	joined := func(int) string { return "joined" }
 	oneEach := func(n int) int { return n + 1 }
 	cases := map[string]sizeCase{
@@ -126,7 +128,7 @@ func TestEndToEndSizes(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			n := tc.full
-			if !full {
+			if !fullSize {
 				t.Parallel()
 				n = tc.short
 			}
@@ -145,7 +147,7 @@ func TestEndToEndSizes(t *testing.T) {
 			out, err := harness.Result(t, run)
 			f := contract.FailureOf(err)
 			switch {
-			case full && tc.fullClass != "":
+			case fullSize && tc.fullClass != "":
 				if f == nil || f.Class != tc.fullClass || f.Node != tc.node || f.Remedy == "" {
 					t.Errorf("the run ended with %.300v, %.500v", out, err)
 				}
@@ -160,7 +162,7 @@ func TestEndToEndSizes(t *testing.T) {
 			if all.calls > tc.calls(n) || err == nil && all.calls != tc.calls(n) {
 				t.Errorf("%d model calls were scheduled, want %d", all.calls, tc.calls(n))
 			}
-			if full && all.continued < tc.more {
+			if fullSize && all.continued < tc.more {
 				t.Errorf("the run continued as new %d times, want %d at least", all.continued, tc.more)
 			}
 		})
