@@ -85,10 +85,11 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	}
 	began := workflow.Now(ctx)
 	err := result(ctx, workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), c.Activity, c.Args...), c.Out)
-	if f := turnWait(err); f != nil {
+	switch f := contract.FailureOf(err); {
+	case f == nil:
+	case f.Limit != nil && f.Final:
 		return r.scheduleAtTurn(ctx, c, f, began)
-	}
-	if c.Queue != "" && contract.NotStarted(err) && !c.OutcomeUnknown(contract.FailureOf(err)) {
+	case c.Queue != "" && contract.NotStarted(err) && !c.OutcomeUnknown(f):
 		others := *c
 		others.Queue = ""
 		return r.schedule(ctx, &others)
@@ -128,16 +129,8 @@ func decode(ctx workflow.Context, raw converter.RawValue, to any) error {
 	return nil
 }
 
-// turnWait returns the failure of a call that the run is to make again when its turn comes, nil for any other.
-func turnWait(err error) *contract.Failure {
-	if f := contract.FailureOf(err); f != nil && f.Limit != nil && f.Final {
-		return f
-	}
-	return nil
-}
-
-// scheduleAtTurn schedules a call again, begun at a time, whose turn has not come: with the attempts that have not failed, and the
-// time that is left after the wait.
+// scheduleAtTurn schedules a call again, begun at a time, whose turn has not come, as f says: with the attempts that have not
+// failed, and the time that is left after the wait.
 func (r *Run) scheduleAtTurn(ctx workflow.Context, c *Call, f *contract.Failure, began time.Time) error {
 	pause := time.Duration(f.Limit.Millis) * time.Millisecond
 	again, policy := *c, *c.Options.RetryPolicy
