@@ -171,7 +171,7 @@ func (s *branches) startChild(ctx workflow.Context, b *branchRun, at *runtime.Ex
 	}
 	in.MaxResultBytes = f.run.Sizes.Share(ctx, all)
 	var release func()
-	in.Shared.Budget, release = f.run.Budget.Share(n)
+	in.Shared.Budget, release = f.run.Budget.Share(nil, n)
 	c := &runtime.Child{Workflow: contract.WorkflowBranch, In: &in, ID: f.run.Root + "/" + at.ID, Summary: "branch · " + at.Node.ID}
 	if err := f.run.Admit(ctx, c, "what node "+at.Node.ID+" must know"); err != nil {
 		release()

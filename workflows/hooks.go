@@ -97,7 +97,7 @@ func admitHook(ctx workflow.Context, r *runtime.Run, c *runtime.Child, hook *pla
 	if c.Outlives {
 		in.Owner = "" // its own: this run ends
 	}
-	in.Budget, release = r.Budget.Share(1)
+	in.Budget, release = r.Budget.Share(nil, 1)
 	c.Workflow, c.In = contract.WorkflowFlow, &in
 	return release, r.Admit(ctx, c, "what the "+c.Summary+" is given")
 }

@@ -86,7 +86,7 @@ func asksPeople(f *flowRun, n *plan.Node) bool {
 func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) {
 	x := b.x
 	r := f.run.InPlace(f.run.Flow.Nodes[x.Node].ID)
-	part, giveBack := f.run.Budget.Share(n)
+	part, giveBack := f.run.Budget.Share(nil, n)
 	r.Shared.Budget = part
 	r.Conversation.Restore(f.run.Conversation.Snapshot(false))
 	r.Conversation.Forks, r.Conversation.Spent = nil, f.run.Conversation.SpentFor(&f.run.Flow.Nodes[x.Node])

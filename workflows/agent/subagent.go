@@ -71,7 +71,7 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 		}
 		defer ended()
 		// Others that were asked for together have their parts, and the agent itself goes on.
-		part, release := r.Budget.Allocated(s.Run, 1+n)
+		part, release := r.Budget.Share(s.Run, 1+n)
 		defer release()
 		in := r.Below()
 		in.Budget = part

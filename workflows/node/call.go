@@ -253,7 +253,7 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *jour
 		}
 	}
 	in := c.input(j, s.Run)
-	part, release := c.run.Budget.Allocated(in.Snapshot, c.atOnce)
+	part, release := c.run.Budget.Share(in.Snapshot, c.atOnce)
 	defer release()
 	in.Budget = part
 	if c.flows != nil {

@@ -173,12 +173,22 @@ func (b *Budget) Earmark(part contract.Budget, sign int) (release func()) {
 	return func() { b.Earmark(part, -sign) }
 }
 
-// Share reserves the allowance of a child, one of n that start together, until release; nil where nothing bounds.
-func (b *Budget) Share(n int) (part *contract.Budget, release func()) {
-	if !b.run.Shared.Budget.Bounds() {
+// Share reserves the allowance of a run below, one of n that start together, until release; nil where nothing bounds. One that
+// goes on with carry has what it had.
+func (b *Budget) Share(carry *contract.RunSnapshot, n int) (part *contract.Budget, release func()) {
+	var left contract.Budget
+	var spent contract.Usage
+	switch {
+	case carry != nil && carry.Shared.Budget.Bounds():
+		// Others may have spent of what it has left since it came back.
+		left, spent = *carry.Shared.Budget.Less(carry.Usage).Within(b.Portion(1)), carry.Usage
+	case b.run.Shared.Budget.Bounds():
+		left = b.Portion(n)
+	default:
 		return nil, func() {}
 	}
-	return b.allocate(b.Portion(n))
+	release = b.Earmark(left.Each(contract.Budget{}, func(a, b int64) int64 { return max(a, b) }), 1)
+	return left.Plus(spent), release
 }
 
 // none is the allowance of a child for which nothing is left: 0 would be no bound.
@@ -199,21 +209,6 @@ func (b *Budget) Portion(n int) contract.Budget {
 	part := func(bound int) int { return max(min(bound, 1), bound/n) }
 	out.AtOnce, out.PerSecond = part(limit.AtOnce), part(limit.PerSecond)
 	return out
-}
-
-// Allocated is [Budget.Share] for a flow's run; one that goes on has what it had.
-func (b *Budget) Allocated(carry *contract.RunSnapshot, n int) (*contract.Budget, func()) {
-	if carry == nil || !carry.Shared.Budget.Bounds() {
-		return b.Share(n)
-	}
-	// Others may have spent of what it has left since it came back.
-	part, release := b.allocate(*carry.Shared.Budget.Less(carry.Usage).Within(b.Portion(1)))
-	return part.Plus(carry.Usage), release
-}
-
-// allocate reserves a part.
-func (b *Budget) allocate(part contract.Budget) (*contract.Budget, func()) {
-	return &part, b.Earmark(part.Each(contract.Budget{}, func(a, b int64) int64 { return max(a, b) }), 1)
 }
 
 // MayStart reports whether a model may start another run.
