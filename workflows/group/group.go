@@ -6,7 +6,6 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"weft/activities/contract"
 	"weft/workflows/runtime"
 	"weft/workflows/wait"
 )
@@ -58,10 +57,7 @@ func (g *Group) Start(fn func(workflow.Context) error) (ended func() error) {
 func (g *Group) Wait() error {
 	wait.Uncancelled(g.ctx, func() bool { return g.left == 0 })
 	defer g.cancel()
-	if g.err != nil && !(contract.Cancelled(g.err) && g.ctx.Err() == nil) {
-		return g.err
-	}
-	if g.yielded {
+	if g.err == nil && g.yielded {
 		return runtime.ErrYield
 	}
 	return g.err
