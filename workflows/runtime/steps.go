@@ -32,21 +32,18 @@ func (r *Run) RunStep(ctx workflow.Context, j *journal.Journal, id, hash string,
 	if r.Policy.ShouldYield(ctx, j.Weight()) {
 		return ErrYield
 	}
-	err = do(s)
-	switch {
+	switch err = do(s); {
 	case err == nil:
 		j.Done(s, out, weightOf(out))
 		r.Policy.Moved = true
-	case errors.Is(err, ErrYield):
-		switch {
-		case s.Failure != nil:
-			s.Status = contract.StepWaiting
-		case s.Execution != nil || s.Run != nil || s.Held != nil || s.Task != nil:
-			s.Status = contract.StepSuspended
-		}
-	case !contract.Cancelled(err):
+	case !Interrupted(err):
 		s.End(contract.StepFailed, contract.FailureOf(err))
 		return s.Failure
+	case contract.Cancelled(err):
+	case s.Failure != nil:
+		s.Status = contract.StepWaiting
+	case s.Execution != nil || s.Run != nil || s.Held != nil || s.Task != nil:
+		s.Status = contract.StepSuspended
 	}
 	return err
 }
