@@ -21,7 +21,7 @@ import (
 )
 
 // admit reads an answer before it is taken. It refuses one of a wrong shape or size, and one that answers nothing.
-func (d *Inbox) admit(kind string, raw json.RawMessage) (*sent, error) {
+func (d *Inbox) admit(kind string, raw json.RawMessage) (*contract.Answered, error) {
 	const remedy = "keep the data elsewhere and pass a reference to it"
 	if len(raw) > maxAnswer {
 		return nil, contract.Failf(contract.ClassTooLarge, remedy, "the answer is %d bytes, at most %d are taken", len(raw), maxAnswer)
@@ -31,22 +31,22 @@ func (d *Inbox) admit(kind string, raw json.RawMessage) (*sent, error) {
 		return nil, err
 	}
 	// A client may write characters as they are that take six bytes on their way to the run that waits.
-	if n, err := contract.Size(a.reply); err != nil || n > maxAnswer+contract.Envelope {
+	if n, err := contract.Size(a.Reply); err != nil || n > maxAnswer+contract.Envelope {
 		return nil, contract.Failf(contract.ClassTooLarge, remedy, "the answer takes %d bytes in a payload, at most %d are taken", n, maxAnswer)
 	}
 	return a, d.fits(a)
 }
 
 // fits refuses an answer to what is not open, or is answered otherwise.
-func (d *Inbox) fits(a *sent) error {
-	id := a.reply.ID
+func (d *Inbox) fits(a *contract.Answered) error {
+	id := a.Reply.ID
 	if id == "" {
-		return d.roomFor(a.reply.Message)
+		return d.roomFor(a.Reply.Message)
 	}
 	const remedy = "look at the run's status; an answer "
 	switch old := d.find(id); {
 	case old == nil:
-	case old.Hash == a.hash:
+	case old.Hash == a.Hash:
 		return nil
 	case old.Expired:
 		return contract.Failf(contract.ClassAlreadyAnswered, remedy+"that comes late changes nothing",
@@ -60,8 +60,8 @@ func (d *Inbox) fits(a *sent) error {
 		open := cmp.Or(textutil.Some(contract.RequestIDs(d.Requests)), "none")
 		return contract.Failf(contract.ClassUnknownRequest, "take the id from the run's status", "no request has the id %q; open: %s", textutil.Cut(id, 200), open)
 	}
-	if want := d.Requests[i].Kind; want != a.kind {
-		return contract.Failf(contract.ClassBadRequest, "send "+want+": "+shapes[want].whole, "the request %q is of kind %s and is not answered by %s", id, want, a.kind)
+	if want := d.Requests[i].Kind; want != a.Kind {
+		return contract.Failf(contract.ClassBadRequest, "send "+want+": "+shapes[want].whole, "the request %q is of kind %s and is not answered by %s", id, want, a.Kind)
 	}
 	return nil
 }
@@ -98,10 +98,10 @@ func (d *Inbox) placed(m *contract.MessageAnswer) error {
 }
 
 // answer takes an answer that was admitted. One that is not what the tool's schema wants leaves the request open.
-func (d *Inbox) answer(ctx workflow.Context, a *sent, update string) (*contract.Receipt, error) {
-	if a.reply.ID == "" {
+func (d *Inbox) answer(ctx workflow.Context, a *contract.Answered, update string) (*contract.Receipt, error) {
+	if a.Reply.ID == "" {
 		if update != "" {
-			update = contract.SHA([]byte(update + "\n" + a.hash))[:16]
+			update = contract.SHA([]byte(update + "\n" + a.Hash))[:16]
 		}
 		return d.take(ctx, a, update)
 	}
@@ -112,24 +112,24 @@ func (d *Inbox) answer(ctx workflow.Context, a *sent, update string) (*contract.
 	if err := d.fits(a); err != nil {
 		return nil, err
 	}
-	if i := d.index(a.reply.ID); i >= 0 {
-		if c := a.reply.Confirm; c != nil && c.Remember {
+	if i := d.index(a.Reply.ID); i >= 0 {
+		if c := a.Reply.Confirm; c != nil && c.Remember {
 			d.remember(&d.Requests[i], c)
 		}
-		d.settle(ctx, i, a.reply, a.hash, a.author)
+		d.settle(ctx, i, *a)
 	}
-	return &contract.Receipt{ID: a.reply.ID, Status: "accepted"}, nil
+	return &contract.Receipt{ID: a.Reply.ID, Status: "accepted"}, nil
 }
 
 // check asks an activity, because schemas are untrusted, whether an answer is of the shape that the tool declares.
-func (d *Inbox) check(ctx workflow.Context, a *sent) error {
-	i := d.index(a.reply.ID)
+func (d *Inbox) check(ctx workflow.Context, a *contract.Answered) error {
+	i := d.index(a.Reply.ID)
 	var in contract.ValidateAnswerInput
-	if a.reply.ToolResult != nil {
-		in.Result = a.reply.ToolResult.Result
+	if a.Reply.ToolResult != nil {
+		in.Result = a.Reply.ToolResult.Result
 	}
-	if a.reply.Confirm != nil {
-		in.Arguments = a.reply.Confirm.Arguments
+	if a.Reply.Confirm != nil {
+		in.Arguments = a.Reply.Confirm.Arguments
 	}
 	if i < 0 || d.Requests[i].Catalogue == nil || len(in.Arguments)+len(in.Result) == 0 {
 		return nil
@@ -137,10 +137,10 @@ func (d *Inbox) check(ctx workflow.Context, a *sent) error {
 	in.Catalogue, in.Name = *d.Requests[i].Catalogue, d.Requests[i].Name
 	var out contract.ValidateAnswerResult
 	err := d.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityValidateAnswer, Args: []any{&in}, What: "the answer",
-		Summary: "check the answer to " + a.reply.ID, Options: runtime.CheckOptions, Local: runtime.LocalBytes, Out: &out})
+		Summary: "check the answer to " + a.Reply.ID, Options: runtime.CheckOptions, Local: runtime.LocalBytes, Out: &out})
 	if err == nil && len(out.Errors) > 0 {
 		f := contract.Failf(contract.ClassSchema, "correct the answer and send it again; the request is still open",
-			"the answer to %q is not what the tool %q declares: %s", a.reply.ID, in.Name, contract.ErrorList(out.Errors, "; "))
+			"the answer to %q is not what the tool %q declares: %s", a.Reply.ID, in.Name, contract.ErrorList(out.Errors, "; "))
 		f.Errors = out.Errors
 		return f
 	}
@@ -150,17 +150,17 @@ func (d *Inbox) check(ctx workflow.Context, a *sent) error {
 // take keeps a message that answers no request by id: it answers the oldest question that is
 // open, or else waits for the next model call. update names the Update that it came with; "" where it came by signal.
 // Within a run the server knows an Update again, but not in the run that continues it.
-func (d *Inbox) take(ctx workflow.Context, a *sent, update string) (*contract.Receipt, error) {
-	m := a.reply.Message
+func (d *Inbox) take(ctx workflow.Context, a *contract.Answered, update string) (*contract.Receipt, error) {
+	m := a.Reply.Message
 	out := &contract.Receipt{ID: "message", Status: "accepted"}
 	if m.Key != "" {
 		out.ID, update = "message:"+m.Key, "" // the key says as much
-		if old := d.find(out.ID); old != nil && old.Hash == a.hash {
+		if old := d.find(out.ID); old != nil && old.Hash == a.Hash {
 			return out, nil
 		} else if old != nil {
 			return nil, contract.Failf(contract.ClassAlreadyAnswered, "give every message a key of its own", "another message has the key %q", textutil.Cut(m.Key, 200))
 		}
-		d.record(ctx, contract.Answered{ID: out.ID, Kind: contract.RequestMessage, Hash: a.hash, Author: a.author})
+		d.record(ctx, contract.Answered{ID: out.ID, Kind: contract.RequestMessage, Hash: a.Hash, Author: a.Author})
 	}
 	if slices.Contains(d.seen, update) {
 		return out, nil
@@ -174,7 +174,7 @@ func (d *Inbox) take(ctx workflow.Context, a *sent, update string) (*contract.Re
 	}
 	if i := slices.IndexFunc(d.Requests, asks); i >= 0 {
 		out.ID = d.Requests[i].ID
-		d.settle(ctx, i, contract.Reply{Message: m}, a.hash, a.author)
+		d.settle(ctx, i, *a)
 		return out, nil
 	}
 	d.seq++
@@ -201,24 +201,17 @@ func (d *Inbox) take(ctx workflow.Context, a *sent, update string) (*contract.Re
 	return out, nil
 }
 
-// sent is an answer as it was sent.
-type sent struct {
-	kind, hash string
-	author     contract.Author
-	reply      contract.Reply
-}
-
 // readAnswer decodes an answer strictly: a misspelt field would be a silent default.
-func readAnswer(kind string, raw json.RawMessage) (*sent, error) {
+func readAnswer(kind string, raw json.RawMessage) (*contract.Answered, error) {
 	v, _ := textutil.DecodeExact(raw)
 	canonical, _ := json.Marshal(v) // a program that sends an answer again may write it in another order, with other blanks
-	a := &sent{kind: kind, hash: contract.SHA(canonical)}
-	err := a.read(raw)
-	switch m := a.reply.Message; {
+	a := &contract.Answered{Kind: kind, Hash: contract.SHA(canonical), Reply: &contract.Reply{}}
+	err := read(raw, a)
+	switch m := a.Reply.Message; {
 	case err != nil:
-	case a.reply.ID == "" && m == nil:
+	case a.Reply.ID == "" && m == nil:
 		err = errors.New("id is missing")
-	case plan.Depth(raw) > transcript.MaxDepth || len(a.author.By)+len(a.author.OnBehalfOf) > runtime.MaxName || m != nil && len(m.Key) > runtime.MaxName:
+	case plan.Depth(raw) > transcript.MaxDepth || len(a.By)+len(a.OnBehalfOf) > runtime.MaxName || m != nil && len(m.Key) > runtime.MaxName:
 		err = fmt.Errorf("it nests more than %d deep, or by or key is longer than %d bytes", transcript.MaxDepth, runtime.MaxName)
 	}
 	if err != nil {
@@ -228,26 +221,26 @@ func readAnswer(kind string, raw json.RawMessage) (*sent, error) {
 }
 
 // read decodes an answer of its kind, and says what is wrong with it by itself.
-func (a *sent) read(raw json.RawMessage) error {
-	r := &a.reply
-	switch a.kind {
+func read(raw json.RawMessage, a *contract.Answered) error {
+	r := a.Reply
+	switch a.Kind {
 	case contract.RequestMessage:
 		m, err := decode(raw, &r.Message)
-		r.ID, a.author = m.ID, m.Author
+		r.ID, a.Author = m.ID, m.Author
 		if err == nil && m.Text == "" {
 			err = errors.New("text is empty")
 		}
 		return err
 	case contract.RequestToolResult:
 		t, err := decode(raw, &r.ToolResult)
-		r.ID, a.author = t.ID, t.Author
+		r.ID, a.Author = t.ID, t.Author
 		if err == nil && (len(t.Result) > 0) == (t.Error != "") {
 			err = errors.New("want exactly one of result and error")
 		}
 		return err
 	case contract.RequestConfirm:
 		c, err := decode(raw, &r.Confirm)
-		r.ID, a.author = c.ID, c.Author
+		r.ID, a.Author = c.ID, c.Author
 		switch {
 		case err != nil:
 		case c.Approve == nil:
@@ -260,7 +253,7 @@ func (a *sent) read(raw json.RawMessage) error {
 		return err
 	}
 	t, err := decode(raw, &r.Retry)
-	r.ID, a.author = t.ID, t.Author
+	r.ID, a.Author = t.ID, t.Author
 	return err
 }
 

@@ -42,7 +42,7 @@ func TestSameAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (one.hash == other.hash) != same {
+		if (one.Hash == other.Hash) != same {
 			t.Errorf("%s is the same: %v, want %v", again, !same, same)
 		}
 	}
@@ -95,7 +95,7 @@ func TestExampleIsAnAnswer(t *testing.T) {
 	for _, kind := range contract.Requests {
 		q := &contract.Request{ID: "a|`b\"\x01<é>\\#1", Kind: kind}
 		a, err := readAnswer(kind, json.RawMessage(Example(q)))
-		if err != nil || a.reply.ID != q.ID {
+		if err != nil || a.Reply.ID != q.ID {
 			t.Errorf("%s: %s gives %+v, %v", kind, Example(q), a, err)
 		}
 	}

@@ -43,7 +43,7 @@ type Inbox struct {
 	limits map[string]workflow.CancelFunc
 	// relays are answers still to be relayed, looking those by signal that are being looked at.
 	relays  []relay
-	looking []*sent
+	looking []*contract.Answered
 	host    Host
 	// given are messages that branches have and may come back with unread; full is set where unread ones wait
 	// for a workflow task with room for them.
@@ -161,7 +161,7 @@ func (a answers) Signalled(ctx workflow.Context, raw json.RawMessage) error {
 		if _, err := d.answer(ctx, s, ""); err != nil {
 			d.reject(ctx, a.kind, err)
 		}
-		d.looking = slices.DeleteFunc(d.looking, func(l *sent) bool { return l == s })
+		d.looking = slices.DeleteFunc(d.looking, func(l *contract.Answered) bool { return l == s })
 	})
 	return nil
 }
@@ -176,7 +176,9 @@ func (d *Inbox) looked(ctx workflow.Context, id string) error {
 	d.Drain(ctx)
 	came := slices.Clone(d.looking)
 	return wait.Until(ctx, func() bool {
-		return !slices.ContainsFunc(came, func(l *sent) bool { return (l.reply.ID == id || l.reply.ID == "") && slices.Contains(d.looking, l) })
+		return !slices.ContainsFunc(came, func(l *contract.Answered) bool {
+			return (l.Reply.ID == id || l.Reply.ID == "") && slices.Contains(d.looking, l)
+		})
 	})
 }
 
@@ -289,7 +291,7 @@ func (d *Inbox) watch(ctx workflow.Context, req *contract.Request) {
 			return
 		}
 		if i := d.index(id); i >= 0 {
-			d.settle(ctx, i, contract.Reply{Expired: true}, "", contract.Author{})
+			d.settle(ctx, i, contract.Answered{Reply: &contract.Reply{Expired: true}})
 		}
 	})
 }
@@ -302,7 +304,7 @@ func (d *Inbox) early(ctx workflow.Context, req *contract.Request) {
 		for _, m := range d.remembered {
 			if m.Connection == req.Connection && m.Name == req.Name {
 				answer := &contract.ConfirmAnswer{ID: req.ID, Approve: &m.Approve, Reason: m.Reason, Author: m.Author}
-				d.settle(ctx, d.index(req.ID), contract.Reply{Confirm: answer}, "", m.Author)
+				d.settle(ctx, d.index(req.ID), contract.Answered{Author: m.Author, Reply: &contract.Reply{Confirm: answer}})
 				return
 			}
 		}
@@ -310,7 +312,8 @@ func (d *Inbox) early(ctx workflow.Context, req *contract.Request) {
 		for i, m := range d.run.Requests.UnreadMessages {
 			if m.Node == "" || m.Node == req.Node {
 				d.run.Requests.UnreadMessages = slices.Delete(d.run.Requests.UnreadMessages, i, i+1)
-				d.settle(ctx, d.index(req.ID), contract.Reply{Message: &contract.MessageAnswer{ID: req.ID, Text: m.Text, Author: m.Author}}, "", m.Author)
+				answer := &contract.MessageAnswer{ID: req.ID, Text: m.Text, Author: m.Author}
+				d.settle(ctx, d.index(req.ID), contract.Answered{Author: m.Author, Reply: &contract.Reply{Message: answer}})
 				return
 			}
 		}
@@ -374,13 +377,13 @@ func (d *Inbox) find(id string) *contract.Answered {
 }
 
 // settle gives the i-th open request its answer.
-func (d *Inbox) settle(ctx workflow.Context, i int, reply contract.Reply, hash string, author contract.Author) {
+func (d *Inbox) settle(ctx workflow.Context, i int, a contract.Answered) {
 	req := d.Requests[i]
-	reply.ID = req.ID
-	d.remove(ctx, i, !reply.Expired)
-	d.record(ctx, contract.Answered{ID: req.ID, Kind: req.Kind, Hash: hash, Author: author, Run: req.Run.Run, Reopened: req.Reopened,
-		Expired: reply.Expired, Reply: &reply})
-	d.relay(ctx, &req, &reply)
+	a.Reply.ID = req.ID
+	a.ID, a.Kind, a.Run, a.Reopened, a.Expired = req.ID, req.Kind, req.Run.Run, req.Reopened, a.Reply.Expired
+	d.remove(ctx, i, !a.Expired)
+	d.record(ctx, a)
+	d.relay(ctx, &req, a.Reply)
 	d.host.Changed(ctx)
 }
 
