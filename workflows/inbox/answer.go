@@ -100,9 +100,6 @@ func (d *Inbox) placed(m *contract.MessageAnswer) error {
 // answer takes an answer that was admitted. One that is not what the tool's schema wants leaves the request open.
 func (d *Inbox) answer(ctx workflow.Context, a *contract.Answered, update string) (*contract.Receipt, error) {
 	if a.Reply.ID == "" {
-		if update != "" {
-			update = contract.SHA([]byte(update + "\n" + a.Hash))[:16]
-		}
 		return d.take(ctx, a, update)
 	}
 	if err := d.check(ctx, a); err != nil {
@@ -161,11 +158,11 @@ func (d *Inbox) take(ctx workflow.Context, a *contract.Answered, update string) 
 			return nil, contract.Failf(contract.ClassAlreadyAnswered, "give every message a key of its own", "another message has the key %q", textutil.Cut(m.Key, 200))
 		}
 		d.record(ctx, contract.Answered{ID: out.ID, Kind: contract.RequestMessage, Hash: a.Hash, Author: a.Author})
-	}
-	if slices.Contains(d.seen, update) {
-		return out, nil
-	}
-	if update != "" {
+	} else if update != "" {
+		update = contract.SHA([]byte(update + "\n" + a.Hash))[:16]
+		if slices.Contains(d.seen, update) {
+			return out, nil
+		}
 		d.seen = append(d.seen, update)
 		d.seen = d.seen[max(0, len(d.seen)-maxAnswered):]
 	}
