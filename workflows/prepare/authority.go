@@ -16,12 +16,12 @@ func (p *Preparation) Authorize(in *contract.RunInput) error {
 	if err := p.undeclared(in); err != nil {
 		return err
 	}
-	brought, err := broughtConnections(in)
-	if err != nil {
+	var err error
+	if p.brought, err = broughtConnections(in); err != nil {
 		return err
 	}
 	if in.Depth > 0 {
-		return p.exceeds(in.Grant, brought)
+		return p.exceeds(in.Grant)
 	}
 	made := p.recorded
 	p.Run.Shared.Grant = made.Grant
@@ -51,7 +51,7 @@ func (p *Preparation) Authorize(in *contract.RunInput) error {
 }
 
 // exceeds is the failure of a flow that a model defined and that declares what the grant does not have.
-func (p *Preparation) exceeds(g *contract.Grant, brought []plan.Connection) error {
+func (p *Preparation) exceeds(g *contract.Grant) error {
 	if err := Unauthorized(g); err != nil || g.Within == nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (p *Preparation) exceeds(g *contract.Grant, brought []plan.Connection) erro
 	f := p.Run.Flow
 	for _, of := range append([]plan.Flow{*f}, f.Agents...) {
 		for i := range of.Nodes {
-			for _, r := range of.Reaches(of.Nodes[i:i+1], append(slices.Clip(brought), f.Connections...)) {
+			for _, r := range of.Reaches(of.Nodes[i:i+1], append(slices.Clip(p.brought), f.Connections...)) {
 				for _, tool := range append(r.Tools, "")[:max(1, len(r.Tools))] {
 					if !g.Covers(r.ID, r.Address, tool) {
 						problems = append(problems, fmt.Sprintf("%s: tool %q of connection %q is not bound by the node whose model defines the agent",

@@ -52,16 +52,12 @@ func broughtConnections(in *contract.RunInput) ([]plan.Connection, error) {
 
 // Accept stores what the run was given, and makes the view with which it begins. The run's own connections come before the flow's.
 func (p *Preparation) Accept(in *contract.RunInput) (*contract.View, error) {
-	brought, err := broughtConnections(in)
-	if err != nil {
-		return nil, err
-	}
-	for i := range brought {
-		if k := slices.IndexFunc(p.Run.Flow.Connections, func(c plan.Connection) bool { return c.ID == brought[i].ID }); k >= 0 {
-			brought[i].WholeResults = p.Run.Flow.Connections[k].WholeResults // what its agents see is the flow's
+	for i := range p.brought {
+		if k := slices.IndexFunc(p.Run.Flow.Connections, func(c plan.Connection) bool { return c.ID == p.brought[i].ID }); k >= 0 {
+			p.brought[i].WholeResults = p.Run.Flow.Connections[k].WholeResults // what its agents see is the flow's
 		}
 	}
-	p.Run.Flow.Connections = append(brought, p.Run.Flow.Connections...)
+	p.Run.Flow.Connections = append(p.brought, p.Run.Flow.Connections...)
 	text, given, err := p.inputOf(in)
 	if err != nil {
 		return nil, err

@@ -198,6 +198,8 @@ type Preparation struct {
 	Public *contract.Publish
 	// recorded is what a root run may reach and spend, as its history has it.
 	recorded *authority
+	// brought are the run's own connections, once they are authorized.
+	brought []plan.Connection
 }
 
 // startFacts are what the start request has set. Only what is recorded of it may decide anything: the server leaves out
