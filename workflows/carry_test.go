@@ -56,7 +56,7 @@ func TestSnapshotHasTheWholeRun(t *testing.T) {
 		box := contract.InboxState{Open: []contract.Request{{ID: "r", OpenedAt: at}}, Answered: []contract.Answered{{ID: "q", At: at, Run: "r", Reopened: 1, Expired: true}},
 			Remembered: []contract.Remembered{{Name: "n"}}, Inbox: []contract.Inbound{{Seq: 1, Text: "hi"}}, Seen: []string{"s"}, Seq: 3, Rejected: 2, RejectionReasons: []string{"no"}}
 		turns := contract.SessionState{IsSession: true, Parent: "p", Turns: []contract.Turn{{N: 1}}, Count: 1, Queue: []contract.Prompt{{ID: "i"}}, Callbacks: []contract.ChildTurn{{Session: "c"}},
-			Spent: contract.Usage{Calls: 1}, Stop: &contract.CloseSessionInput{Reason: "r"}, Children: []contract.ChildSession{{ID: "c", Agent: "b", Created: at}}}
+			Spent: contract.Usage{Calls: 1}, Stop: &contract.CloseSessionInput{Reason: "r"}, Children: []contract.ChildSession{{ChildStatus: contract.ChildStatus{ID: "c", Agent: "b", Created: at}}}}
 		f.session = session.New(f.run, f, &contract.RunInput{Snapshot: &contract.RunSnapshot{Session: &turns}})
 		f.inbox = inbox.New(f.run, f)
 		f.inbox.Restore(ctx, &box)

@@ -140,12 +140,7 @@ type SessionOrder struct {
 
 // ChildSession is a session that another started.
 type ChildSession struct {
-	ID    string `json:"id"`
-	Agent string `json:"agent,omitempty"`
-	// Status is pending, running, idle, stopped or failed.
-	Status  string     `json:"status"`
-	Created time.Time  `json:"created_at"`
-	Resumed *time.Time `json:"last_resumed_at,omitempty"`
+	ChildStatus
 	// Orders are the turns that it has not ended, and those whose result nobody has taken.
 	Orders []SessionOrder `json:"orders,omitempty"`
 	// Done are the ended turns that somebody waits for, and prompts that were refused. Last is the
@@ -157,9 +152,8 @@ type ChildSession struct {
 	Usage Usage `json:"usage"`
 	// Params are what it was started with, until it has started.
 	Params json.RawMessage `json:"params,omitempty"`
-	// Problem is why it ended; Closed means that it has.
-	Problem string `json:"problem,omitempty"`
-	Closed  bool   `json:"closed,omitempty"`
+	// Closed means that it has ended.
+	Closed bool `json:"closed,omitempty"`
 	// Snapshot is what it goes on with in another run.
 	Snapshot *RunSnapshot `json:"snapshot,omitempty"`
 }

@@ -49,7 +49,7 @@ func TestSnapshotHasTheWholeSession(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := runtime.New(ctx)
-		old := &Session{run: r, Below: subsession.New(r, []contract.ChildSession{{ID: "c", Agent: "b", Created: at}}, []contract.ChildTurn{{Session: "c"}}),
+		old := &Session{run: r, Below: subsession.New(r, []contract.ChildSession{{ChildStatus: contract.ChildStatus{ID: "c", Agent: "b", Created: at}}}, []contract.ChildTurn{{Session: "c"}}),
 			state: contract.SessionState{IsSession: true, Parent: "p", Turns: []contract.Turn{{N: 1}}, Count: 1, Queue: []contract.Prompt{{ID: "i"}},
 				Spent: contract.Usage{Calls: 1}, Stop: &contract.CloseSessionInput{Reason: "r"}}}
 		again := New(runtime.New(ctx), nil, &contract.RunInput{Snapshot: &contract.RunSnapshot{Session: workflowtest.Travels(t, old.Snapshot())}})

@@ -51,7 +51,7 @@ func (b *Children) Snapshot() []contract.ChildSession {
 func (b *Children) Status() []contract.ChildStatus {
 	var out []contract.ChildStatus
 	for _, c := range b.list {
-		out = append(out, contract.ChildStatus{ID: c.ID, Agent: c.Agent, Status: c.Status, Created: c.Created, Resumed: c.Resumed, Problem: c.Problem})
+		out = append(out, c.ChildStatus)
 	}
 	return out
 }

@@ -47,7 +47,7 @@ func TestChildTurnsAreReportedInAnyOrder(t *testing.T) {
 					r := runtime.New(ctx)
 					r.Flow = scheduletest.Sketch("START>a a>END")
 					r.Flow.Nodes[0].Agent.CallbackWhenSettled = tc.settled
-					c := &childSession{ChildSession: contract.ChildSession{ID: "c", Orders: []contract.SessionOrder{
+					c := &childSession{ChildSession: contract.ChildSession{ChildStatus: contract.ChildStatus{ID: "c"}, Orders: []contract.SessionOrder{
 						{Session: "c", ID: "a", Mode: tc.modes[0]}, {Session: "c", ID: "b", Mode: tc.modes[1]}, {Session: "c", ID: "x", Mode: contract.ModeSync}}}}
 					b := New(r, nil, nil)
 					b.list = []*childSession{c}
@@ -82,7 +82,7 @@ func TestChildTurnsAreReportedInAnyOrder(t *testing.T) {
 // TestFailureWithoutReason tells a session of a failed turn without saying why, as anybody who may signal it can.
 func TestFailureWithoutReason(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		c := &childSession{ChildSession: contract.ChildSession{ID: "c", Orders: []contract.SessionOrder{{Session: "c", Mode: contract.ModeSync}}}}
+		c := &childSession{ChildSession: contract.ChildSession{ChildStatus: contract.ChildStatus{ID: "c"}, Orders: []contract.SessionOrder{{Session: "c", Mode: contract.ModeSync}}}}
 		b := New(runtime.New(ctx), nil, nil)
 		b.list = []*childSession{c}
 		for _, status := range []string{contract.TurnFailed, contract.TurnStopped} {
@@ -100,7 +100,7 @@ func TestResetBelowIsNotPaidBack(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := runtime.New(ctx)
 		r.Flow = scheduletest.Sketch("START>a a>END")
-		c := &childSession{ChildSession: contract.ChildSession{ID: "c"}, reserved: contract.Budget{Calls: 10, Tokens: 100}}
+		c := &childSession{ChildSession: contract.ChildSession{ChildStatus: contract.ChildStatus{ID: "c"}}, reserved: contract.Budget{Calls: 10, Tokens: 100}}
 		b := New(r, nil, nil)
 		b.list = []*childSession{c}
 		r.Budget.Reserved = c.reserved
@@ -159,7 +159,7 @@ func permutations(n int) func(yield func([]int) bool) {
 func TestSnapshotHasAllSessions(t *testing.T) {
 	const wasRun = "the next run makes it anew"
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		old := New(runtime.New(ctx), []contract.ChildSession{{ID: "c", Agent: "b", Status: contract.StatusIdle}}, []contract.ChildTurn{{Session: "c"}})
+		old := New(runtime.New(ctx), []contract.ChildSession{{ChildStatus: contract.ChildStatus{ID: "c", Agent: "b", Status: contract.StatusIdle}}}, []contract.ChildTurn{{Session: "c"}})
 		again := New(runtime.New(ctx), workflowtest.Travels(t, old.Snapshot()), workflowtest.Travels(t, old.Callbacks))
 		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "list": "see below", "ctx": wasRun, "above": wasRun, "end": wasRun, "turns": wasRun})
 		workflowtest.SameFields(t, old.list[0], again.list[0], workflowtest.Without{"future": wasRun, "reserved": "it is reserved anew"})

@@ -224,7 +224,8 @@ func (b *Children) start(ctx workflow.Context, c *Call, args *sessionArgs) (*con
 	}
 	o := contract.SessionOrder{Session: contract.BoundID(c.Child), Mode: args.Mode}
 	k := &childSession{ChildSession: contract.ChildSession{
-		ID: o.Session, Agent: agent, Status: "pending", Created: workflow.Now(ctx).UTC(), Params: params, Orders: []contract.SessionOrder{o}}}
+		ChildStatus: contract.ChildStatus{ID: o.Session, Agent: agent, Status: "pending", Created: workflow.Now(ctx).UTC()},
+		Params:      params, Orders: []contract.SessionOrder{o}}}
 	b.list = append(b.list, k)
 	b.launch(k)
 	return &o, nil
