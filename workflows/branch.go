@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 
 	"go.temporal.io/sdk/converter"
@@ -62,10 +63,7 @@ func readBranch(ctx workflow.Context, raw converter.RawValue) (*contract.BranchI
 	if problem != "" {
 		return nil, contract.Failf(contract.ClassBadRequest, "start a run of type "+contract.WorkflowFlow, "%s", problem)
 	}
-	if later := prepare.LaterPlan(in.Plan); later != nil {
-		return nil, later
-	}
-	return in, prepare.Unauthorized(in.Shared.Grant)
+	return in, cmp.Or(prepare.LaterPlan(in.Plan), prepare.Unauthorized(in.Shared.Grant))
 }
 
 // branchChain is the chain of a run of type Branch.

@@ -277,7 +277,7 @@ type versioned struct {
 
 // LaterPlan is the failure of a plan whose version is higher than this build's, nil of any
 // other.
-func LaterPlan(version int) *Failure {
+func LaterPlan(version int) error {
 	if version <= plan.Version {
 		return nil
 	}
@@ -303,10 +303,7 @@ func laterInput(raw json.RawMessage) error {
 	if head.V != nil && *head.V != Version {
 		return WrongVersion(*head.V)
 	}
-	if f := LaterPlan(max(head.Flow.Plan.Version, head.Snapshot.Plan.Version)); f != nil {
-		return f
-	}
-	return nil
+	return LaterPlan(max(head.Flow.Plan.Version, head.Snapshot.Plan.Version))
 }
 
 // WrongVersion is the failure of an input of another version of the contract.
@@ -331,8 +328,8 @@ func readOther[T any](raw json.RawMessage, what, remedy string) (*T, error) {
 		Plan versioned `json:"plan"`
 	}
 	if Decode(raw, &head) == nil {
-		if f := LaterPlan(head.Plan.Version); f != nil {
-			return nil, f
+		if err := LaterPlan(head.Plan.Version); err != nil {
+			return nil, err
 		}
 	}
 	out := new(T)

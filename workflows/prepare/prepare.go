@@ -140,10 +140,8 @@ func (p *Preparation) check(ctx workflow.Context, in *contract.RunInput) error {
 	if in.MaxPayload > 0 { // that of the store of the run above
 		p.Run.Allow(in.MaxPayload)
 	}
-	if later := LaterPlan(p.Run.Flow); later != nil {
-		return later
-	}
-	if err := failureOf(v.Problems, contract.ClassInvalidFlow, "make the plan with the starter or the adapter of this build"); err != nil {
+	invalid := failureOf(v.Problems, contract.ClassInvalidFlow, "make the plan with the starter or the adapter of this build")
+	if err := cmp.Or(LaterPlan(p.Run.Flow), invalid); err != nil {
 		return err
 	}
 	own := *p.Run.Flow
@@ -160,7 +158,7 @@ func failureOf(problems []string, class, remedy string) error {
 }
 
 // LaterPlan is the failure of a plan of a later build, or one with such a plan in it, else nil.
-func LaterPlan(f *plan.Flow) *contract.Failure {
+func LaterPlan(f *plan.Flow) error {
 	if f == nil {
 		return nil
 	}
