@@ -34,19 +34,15 @@ func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string)
 			break
 		}
 	}
-	var failed error
 	for _, c := range calls {
-		if c.wait != nil {
-			failed = c.wait()
-		}
-		if failed != nil {
+		if c.wait != nil && c.wait() != nil {
 			break // what comes behind a call that yielded takes its effect when that has its answer
 		}
 		if c.effect != nil {
 			c.reply = c.effect()
 		}
 	}
-	if err := cmp.Or(outside.Wait(), failed); err != nil {
+	if err := outside.Wait(); err != nil {
 		return err
 	}
 	if err := a.noteAll(calls); err != nil || a.next == "" {
