@@ -89,7 +89,7 @@ type ArrivalState struct {
 // Fold leaves out what states have of those of the arrival before.
 func (c *RunSnapshot) Fold() {
 	var last []StateEntry
-	c.arrivals(func(a *ArrivalState) {
+	c.EachArrival(func(a *ArrivalState) {
 		whole := a.View.State
 		if own, ok := beyond(whole, last); ok {
 			a.View.State, a.Same = own, true
@@ -101,7 +101,7 @@ func (c *RunSnapshot) Fold() {
 // Unfold puts it back.
 func (c *RunSnapshot) Unfold() {
 	var last []StateEntry
-	c.arrivals(func(a *ArrivalState) {
+	c.EachArrival(func(a *ArrivalState) {
 		if a.Same {
 			a.View.State, a.Same = over(last, a.View.State), false
 		}
@@ -143,8 +143,8 @@ func over(state, own []StateEntry) []StateEntry {
 	return append(out, own...)
 }
 
-// arrivals goes through all arrivals in order.
-func (c *RunSnapshot) arrivals(see func(*ArrivalState)) {
+// EachArrival calls see with each arrival, in order.
+func (c *RunSnapshot) EachArrival(see func(*ArrivalState)) {
 	for _, list := range [][]ExecutionState{c.Live, c.Pending, c.PendingJoins} {
 		for i := range list {
 			for k := range list[i].Arrivals {

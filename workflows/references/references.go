@@ -85,13 +85,7 @@ func (k *Kept) Suspended(x *contract.SuspendedExecution) {
 
 // Snapshot collects what the views, the messages and the state of a session in a snapshot refer to.
 func (k *Kept) Snapshot(c *contract.RunSnapshot) {
-	for _, list := range [][]contract.ExecutionState{c.Live, c.Pending, c.PendingJoins} {
-		for i := range list {
-			for a := range list[i].Arrivals {
-				k.View(&list[i].Arrivals[a].View)
-			}
-		}
-	}
+	c.EachArrival(func(a *contract.ArrivalState) { k.View(&a.View) })
 	if c.Entry != nil {
 		k.View(&c.Entry.View)
 	}
