@@ -29,9 +29,8 @@ func (c *toolCall) confirm(ctx workflow.Context) error {
 	req := contract.Request{Kind: contract.RequestConfirm, Text: fmt.Sprintf("%s wants to call %s%s", c.agent.who(), c.tool.As, inWords(c.args)),
 		Catalogue: c.conn.Catalogue, Timeout: limit}
 	if len(c.tool.ArgumentsSchema) > 0 && c.conn.Connection.Kind != plan.ConnectionClient {
-		// The flow declares the tool, or else its connection does. The plan came as JSON.
-		raw, _ := json.Marshal(contract.Catalogue{Tools: []contract.ToolSpec{{Name: c.tool.Name, Schema: c.tool.ArgumentsSchema}}})
-		req.Catalogue = new(c.agent.run.Transcript.Keep(raw))
+		// The flow declares the tool, or else its connection does.
+		req.Catalogue = c.declared(contract.ToolSpec{Name: c.tool.Name, Schema: c.tool.ArgumentsSchema})
 	}
 	reply, err := c.request(ctx, "confirm", req)
 	if err != nil {

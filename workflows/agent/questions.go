@@ -82,10 +82,7 @@ func (c *toolCall) answerHeld(ctx workflow.Context, in *contract.ServerAsks) (*c
 		}
 		return &contract.ServerAnswer{Result: result}, err
 	}
-	req, err := c.question(&in.Ask, fmt.Sprintf("held.%d", c.heldQuestions))
-	if err != nil {
-		return nil, err
-	}
+	req := c.question(&in.Ask, fmt.Sprintf("held.%d", c.heldQuestions))
 	// Another attempt asks anew, in this run or in the one that continues it.
 	req.Hash = contract.SHA(fmt.Appendf(nil, "%s\n%s\n%s\n%d", req.Hash, c.agent.run.Transcript.Run, in.Call, in.Attempt))
 	req.Timeout = in.Timeout
@@ -108,11 +105,7 @@ func (c *toolCall) answerOne(ctx workflow.Context, q *contract.ToolQuestion, pla
 		}
 		return nil, replies.Refuse("the server of %s asked the model a question, which was not answered: %v", c.tool.As, contract.FailureOf(err))
 	}
-	req, err := c.question(q, place)
-	if err != nil {
-		return nil, err
-	}
-	reply, err := c.agent.run.Requests.Ask(ctx, c.agent.execution, req)
+	reply, err := c.agent.run.Requests.Ask(ctx, c.agent.execution, c.question(q, place))
 	if err != nil {
 		return nil, err
 	}
@@ -138,15 +131,12 @@ func maySample(c *toolCall, now []string) error {
 }
 
 // question is the request of a question, whose place is named.
-func (c *toolCall) question(q *contract.ToolQuestion, place string) (contract.Request, error) {
-	raw, err := json.Marshal(contract.Catalogue{Tools: []contract.ToolSpec{{Name: c.tool.Name, Result: q.Schema}}})
-	if err != nil {
-		return contract.Request{}, err
-	}
-	req := contract.Request{ID: c.id("input") + "~" + place, Kind: contract.RequestToolResult, Hash: contract.SHA(raw),
-		Text: strings.TrimSpace(c.tool.As + " asks: " + q.Text + " " + q.URL), Catalogue: new(c.agent.run.Transcript.Keep(raw))}
+func (c *toolCall) question(q *contract.ToolQuestion, place string) contract.Request {
+	catalogue := c.declared(contract.ToolSpec{Name: c.tool.Name, Result: q.Schema})
+	req := contract.Request{ID: c.id("input") + "~" + place, Kind: contract.RequestToolResult, Hash: catalogue.SHA,
+		Text: strings.TrimSpace(c.tool.As + " asks: " + q.Text + " " + q.URL), Catalogue: catalogue}
 	c.describe(&req)
-	return req, nil
+	return req
 }
 
 // questionID tells a question of a task from its others.

@@ -302,6 +302,12 @@ func (c *toolCall) describe(req *contract.Request) {
 	req.Call = new(c.agent.run.Transcript.Ref(c.sha))
 }
 
+// declared stores what a request shows of a tool.
+func (c *toolCall) declared(spec contract.ToolSpec) *contract.ContentRef {
+	raw, _ := json.Marshal(contract.Catalogue{Tools: []contract.ToolSpec{spec}}) // schemas came as JSON
+	return new(c.agent.run.Transcript.Keep(raw))
+}
+
 // maxCalls is how many calls of one message are made; the server refuses more than 2,000 activities under way.
 const maxCalls = 500
 
