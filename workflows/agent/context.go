@@ -205,24 +205,20 @@ func (w *window) cutAt(c *plan.Context, refused bool) int {
 		n--
 	}
 	isResult := func(i int) bool { return w.messages[i] != nil && w.messages[i].Role == contract.RoleTool }
-	at := n - max(c.Keep, 1)
-	tight := refused || w.tooMany(c)
+	last := n - max(c.Keep, 1)
+	at, tight := last, refused || w.tooMany(c)
 	if tight {
 		at = w.roomFrom(c, at, refused)
 	}
 	// Results stay with their calls: with room they are both sent, else they are both left out.
-	right := max(at, skip+1)
+	left, right := max(at, skip), max(at, skip+1)
 	for right < n && isResult(right) {
 		right++
 	}
-	if tight && right <= n-max(c.Keep, 1) {
-		return right
-	}
-	left := max(at, skip)
 	for left > skip && isResult(left) {
 		left--
 	}
-	if left == skip && tight && right < n {
+	if tight && (right <= last || left == skip && right < n) {
 		return right
 	}
 	return left
