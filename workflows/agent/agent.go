@@ -79,9 +79,7 @@ func (a *agentRun) converse(ctx workflow.Context) (out runtime.Outcome, _ error)
 		out.Value, out.Exhausted = a.result, a.state.Exhausted
 		if a.result == nil {
 			out.Ref, out.Text, out.Truncated, out.Unfit = a.run.Transcript.Ref(ans.sha), ans.msg.Text, ans.res.Stop == "length", a.unfit
-			if ans.res.Checked != nil {
-				out.Data = ans.res.Checked.Data
-			}
+			out.Data = ans.checked.Data
 		}
 		return out, nil
 	}
@@ -97,15 +95,12 @@ type agentRun struct {
 	profile   contract.ProfileRef
 	// state is what the agent carries when it yields, without its messages and side conversations.
 	state contract.AgentState
-	// together is how many calls the message has whose calls are under way.
-	together int
 	// marked is the state at the last boundary, without the messages, of which there were markedLen; markedView is the view there.
 	marked     contract.AgentState
 	markedView contract.View
 	markedLen  int
-	// result is the value by which the node ends; problems are those of the arguments or the answer that should give it.
-	result   *value.Value
-	problems []contract.FieldError
+	// result is the value by which the node ends.
+	result *value.Value
 	// unfit is why the answer cannot be the flow's result.
 	unfit *contract.Failure
 	// ports are the values that the node takes by name.
@@ -246,11 +241,13 @@ func resolvedConnection(r *runtime.Run, t *plan.Tool) *contract.ResolvedConnecti
 	return &r.Shared.Connections[i]
 }
 
-// answer is what a model said.
+// answer is what a model said, or what a node calls.
 type answer struct {
 	res *contract.ModelResult
 	msg *contract.Message
 	sha string
+	// checked is the result's, if it has one.
+	checked contract.Checked
 }
 
 // model calls the model once.
@@ -286,10 +283,13 @@ func (a *agentRun) model(ctx workflow.Context) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	sha := a.run.Transcript.Record(a.thread, res.Message)
+	ans := &answer{res: res, msg: msg, sha: a.run.Transcript.Record(a.thread, res.Message)}
+	if res.Checked != nil {
+		ans.checked = *res.Checked
+	}
 	a.thread.Mark()
 	w.counted(res)
-	return &answer{res, msg, sha}, nil
+	return ans, nil
 }
 
 // completion makes one call of the model, which is sent of the conversation what is sent, or all of it.
@@ -332,8 +332,8 @@ const beyondBudget = "max_iterations reached"
 // repair looks at an answer that should be JSON. It sends a wrong one back with its errors
 // as often as the node allows. A node that is to answer in JSON only if it is the last is asked for that first.
 func (a *agentRun) repair(ctx workflow.Context, ans *answer) (again bool, err error) {
-	res, msg := ans.res, ans.msg
-	if a.cfg.Output == nil || res.Checked != nil && res.Checked.Data != nil {
+	msg := ans.msg
+	if a.cfg.Output == nil || ans.checked.Data != nil {
 		return false, nil
 	}
 	if ask := a.cfg.Output.IfLast; ask != "" && a.above == nil && len(a.state.Refused) == 0 {
@@ -360,12 +360,12 @@ func (a *agentRun) repair(ctx workflow.Context, ans *answer) (again bool, err er
 			retries = fmt.Sprintf("%d retries", n)
 		}
 		f = a.run.Fail(a.execution, contract.ClassOutputSchema, "make the prompt or the schema easier to follow, or use a stronger model",
-			"Output validation failed after %s: %s", retries, contract.ErrorList(a.problems, "; "))
-		f.Errors = a.problems
+			"Output validation failed after %s: %s", retries, contract.ErrorList(ans.checked.Errors, "; "))
+		f.Errors = ans.checked.Errors
 	default:
 		a.state.Repairs++
 		replyUnrun(a, msg, beyondBudget)
-		a.tell(repairText(a.cfg.Output.Schema, a.problems))
+		a.tell(repairText(a.cfg.Output.Schema, ans.checked.Errors))
 		return true, nil
 	}
 	if a.cfg.Output.IfLast == "" {

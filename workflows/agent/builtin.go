@@ -144,7 +144,7 @@ func setState(r *runtime.Run, x *runtime.Execution, args *builtinArgs) contract.
 func (c *toolCall) condense(ctx workflow.Context, args *builtinArgs) (contract.ToolReply, error) {
 	r, x := c.agent.run, c.agent.execution
 	in := contract.CondenseInput{Model: r.Shared.Model, Script: r.Shared.Script, Node: x.Node.ID, Step: x.Step, Prompt: c.agent.cfg.Prompt,
-		Key: *args.Key, Call: contract.ContentRef{SHA: c.sha}, CallID: c.call.ID}
+		Key: *args.Key, Call: contract.ContentRef{SHA: c.answer.sha}, CallID: c.call.ID}
 	var out contract.CondenseResult
 	err := r.CallStep(ctx, x.Journal, contract.HashOf(*args.Key, string(args.Value)), &runtime.Call{
 		Activity: contract.ActivityCondenseValue, ID: c.id("condense"), Args: []any{&in}, What: "the prompt of " + x.Node.ID, At: x,

@@ -19,16 +19,12 @@ import (
 // follow decides what comes after a message of the model: another call, or the end.
 func (a *agentRun) follow(ctx workflow.Context, ans *answer) (again bool, err error) {
 	res, msg := ans.res, ans.msg
-	a.problems = nil
-	if res.Checked != nil {
-		a.problems = res.Checked.Errors
-	}
 	switch {
 	case a.state.Think:
 		a.thought(msg)
 		return true, nil
 	case len(msg.Calls) > 0 && !a.state.Exhausted:
-		if err := a.call(ctx, msg, ans.sha); err != nil || a.result != nil {
+		if err := a.call(ctx, ans); err != nil || a.result != nil {
 			return false, err
 		}
 		return true, a.acted(len(msg.Calls))
@@ -112,8 +108,8 @@ func (c *toolCall) end() contract.ToolReply {
 // finishValue reads the value in a finish tool's arguments.
 func (c *toolCall) finishValue(args json.RawMessage) (value.Value, error) {
 	f := c.agent.cfg.Finish
-	if len(c.agent.problems) > 0 {
-		return value.Value{}, errors.New(contract.ErrorList(c.agent.problems, "; "))
+	if problems := c.answer.checked.Errors; len(problems) > 0 {
+		return value.Value{}, errors.New(contract.ErrorList(problems, "; "))
 	}
 	v, err := value.Parse(args)
 	if err != nil {

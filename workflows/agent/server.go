@@ -25,7 +25,7 @@ func (c *toolCall) callServer(ctx workflow.Context) (contract.ToolReply, error) 
 		ByNode: c.byNode(), AsTask: slices.Contains(c.conn.AsTasks, t.Name)}
 	if len(c.args) > transcript.MaxInline && c.note == "" {
 		// History has them already, in the message that asks for the call; the activity adds the defaults.
-		in.Arguments, in.Call = nil, &contract.ContentRef{SHA: c.sha}
+		in.Arguments, in.Call = nil, &contract.ContentRef{SHA: c.answer.sha}
 	}
 	if in.ByNode && len(n.Ports.Out) > 1 {
 		for _, o := range n.Ports.Out {
@@ -69,7 +69,7 @@ func (c *toolCall) invoke(ctx workflow.Context, s *journal.Step, in *contract.To
 	call := c.activity(contract.ActivityCallTool, s, in, &out)
 	call.Options = runtime.Retrying(a.run.Options(a.run.Flow.Policy.ToolSeconds), b.Connection.Retry)
 	call.Once, call.AskUnknown, call.Queue = !in.Repeat, b.AskUnknown, session.Queue
-	call.Result = runtime.ResultSize{Together: a.together, Share: &in.MaxResultBytes}
+	call.Result = runtime.ResultSize{Together: len(c.answer.msg.Calls), Share: &in.MaxResultBytes}
 	if b.IsPure(in.Name) {
 		call.Local = runtime.LocalBytes
 	}

@@ -51,8 +51,8 @@ func TestSnapshotHasTheWholeAgent(t *testing.T) {
 		old.takeMark()
 		again.restore(new(workflowtest.Travels(t, *old.snapshot())))
 		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "execution": fromPlan, "sessions": wasRun, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
-			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "before": wasRun, "together": "the journal has their steps", "marked": "see snapshot", "markedView": "see snapshot", "markedLen": "see snapshot",
-			"result": "the message that gives it is looked at again", "problems": "the message is looked at again", "unfit": "the node ends with it", "next": "a boundary comes after it"})
+			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "before": wasRun, "marked": "see snapshot", "markedView": "see snapshot", "markedLen": "see snapshot",
+			"result": "the message that gives it is looked at again", "unfit": "the node ends with it", "next": "a boundary comes after it"})
 		for name, pair := range map[string][2]*transcript.Thread{"its own": {old.thread, again.thread}, "a member's": {old.team.lines[0].thread, again.team.lines[0].thread}} {
 			t.Run(name, func(t *testing.T) {
 				workflowtest.SameFields(t, pair[0], pair[1], workflowtest.Without{"published": "the next run names all messages once more"})

@@ -57,7 +57,7 @@ func (c *toolCall) inlineAgent(ctx workflow.Context, args *builtinArgs) (contrac
 
 // child runs a flow below this one, as a step, or goes on with what it came back with: its result is the tool's.
 func (c *toolCall) child(ctx workflow.Context, question string, params json.RawMessage, flow contract.FlowRef) (contract.ToolReply, error) {
-	r, x, n := c.agent.run, c.agent.execution, c.agent.together
+	r, x, n := c.agent.run, c.agent.execution, len(c.answer.msg.Calls)
 	if limit := r.Flow.Limits.MaxDepth; r.Shared.Depth >= limit {
 		return replies.Error("sub-agents nest at most %d deep; answer without one", limit), nil
 	}
@@ -139,7 +139,6 @@ func (c *toolCall) startID() string {
 	if c.startNumber > 1 {
 		id = fmt.Sprintf("%s~%d", id, c.startNumber)
 	}
-	return id
 }
 
 // failedBelow gives the failure of a sub-agent, or of a member, to the model, unless an operator must fix it.

@@ -30,7 +30,7 @@ func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 	}
 	// It is written down as a model would write it.
 	msg := &contract.Message{Role: contract.RoleAssistant, Calls: []contract.ToolCall{{ID: "call_1", Name: t.As, Arguments: string(in.JSON())}}}
-	if err = a.call(ctx, msg, r.Transcript.Write(a.thread, msg).SHA); err != nil {
+	if err = a.call(ctx, &answer{msg: msg, sha: r.Transcript.Write(a.thread, msg).SHA}); err != nil {
 		return runtime.Outcome{}, err
 	}
 	last := a.thread.Entries[len(a.thread.Entries)-1]

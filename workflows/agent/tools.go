@@ -22,12 +22,11 @@ import (
 
 // call runs the tool calls of one assistant's message. Calls outside run in parallel; the interpreter's own tools take effect, and
 // results are appended, in the order asked.
-func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string) error {
+func (a *agentRun) call(ctx workflow.Context, ans *answer) error {
 	outside := group.New(ctx)
 	var calls []*toolCall
-	a.together = len(msg.Calls)
-	for i := range msg.Calls {
-		c := &toolCall{agent: a, call: &msg.Calls[i], index: i, sha: sha}
+	for i := range ans.msg.Calls {
+		c := &toolCall{agent: a, answer: ans, call: &ans.msg.Calls[i], index: i}
 		calls = append(calls, c)
 		c.start(outside)
 		if a.cfg.Sequential && c.wait != nil && c.wait() != nil {
@@ -79,11 +78,11 @@ func (a *agentRun) noteAll(calls []*toolCall) error {
 
 // toolCall is one call of an assistant's message.
 type toolCall struct {
-	agent *agentRun
-	call  *contract.ToolCall
-	index int
-	sha   string
-	args  json.RawMessage
+	agent  *agentRun
+	answer *answer
+	call   *contract.ToolCall
+	index  int
+	args   json.RawMessage
 	// tool and conn are those of a tool of a connection. note says what a person has changed.
 	tool *plan.Tool
 	conn *contract.ResolvedConnection
@@ -299,7 +298,7 @@ func (c *toolCall) describe(req *contract.Request) {
 		req.Arguments = c.args
 		return
 	}
-	req.Call = new(c.agent.run.Transcript.Ref(c.sha))
+	req.Call = new(c.agent.run.Transcript.Ref(c.answer.sha))
 }
 
 // declared stores what a request shows of a tool.
