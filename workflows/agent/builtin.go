@@ -47,7 +47,7 @@ func (c *toolCall) builtin() error {
 	a, name := c.agent, c.call.Name
 	if slices.Contains(plan.SessionTools, name) {
 		if name == plan.SessionStart {
-			c.countStart()
+			c.nameRun()
 		}
 		c.run = c.session
 		return nil
@@ -58,7 +58,7 @@ func (c *toolCall) builtin() error {
 	}
 	switch name {
 	case plan.BuiltinCallSubAgent:
-		c.countStart()
+		c.nameRun()
 		c.run = func(ctx workflow.Context) (contract.ToolReply, error) { return c.inlineAgent(ctx, &args) }
 	case plan.BuiltinGetState:
 		c.effect = func() contract.ToolReply { return getState(a.execution.View, &args) }
@@ -172,7 +172,7 @@ func (c *toolCall) session(ctx workflow.Context) (contract.ToolReply, error) {
 	if a.sessions == nil {
 		return contract.ToolReply{Text: `{"error":"sessions cannot be started here"}`}, nil
 	}
-	call := subsession.Call{Tool: c.call.Name, Args: c.args, Starts: a.cfg.Starts, Child: c.startID(), ID: c.id("session")}
+	call := subsession.Call{Tool: c.call.Name, Args: c.args, Starts: a.cfg.Starts, Child: c.runID, ID: c.id("session")}
 	var done subsession.Reply
 	err := a.run.RunStep(ctx, a.execution.Journal, call.ID+"/order", contract.HashOf(call.Tool, string(c.args)), &done, func(*journal.Step) (err error) {
 		done, err = a.sessions.Do(ctx, &call)

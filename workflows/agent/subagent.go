@@ -64,7 +64,7 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 	if !r.Budget.MayStart() {
 		return replies.Error("the run may start no more agents: its budget of %d is spent; answer without one", max(0, r.Shared.Budget.Runs)), nil
 	}
-	return c.step(ctx, c.startID(), contract.HashOf(question, string(params), flow.Text), func(s *journal.Step) (contract.ToolReply, error) {
+	return c.step(ctx, c.runID, contract.HashOf(question, string(params), flow.Text), func(s *journal.Step) (contract.ToolReply, error) {
 		ended, err := r.Budget.Begin(ctx, s.Run == nil)
 		if err != nil {
 			return failedBelow("the sub-agent", err)
@@ -121,8 +121,9 @@ func childReply(out *contract.RunResult, named bool) contract.ToolReply {
 	return contract.ToolReply{Text: string(out.ResultData)}
 }
 
-// countStart counts a run that the call starts among those of calls with its id, which a model may give to several.
-func (c *toolCall) countStart() {
+// nameRun gives the run that the call starts its id, which tells it from those of other calls with the call's id: a model may give
+// that to several.
+func (c *toolCall) nameRun() {
 	starts := &c.agent.state.Starts
 	i := slices.IndexFunc(*starts, func(s contract.StartCount) bool { return s.ID == c.call.ID })
 	if i < 0 {
@@ -130,14 +131,9 @@ func (c *toolCall) countStart() {
 		*starts = append(*starts, contract.StartCount{ID: c.call.ID})
 	}
 	(*starts)[i].N++
-	c.startNumber = (*starts)[i].N
-}
-
-// startID is the id of the run that the call starts.
-func (c *toolCall) startID() string {
-	id := fmt.Sprintf("%s/%s:%s", c.agent.run.Root, c.agent.execution.ID, contract.EscapeID(c.call.ID))
-	if c.startNumber > 1 {
-		id = fmt.Sprintf("%s~%d", id, c.startNumber)
+	c.runID = fmt.Sprintf("%s/%s:%s", c.agent.run.Root, c.agent.execution.ID, contract.EscapeID(c.call.ID))
+	if n := (*starts)[i].N; n > 1 {
+		c.runID = fmt.Sprintf("%s~%d", c.runID, n)
 	}
 }
 

@@ -89,9 +89,9 @@ type toolCall struct {
 	note string
 	// heldQuestions counts what the call's server asked while it held the call.
 	heldQuestions int
-	// startNumber tells the run that the call starts from those of other calls with its id.
-	startNumber int
-	reply       contract.ToolReply
+	// runID is the workflow id of the run that the call starts, if it may start one.
+	runID string
+	reply contract.ToolReply
 	// run, if set, makes the call beside the others, and wait waits for it. effect, if set, then gives the reply.
 	run    func(workflow.Context) (contract.ToolReply, error)
 	wait   func() error
@@ -136,14 +136,14 @@ func (c *toolCall) choose() error {
 		c.tool = &a.cfg.Tools[i]
 		c.conn = resolvedConnection(a.run, c.tool)
 		if c.conn.Connection.Kind == plan.ConnectionAgent {
-			c.countStart()
+			c.nameRun()
 		}
 		c.args, c.run = value.Complete(c.tool.ArgumentsSchema, c.args), c.bound
 		return nil
 	}
 	switch {
 	case a.cfg.Ask != nil && name == a.cfg.Ask.Name:
-		c.countStart()
+		c.nameRun()
 		c.run = c.ask
 	case a.cfg.Handoff != nil && name == a.cfg.Handoff.Name:
 		c.effect = c.hand
