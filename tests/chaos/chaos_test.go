@@ -22,7 +22,7 @@ import (
 
 const (
 	// chaosLanes is how many runs are disturbed at once.
-	chaosLanes = 12
+	chaosLanes = 8
 	// chaosPatience is how long a disturbed run may take. Recovery takes seconds; a slow
 	// machine and the server's own timeout of workflow tasks (10 s) need more.
 	chaosPatience = 10 * time.Minute
