@@ -42,7 +42,7 @@ func (k Kind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) 
 		x.State.Agent = a.snapshot()
 	}
 	for _, s := range a.thread.Sent {
-		out.OmittedBytes = max(out.OmittedBytes, s.Skip)
+		out.OmittedMessages = max(out.OmittedMessages, s.Skip)
 	}
 	return out, err
 }

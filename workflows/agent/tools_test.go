@@ -11,6 +11,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/journal"
+	"weft/workflows/plan"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule/scheduletest"
 	"weft/workflows/workflowtest"
@@ -49,6 +50,40 @@ func TestElsewhereHasNoStore(t *testing.T) {
 			if err := env.GetWorkflowError(); err != nil {
 				t.Fatal(err)
 			}
+		})
+	}
+}
+
+// TestToolErrorsInARow counts the errors of calls: an agent that others hand over to may allow fewer of them than there were already.
+func TestToolErrorsInARow(t *testing.T) {
+	failed, free, fine := contract.ToolReply{Text: "no", Failed: true}, contract.ToolReply{Text: "say it otherwise", Failed: true, Free: true}, contract.ToolReply{Text: "ok"}
+	for name, tc := range map[string]struct {
+		before, allowed int
+		replies         []contract.ToolReply
+		fails           bool
+	}{
+		"fewer than allowed":       {allowed: 2, replies: []contract.ToolReply{failed}},
+		"as many as allowed":       {allowed: 2, replies: []contract.ToolReply{failed, failed}, fails: true},
+		"not in a row":             {allowed: 2, replies: []contract.ToolReply{failed, fine, failed}},
+		"one that does not count":  {allowed: 2, before: 2, replies: []contract.ToolReply{free}},
+		"more than allowed before": {allowed: 2, before: 3, replies: []contract.ToolReply{failed}, fails: true},
+		"none after more":          {allowed: 2, before: 3, replies: []contract.ToolReply{fine}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			workflowtest.Run(t, func(ctx workflow.Context) {
+				r := runtime.New(ctx)
+				r.Flow = scheduletest.Sketch("START>a a>END")
+				a := &agentRun{run: r, execution: &runtime.Execution{ID: "a#1", Node: &r.Flow.Nodes[0]}, cfg: &plan.Agent{MaxErrors: tc.allowed},
+					state: contract.AgentState{Left: 1, Errors: tc.before}, thread: r.Transcript.Open("a#1")}
+				var calls []*toolCall
+				for _, reply := range tc.replies {
+					calls = append(calls, &toolCall{call: &contract.ToolCall{ID: "1", Name: "t"}, reply: reply})
+				}
+				f := contract.FailureOf(a.noteAll(calls))
+				if (f != nil) != tc.fails || f != nil && (f.Class != contract.ClassToolErrors || !strings.HasSuffix(f.Text, ": no")) {
+					t.Errorf("got %v", f)
+				}
+			})
 		})
 	}
 }

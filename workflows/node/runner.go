@@ -106,7 +106,7 @@ func (n *Runner) gain(ctx workflow.Context, x *runtime.Execution) (*contract.Nod
 	})
 	x.Journal.Boundary(0)
 	return &contract.NodeOutcome{SHA: out.Ref.SHA, Execution: contract.Execution{Node: x.Node.ID, Step: x.Step, Truncated: out.Truncated,
-		OmittedMessages: out.OmittedBytes, Exhausted: out.Exhausted, Text: &out.Text, Data: out.Data, Branch: out.Branch, Unfit: out.Unfit}}, nil
+		OmittedMessages: out.OmittedMessages, Exhausted: out.Exhausted, Text: &out.Text, Data: out.Data, Branch: out.Branch, Unfit: out.Unfit}}, nil
 }
 
 // Runner runs executions of nodes, and decides which edges are taken behind them.

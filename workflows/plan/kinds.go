@@ -67,7 +67,7 @@ func (c *checker) program(n *Node) {
 	case p == nil || (p.Script == "") == (p.Agent == ""):
 		c.add("node %q has no program or two: want program.script or program.agent", n.ID)
 	case p.Script != "" && p.File == "", p.Agent != "" && len(p.Argv) == 0:
-		c.add("node %q: want program.file with a script, and program.words with an agent", n.ID)
+		c.add("node %q: want program.file with a script, and program.argv with an agent", n.ID)
 	case p.Seconds < 1 || p.Seconds > maxLimit:
 		c.add("node %q: program.seconds is %d, want 1 to %d", n.ID, p.Seconds, maxLimit)
 	}

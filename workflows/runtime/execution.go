@@ -18,10 +18,11 @@ type Outcome struct {
 	Text string
 	Data json.RawMessage
 	// Value is set by nodes that leave a typed value; text and data follow from it.
-	Value        *value.Value
-	Exhausted    bool
-	Truncated    bool
-	OmittedBytes int
+	Value     *value.Value
+	Exhausted bool
+	Truncated bool
+	// OmittedMessages is how many early messages were no longer sent.
+	OmittedMessages int
 	// Unfit is the failure of a run whose result this would be.
 	Unfit *contract.Failure
 	// Branch is the one by which the node leaves, if it has several.
