@@ -55,21 +55,23 @@ func (a *agentRun) call(ctx workflow.Context, ans *answer) error {
 
 // noteAll appends the replies of a message's calls to the thread.
 func (a *agentRun) noteAll(calls []*toolCall) error {
-	var last string
 	for _, c := range calls {
 		a.note(c.call, c.reply)
-		if c.reply.Failed && !c.reply.Free {
-			a.state.Errors++
-			last = c.reply.Text
-			if m, err := contract.DecodeMessage(c.reply.Message); err == nil {
-				last = m.Text
-			}
-		} else if !c.reply.Failed {
+		switch {
+		case !c.reply.Failed:
 			a.state.Errors = 0
-		}
-		if a.state.Errors == a.cfg.MaxErrors && a.result == nil {
+		case c.reply.Free:
+		default:
+			a.state.Errors++
+			if a.state.Errors < a.cfg.MaxErrors || a.result != nil {
+				continue
+			}
+			text := c.reply.Text
+			if m, err := contract.DecodeMessage(c.reply.Message); err == nil {
+				text = m.Text
+			}
 			return a.run.Fail(a.execution, contract.ClassToolErrors, "look at the node's transcript; fix the tool or the prompt",
-				"%d tool errors in a row, the last of %q: %s", a.state.Errors, c.call.Name, textutil.Cut(last, 500))
+				"%d tool errors in a row, the last of %q: %s", a.state.Errors, c.call.Name, textutil.Cut(text, 500))
 		}
 	}
 	a.state.Exhausted = a.state.Left == 0
