@@ -46,6 +46,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			ready = append(ready, fresh...)
 		}
 		if failed != nil {
+			f.sched.Requeue(ready...) // for what they have under way elsewhere
 			ready = nil
 		}
 		if len(f.branches.live) == 0 && len(ready) == 1 && !isHeld(ready[0]) {

@@ -226,9 +226,6 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 		if in.Budget != nil || f.nested {
 			f.run.Shared.Budget = in.Budget // others may have spent of what it had
 		}
-		if ctx.Err() != nil && !f.nested {
-			f.cancelTasks(ctx) // branches that have yielded do not go on
-		}
 	}
 	if err == nil && !f.nested {
 		if err = f.session.Settle(); err == nil {

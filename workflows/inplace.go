@@ -113,6 +113,7 @@ func startInPlace(ctx workflow.Context, f *flowRun, b *branchRun, calls, n int) 
 // HeldResult holds a model's answer that has no room in the history of the run that asked: its query for content gives
 // it to the activity that fetches it.
 func HeldResult(ctx workflow.Context, raw converter.RawValue) error {
+	argument.AssertReadable(ctx, raw)
 	body, err := argument.JSON(raw, "what is held", "a result")
 	if err != nil {
 		return runtime.Wire(err)

@@ -53,7 +53,7 @@ func (c *toolCall) awaitTask(ctx workflow.Context, in contract.ToolInput, create
 		}
 		return k.at, nil
 	})
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		k.cancel(ctx)
 	}
 	serve(c.agent, c.conn, reply.Session)

@@ -398,7 +398,7 @@ func reduce(how string, list []value.Value) (v value.Value, ok bool, err error) 
 			sum.Add(sum, n)
 		}
 		total += item.Float
-		if how == "max" && item.Float > out.Float || how == "min" && item.Float < out.Float {
+		if how == "max" && value.Holds(value.Exact, value.More, item, out) || how == "min" && value.Holds(value.Exact, value.Less, item, out) {
 			out = item
 		}
 	}

@@ -18,6 +18,8 @@ func TestReduce(t *testing.T) {
 		"an average":             {"average", `[1,2]`, `1.5`},
 		"an average of nothing":  {"average", `[]`, `none`},
 		"the highest":            {"max", `[1,7,3.5]`, `7`},
+		"the highest integer":    {"max", `[9007199254740992,9007199254740993]`, `9007199254740993`},
+		"the lowest long one":    {"min", `[18446744073709551616,18446744073709551615]`, `18446744073709551615`},
 		"the lowest":             {"min", `[4,-2.5,3]`, `-2.5`},
 		"no number":              {"max", `[1,"7"]`, `"7" is a string, want a number`},
 	}
