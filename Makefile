@@ -29,12 +29,12 @@ FUZZTIME := 10s
 CHAOS ?= full
 IMAGE_VERSION = $(or $(VERSION),$(shell git describe --tags --always --dirty))
 # The packages with end-to-end tests, those that take longest first.
-END_TO_END := ./tests/e2e ./tests/chaos ./tests/dialects ./tests/browser ./starter ./worker ./tests/replay ./tests/conformance
+END_TO_END := ./tests/e2e ./tests/dialects ./tests/chaos ./tests/services ./tests/browser ./starter ./worker ./tests/replay ./tests/conformance
 CLUSTER_TESTS := ^TestEndToEnd(Graphs|ColdWorkers|Cluster(Faults|StoreFull|LosesNodes))$$
 EXAMPLE := tests/examples/continuum/data-analyzer
 
-# The packages with goroutines of their own. Workflow code has none, and adapters neither.
-CONCURRENT := ./activities/... ./starter/... ./worker/...
+# The packages that start goroutines or share memory between them. Workflow code does neither, and adapters do not.
+CONCURRENT = $(shell grep -rlE '^\s+(go [a-z]|"sync(/atomic)?"$$)|\.Go\b' --include='*.go' --exclude-dir=devserver --exclude-dir=testdata activities starter worker | xargs -n1 dirname | sort -ru | sed 's|^|./|')
 # Tests that wait for a server or a clock take no processor: more of them run at a time than there are.
 PARALLEL := -p 4 -parallel 8
 
@@ -74,7 +74,7 @@ devserver:
 test: ## Run the tests that need no server (unit, golden, command line, replay), with the race detector for packages with goroutines
 	@test -n "$(RACE)" || echo "No C compiler found: testing without the race detector." >&2
 	$(CLEAN_ENV) GORACE=$(GORACE) go test -timeout 30m $(PARALLEL) $(RACE) $(CONCURRENT)
-	$(CLEAN_ENV) go test -timeout 30m $(PARALLEL) $$(go list ./... | grep -vE '^weft/(activities|starter|worker)(/|$$)')
+	$(CLEAN_ENV) go test -timeout 30m $(PARALLEL) $$(go list ./... | grep -vxFf <(go list $(CONCURRENT)))
 	cd tests/bench && $(CLEAN_ENV) go test ./...
 
 race: ## Run the tests that need no server, with the race detector for all packages
@@ -117,7 +117,7 @@ golden: ## Rewrite golden files; review the diff before committing
 	$(CLEAN_ENV) UPDATE=1 go test -count=1 $(PARALLEL) -run '$(GOLDEN_TESTS)' $(GOLDEN)
 
 record: build ## Record the missing histories for replay
-	$(CLEAN_ENV) $(PROGRAMS) WEFT_RECORD=1 go test -count=1 -run EndToEndRecord ./tests/replay ./tests/dialects ./tests/e2e
+	$(CLEAN_ENV) $(PROGRAMS) WEFT_RECORD=1 go test -count=1 -run EndToEndRecord ./tests/replay ./tests/dialects ./tests/e2e ./tests/services
 
 picture: build ## Regenerate README's pictures of the Web UI and of the page, with a headless browser
 	$(CLEAN_ENV) $(PROGRAMS) WEFT_PICTURES=$(CURDIR)/tests/browser go test -count=1 -v -run 'EndToEnd(Page|WebUI)$$' ./tests/browser

@@ -335,14 +335,14 @@ func (f *family) any() string { return f.OpenRequests(f.T, f.run.GetID(), 1)[0].
 // there is none.
 func nobodyWorks(t *testing.T) {
 	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("nobody-%d", time.Now().UnixNano())}
-	worker := startWorkerProcess(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+h.Queue, "WEFT_MODEL=script")
+	worker := harness.StartWorker(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+h.Queue, "WEFT_MODEL=script")
 	f := familyOn(t, h, familyFlow(), does("boss", 1, launches("gate", calledBack)), does("boss", 2, "waiting"), does("boss", 3, "heard"))
 	f.idle(1)
 	gate := f.asked(1)
 	_ = worker.Process.Kill()
 	_ = worker.Wait()
 	f.Signal(t, f.run.GetID(), contract.RequestMessage, contract.MessageAnswer{ID: gate, Text: "yes"})
-	startWorkerProcess(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+h.Queue, "WEFT_MODEL=script")
+	harness.StartWorker(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+h.Queue, "WEFT_MODEL=script")
 	f.idle(2)
 	f.told(completed(f.children(1)[0], "yes"))
 }
@@ -353,7 +353,7 @@ func serverAgain(t *testing.T) {
 	s := harness.StartServer(t, "-db", db, "-port=0")
 	address := s.Address
 	h := &harness.Worker{Client: harness.Dial(t, address), Queue: "again"}
-	worker := startWorkerProcess(t, address, "WEFT_TASK_QUEUE="+h.Queue, "WEFT_MODEL=script")
+	worker := harness.StartWorker(t, address, "WEFT_TASK_QUEUE="+h.Queue, "WEFT_MODEL=script")
 	f := familyOn(t, h, familyFlow(), does("boss", 1, launches("gate", calledBack), launches("gate", waitedFor)), does("boss", 2, "done"), does("boss", 3, "heard"))
 	f.asked(2)
 	f.opens(1, "one")
@@ -363,7 +363,7 @@ func serverAgain(t *testing.T) {
 	s.Kill()
 	_, port, _ := strings.Cut(address, ":")
 	harness.StartServer(t, "-db", db, "-port="+port)
-	startWorkerProcess(t, address, "WEFT_TASK_QUEUE="+h.Queue, "WEFT_MODEL=script")
+	harness.StartWorker(t, address, "WEFT_TASK_QUEUE="+h.Queue, "WEFT_MODEL=script")
 	f.opens(2, "go on")
 	f.idle(2)
 	f.told(completed(f.children(1)[0], "one"))

@@ -110,11 +110,7 @@ func TestEndToEndCanaries(t *testing.T) {
 	log, metrics := canaryWorker(t, address, config, collector.URL)
 	small := canaryDevserver(t, address, config)
 	door, doorLog := canaryDoor(t, address, config)
-	c, err := client.Dial(client.Options{HostPort: address, Logger: harness.NoLog})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := harness.Dial(t, address)
 	inputs := map[string]map[string]any{}
 	for _, model := range []string{"p200/m", "p400/m", "p401/m", "p403/m", "p413/m", "p422/m", "p429/m", "p503/m", "pstream/m", "pgood/m", "paway/m", "p401/m, pgood/m", "anthropic/claude-sonnet-4-5", "google/gemini-2.5-flash", "mistral/m"} {
 		inputs["model-"+strings.NewReplacer("/", "-", ", ", "-").Replace(model)] = map[string]any{"model": model, "flow": map[string]any{"name": "one.json", "text": harness.OneNode("")}}

@@ -23,7 +23,7 @@ func TestEndToEndClusterStoreFull(t *testing.T) {
 	c := v.dial(t)
 	const runs = 20
 	begin := func() func() error {
-		run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: oneAgent()}, Model: "large/m", Input: fmt.Sprint(time.Now().UnixNano())})
+		run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Model: "large/m", Input: fmt.Sprint(time.Now().UnixNano())})
 		return func() error {
 			out, err := harness.Result(t, run)
 			if err != nil || len(*out.ResultText) < 300_000 {
@@ -37,7 +37,7 @@ func TestEndToEndClusterStoreFull(t *testing.T) {
 	for range runs {
 		ends = append(ends, begin())
 	}
-	first := retried(t, c, v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: oneAgent()}, Model: "large/m", Input: "another"})).GetLastFailure()
+	first := retried(t, c, v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Model: "large/m", Input: "another"})).GetLastFailure()
 	if !strings.Contains(first.GetMessage(), "no space left") || first.GetApplicationFailureInfo().GetType() != contract.ClassUnavailable {
 		t.Errorf("the call failed with %v", first)
 	}

@@ -58,7 +58,7 @@ func encoding(t *testing.T, address string, s codec.Settings) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := client.Options{HostPort: address, Logger: harness.NoLog}
+	o := harness.Options(address)
 	c.Apply(&o)
 	out, err := client.Dial(o)
 	if err != nil {
@@ -71,11 +71,7 @@ func encoding(t *testing.T, address string, s codec.Settings) client.Client {
 // dump is all that the server has of a run and of those that it started, as text and bytes.
 func dump(t *testing.T, address, id string) []byte {
 	t.Helper()
-	c, err := client.Dial(client.Options{HostPort: address, Logger: harness.NoLog})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := harness.Dial(t, address)
 	var out bytes.Buffer
 	runs := []string{id}
 	for i := 0; i < len(runs); i++ {

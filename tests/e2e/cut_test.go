@@ -37,7 +37,7 @@ func TestEndToEndCutAnswers(t *testing.T) {
 			}))
 			t.Cleanup(srv.Close)
 			s := harness.StartServer(t, "-db", t.TempDir()+"/cut.db", "-port=0")
-			startWorkerProcess(t, s.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+srv.URL+"/v1")
+			harness.StartWorker(t, s.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+srv.URL+"/v1")
 			h := &harness.Worker{Client: harness.Dial(t, s.Address), Queue: contract.TaskQueue}
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(""), Name: "flow.json"}, Model: "fake/m", Input: "go", OnError: contract.OnErrorFail})
 			var out contract.RunResult

@@ -52,7 +52,7 @@ func TestEndToEndDatabaseFull(t *testing.T) {
 	s := harness.StartServer(t, "-db", filepath.Join(disk, "t.db"), "-port=0")
 	c := harness.Dial(t, s.Address)
 	model := newHeld(t)
-	startWorkerProcess(t, s.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_STREAM=false", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.URL)
+	harness.StartWorker(t, s.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_STREAM=false", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.URL)
 	h := &harness.Worker{Client: c, Queue: contract.TaskQueue}
 	in := contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(""), Name: "flow.json"}, Model: "fake/m", Input: "go"}
 	run := h.Start(t, in)

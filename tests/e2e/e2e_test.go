@@ -163,7 +163,7 @@ func TestEndToEndKills(t *testing.T) {
 		t.Run(victim, func(t *testing.T) {
 			s := harness.StartServer(t, "-db", dir+"/"+victim+".db", "-port=0")
 			_, port, _ := strings.Cut(s.Address, ":")
-			w := startWorkerProcess(t, s.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.url)
+			w := harness.StartWorker(t, s.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.url)
 			c := harness.Dial(t, s.Address)
 			h := &harness.Worker{Client: c, Queue: contract.TaskQueue}
 			model.reset()
@@ -172,7 +172,7 @@ func TestEndToEndKills(t *testing.T) {
 			if victim == "worker" {
 				_ = w.Process.Signal(syscall.SIGKILL)
 				_ = w.Wait()
-				startWorkerProcess(t, s.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.url)
+				harness.StartWorker(t, s.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.url)
 			} else {
 				s.Kill()
 				time.Sleep(300 * time.Millisecond)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
 	"weft/activities/tool"
@@ -105,4 +106,14 @@ func fortyTools(t *testing.T) *tool.Tools {
 	}
 	t.Cleanup(tools.Close)
 	return tools
+}
+
+// historyBytes is the size of a run's history as Temporal counts it.
+func historyBytes(t testing.TB, c client.Client, id, run string) int {
+	t.Helper()
+	d, err := c.DescribeWorkflowExecution(context.Background(), id, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(d.GetWorkflowExecutionInfo().GetHistorySizeBytes())
 }

@@ -9,7 +9,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	serveCounter() // where this program is started as a tool
-	serveRelay()
 	os.Exit(harness.RunTests(m))
 }

@@ -209,6 +209,7 @@ func TestEndToEndLoopBesideRequest(t *testing.T) {
 	const laps = 20
 	for _, events := range []int{1, 60} {
 		t.Run(fmt.Sprintf("max events %d", events), func(t *testing.T) {
+			t.Parallel()
 			h := harness.NewConfirmingWorker(t)
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.WaitingFork, Name: "flow.json"}, MaxEvents: events, DataConnections: harness.MailConnection(), MaxSteps: laps + 2,
 				Script: harness.Script(t, fmt.Sprintf(`rules:

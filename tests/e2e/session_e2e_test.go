@@ -115,7 +115,7 @@ func TestEndToEndSessionCallbacks(t *testing.T) {
 func TestEndToEndSessionWorkerKilled(t *testing.T) {
 	t.Parallel()
 	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("killed-%d", time.Now().UnixNano())}
-	worker := startWorkerProcess(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+h.Queue, "WEFT_MODEL=script")
+	worker := harness.StartWorker(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+h.Queue, "WEFT_MODEL=script")
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: harness.Orchestrator()}, Params: json.RawMessage(`{"prompt":"one"}`), Session: true, Script: harness.Script(t, `rules:
 - {node: helper, say: "help"}
 - {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: helper, mode: async_callback, parameters: {prompt: later}}}]}
@@ -132,7 +132,7 @@ func TestEndToEndSessionWorkerKilled(t *testing.T) {
 	})
 	_ = worker.Process.Kill()
 	_ = worker.Wait()
-	startWorkerProcess(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+h.Queue, "WEFT_MODEL=script")
+	harness.StartWorker(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+h.Queue, "WEFT_MODEL=script")
 	turns := h.Turns(t, run.GetID(), 2)
 	if *turns[0].ResultText != "asked" || *turns[1].ResultText != "called back" {
 		t.Errorf("the turns are %+v", turns)

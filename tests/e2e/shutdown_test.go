@@ -61,7 +61,7 @@ func TestEndToEndWorkerShutdown(t *testing.T) {
 			queue := "stop-" + patience
 			settings := []string{"WEFT_TASK_QUEUE=" + queue, "WEFT_WORKER_STOP_TIMEOUT=" + patience, "WEFT_PROVIDERS_FAKE_KIND=compatible",
 				"WEFT_PROVIDERS_FAKE_STREAM=false", "WEFT_PROVIDERS_FAKE_BASE_URL=" + model.URL, "WEFT_TIMEOUTS_HEARTBEAT=60s"} // the machine may be busy
-			first := startWorkerProcess(t, s.Address, settings...)
+			first := harness.StartWorker(t, s.Address, settings...)
 			h := &harness.Worker{Client: c, Queue: queue}
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(""), Name: "flow.json"}, Model: "fake/m", Input: "go"})
 			harness.WaitFor(t, "the call", func() bool { return len(model.calls()) == 1 })
@@ -74,7 +74,7 @@ func TestEndToEndWorkerShutdown(t *testing.T) {
 			if err := first.Wait(); err != nil {
 				t.Errorf("the worker ends with %v", err)
 			}
-			startWorkerProcess(t, s.Address, settings...)
+			harness.StartWorker(t, s.Address, settings...)
 			if name == "too long" {
 				harness.WaitFor(t, "the call again", func() bool { return len(model.calls()) == 2 })
 				close(model.free)

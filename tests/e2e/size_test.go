@@ -152,7 +152,7 @@ func dialAsWorker(t *testing.T) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := client.Options{HostPort: harness.ServerAddress(t), Logger: harness.NoLog}
+	options := harness.Options(harness.ServerAddress(t))
 	none.Apply(&options)
 	c, err := client.Dial(options)
 	if err != nil {

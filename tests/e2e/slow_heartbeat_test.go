@@ -87,8 +87,8 @@ func TestEndToEndSlowHeartbeats(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
-	startWorkerProcess(t, line.start(t, harness.ServerAddress(t)), "WEFT_TASK_QUEUE="+h.Queue, "WEFT_CONFIG="+file)
-	f := oneAgent()
+	harness.StartWorker(t, line.start(t, harness.ServerAddress(t)), "WEFT_TASK_QUEUE="+h.Queue, "WEFT_CONFIG="+file)
+	f := harness.OneAgent()
 	f.Policy.HeartbeatSeconds = 20
 	f.Connections = []plan.Connection{{ID: "web"}}
 	f.Nodes[0].Agent.Tools = []plan.Tool{{Name: "send", As: "send", Connection: "web"}}

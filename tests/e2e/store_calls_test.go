@@ -40,7 +40,7 @@ func retried(t *testing.T, c client.Client, run client.WorkflowRun) *workflowpb.
 
 // longPrompt is a run whose model calls carry more than the store's threshold.
 func longPrompt() contract.RunInput {
-	f := oneAgent()
+	f := harness.OneAgent()
 	f.Nodes[0].Agent.System = strings.Repeat("a long system prompt ", 10_000)
 	return contract.RunInput{Flow: contract.FlowRef{Plan: f}, Script: []byte(`{"default": {"say": "done"}}`)}
 }
@@ -58,7 +58,7 @@ func TestEndToEndStoreFull(t *testing.T) {
 		}
 	}
 	c := v.dial(t)
-	run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: oneAgent()}, Model: "large/m"})
+	run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Model: "large/m"})
 	failed := retried(t, c, run).GetLastFailure()
 	if failed.GetApplicationFailureInfo().GetType() != contract.ClassUnavailable || failed.GetApplicationFailureInfo().GetNonRetryable() ||
 		!strings.Contains(failed.GetMessage(), "store payload ") || !strings.Contains(failed.GetMessage(), v.settings.Dir) || !strings.Contains(failed.GetMessage(), "free space there") {

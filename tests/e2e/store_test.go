@@ -54,7 +54,7 @@ func (v *storeEnv) dial(t *testing.T) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := client.Options{HostPort: v.address, Logger: harness.NoLog}
+	o := harness.Options(v.address)
 	s.Apply(&o)
 	c, err := client.Dial(o)
 	if err != nil {
@@ -86,7 +86,7 @@ func (v *storeEnv) hire(t *testing.T, flows, calls bool) worker.Worker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := client.Options{HostPort: v.address, Logger: harness.NoLog}
+	o := harness.Options(v.address)
 	s.Apply(&o)
 	c, err := client.Dial(o)
 	if err != nil {
@@ -295,7 +295,7 @@ func TestEndToEndStoreColdWorker(t *testing.T) {
 	v := newStoreEnv(t)
 	v.model, v.cache = largeModel(t, 2_500_000), 1
 	v.work(t, true, true)
-	f := oneAgent()
+	f := harness.OneAgent()
 	f.Nodes[0].Agent.Builtins = plan.Builtins
 	// The script calls a tool beside a text of 2.5 MB, so that the next call of the same thread
 	// is about it.
@@ -318,7 +318,7 @@ func (v *storeEnv) between(t *testing.T, c client.Client) client.WorkflowRun {
 	release := sync.OnceFunc(func() { close(answer) })
 	t.Cleanup(release)
 	flows, calls := v.work(t, true, false), v.work(t, false, true)
-	run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: oneAgent()}, Model: "large/m"})
+	run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Model: "large/m"})
 	v.until(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
 	flows.Stop()
 	release()
@@ -328,11 +328,6 @@ func (v *storeEnv) between(t *testing.T, c client.Client) client.WorkflowRun {
 		t.Fatalf("the store has %d payloads", n)
 	}
 	return run
-}
-
-// oneAgent is a flow of one node.
-func oneAgent() *plan.Flow {
-	return harness.GraphPlan("one", []harness.GraphNode{{ID: "b1", Exit: true}}, []harness.GraphEdge{{Source: plan.Start, Target: "b1"}, {Source: "b1", Target: plan.End}})
 }
 
 // replays replays a run, and those before it, with the store but on a worker that would give
@@ -420,7 +415,7 @@ func TestEndToEndStorePayloadLost(t *testing.T) {
 		t.Run("an input that is "+name, func(t *testing.T) {
 			t.Parallel()
 			v := newStoreEnv(t)
-			run := v.start(t, v.dial(t), contract.RunInput{Flow: contract.FlowRef{Plan: oneAgent()}, Input: strings.Repeat("long ", 500_000)})
+			run := v.start(t, v.dial(t), contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Input: strings.Repeat("long ", 500_000)})
 			harm(t, v)
 			v.work(t, true, true)
 			check(t, v, run)

@@ -81,7 +81,7 @@ func TestEndToEndWebhooksOfSessions(t *testing.T) {
 	t.Cleanup(web.Close)
 	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("told-%d", time.Now().UnixNano())}
 	env := []string{"WEFT_TASK_QUEUE=" + h.Queue, "WEFT_MODEL=script", "WEFT_WEBHOOKS_OPS_URL=" + web.URL, "WEFT_WEBHOOKS_OPS_SECRET_ENV=OPS_SECRET", "OPS_SECRET=" + harness.WebhookSecrets[0], "WEFT_WEBHOOKS_OPS_ALLOW_PRIVATE=true"}
-	worker := startWorkerProcess(t, harness.ServerAddress(t), env...)
+	worker := harness.StartWorker(t, harness.ServerAddress(t), env...)
 	f := familyOn(t, h, familyFlow(), does("boss", 1, launches("gate", calledBack)), does("boss", 2, "waiting"), does("boss", 3, "heard"),
 		"{node: boss, match: next, fail: {class: refused, text: no}}", "{node: boss, say: fine}")
 	f.idle(1)
@@ -101,7 +101,7 @@ func TestEndToEndWebhooksOfSessions(t *testing.T) {
 	}
 	box.takes = true
 	box.mu.Unlock()
-	startWorkerProcess(t, harness.ServerAddress(t), env...)
+	harness.StartWorker(t, harness.ServerAddress(t), env...)
 	f.CloseSession(t, f.run)
 	harness.WaitFor(t, "six events that are taken", func() bool { return box.count(func(b *inbox) map[string]int { return b.taken }) == 6 })
 	box.mu.Lock()

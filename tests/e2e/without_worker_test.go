@@ -76,7 +76,7 @@ func (d endedRun) play(t *testing.T) {
 	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("away-%d", time.Now().UnixNano())}
 	// Another worker takes the run over long before the call counts as dead.
 	settings := []string{"WEFT_TASK_QUEUE=" + h.Queue, "WEFT_MODEL=script", "WEFT_TIMEOUTS_HEARTBEAT=30s", "WEFT_CONNECTIONS_WEB_URL=" + silence(t)}
-	first := startWorkerProcess(t, harness.ServerAddress(t), settings...)
+	first := harness.StartWorker(t, harness.ServerAddress(t), settings...)
 	said, activity := `rules: [{delay: 10m, say: late}]`, contract.ActivityCallModel
 	if d.activity != "" {
 		said, activity = `rules: [{turn: 1, call: [{tool: search, arguments: {}}]}, {say: done}]`, d.activity
@@ -95,7 +95,7 @@ func (d endedRun) play(t *testing.T) {
 	if err := d.end(h.Client, run.GetID()); err != nil {
 		t.Fatal(err)
 	}
-	startWorkerProcess(t, harness.ServerAddress(t), settings...)
+	harness.StartWorker(t, harness.ServerAddress(t), settings...)
 	d.ended(t, h, run)
 }
 

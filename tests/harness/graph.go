@@ -128,3 +128,8 @@ func Executions(s contract.Status) []string {
 	slices.Sort(out)
 	return out
 }
+
+// OneAgent is a flow of one node, the agent b1.
+func OneAgent() *plan.Flow {
+	return GraphPlan("one", []GraphNode{{ID: "b1", Exit: true}}, []GraphEdge{{Source: plan.Start, Target: "b1"}, {Source: "b1", Target: plan.End}})
+}

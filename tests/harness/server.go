@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/tests/programs"
+	"weft/worker/config"
 	"weft/worker/store"
 )
 
@@ -34,6 +36,24 @@ func StartServer(t testing.TB, args ...string) *Server {
 
 // Kill ends the server at once, as a crash would.
 func (s *Server) Kill() { programs.Kill(s.cmd) }
+
+// StartWorker runs the worker program against a server, with settings of its own.
+func StartWorker(t *testing.T, address string, settings ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(programs.Path(t, "WEFT_WORKER"))
+	cmd.Dir = t.TempDir()
+	cmd.Env = slices.Concat(programs.Clean(), []string{"TEMPORAL_ADDRESS=" + address}, settings)
+	cmd.Stderr = programs.Log(t, "worker")
+	cmd.Stdout = cmd.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
 
 var sharedServer struct {
 	once    sync.Once
@@ -85,22 +105,30 @@ func ClusterDir(t *testing.T) string {
 	return dir
 }
 
-// WaitFor polls until something holds.
+// WaitFor polls until something holds, less often the longer that takes.
 func WaitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	begin := time.Now()
+	for waited := time.Duration(0); waited < 5*time.Minute; waited = time.Since(begin) {
 		if ok() {
 			return
 		}
+		time.Sleep(min(max(waited/20, 20*time.Millisecond), 500*time.Millisecond))
 	}
 	t.Fatalf("waited five minutes for %s", what)
+}
+
+// Options are those of a client of a server. They are not the product's: nothing is sealed, and nothing is in a store.
+func Options(address string) client.Options {
+	return client.Options{HostPort: address, Logger: NoLog, ConnectionOptions: client.ConnectionOptions{GrpcCompression: config.Compression(address)}}
 }
 
 // Dial connects to a server until the test ends.
 func Dial(t testing.TB, address string) client.Client {
 	t.Helper()
-	c, err := client.Dial(client.Options{HostPort: address, Logger: NoLog, ConnectionOptions: client.ConnectionOptions{
-		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(store.RepeatRequests)}}})
+	o := Options(address)
+	o.ConnectionOptions.DialOptions = []grpc.DialOption{grpc.WithChainUnaryInterceptor(store.RepeatRequests)}
+	c, err := client.Dial(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package e2e
+package services
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func TestEndToEndTasks(t *testing.T) {
 					}
 					return n
 				}
-				f := withTools(oneAgent(), "search")
+				f := withTools(harness.OneAgent(), "search")
 				run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: events, Script: harness.Script(t, `rules:
 - {turn: 1, call: [{tool: search}]}
 - {contains: printed, say: done}

@@ -1,4 +1,4 @@
-package e2e
+package services
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func startCounting(t *testing.T) *counting {
 		t.Fatal(err)
 	}
 	for range 2 {
-		k.workers = append(k.workers, startWorkerProcess(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+k.Queue, "WEFT_CONFIG="+file, "WEFT_TIMEOUTS_HEARTBEAT=20s"))
+		k.workers = append(k.workers, harness.StartWorker(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+k.Queue, "WEFT_CONFIG="+file, "WEFT_TIMEOUTS_HEARTBEAT=20s"))
 	}
 	return k
 }
@@ -70,7 +70,7 @@ func TestEndToEndToolProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := startCounting(t)
-			run := k.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: withCounter(oneAgent())}, Script: harness.Script(t, fmt.Sprintf(`rules:
+			run := k.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: withCounter(harness.OneAgent())}, Script: harness.Script(t, fmt.Sprintf(`rules:
 - {turn: 1, call: [{tool: add}]}
 - {turn: 2, delay: 4s, call: [{tool: %s}]}
 - {turn: 3, call: [{tool: add}]}

@@ -1,4 +1,4 @@
-package e2e
+package services
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func TestEndToEndLoadingModel(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	s := harness.StartServer(t, "-db", t.TempDir()+"/loading.db", "-port=0")
-	startWorkerProcess(t, s.Address, "WEFT_PROVIDERS_LOCAL_KIND=llamacpp", "WEFT_PROVIDERS_LOCAL_BASE_URL="+srv.URL+"/v1")
+	harness.StartWorker(t, s.Address, "WEFT_PROVIDERS_LOCAL_KIND=llamacpp", "WEFT_PROVIDERS_LOCAL_BASE_URL="+srv.URL+"/v1")
 	h := &harness.Worker{Client: harness.Dial(t, s.Address), Queue: contract.TaskQueue}
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(""), Name: "flow.json"}, Model: "local/m", Input: "go", OnError: contract.OnErrorFail})
 	waiting, attempt := "", int32(0)

@@ -1,4 +1,4 @@
-package e2e
+package services
 
 import (
 	"encoding/json"
@@ -86,7 +86,7 @@ func TestEndToEndToolAsksInACall(t *testing.T) {
 			t.Parallel()
 			url := serving(t, &programs.AskingServer{Asks: []string{asksPerson}})
 			h, replace := toolWorker(t, tool.Connection{URL: url, Timeout: 30 * time.Second, Elicitation: tc.hold})
-			f := withTools(oneAgent(), "book")
+			f := withTools(harness.OneAgent(), "book")
 			raw, _ := json.Marshal(tc.want)
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, Script: harness.Script(t, `rules:
 - {turn: 1, call: [{tool: book}]}
@@ -153,7 +153,7 @@ func TestEndToEndToolAsksTheModel(t *testing.T) {
 				rule = "say: Four., usage: {input: 5, output: 7}"
 			}
 			want, _ := json.Marshal(tc.want)
-			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: withTools(oneAgent(), "book")}, MaxEvents: tc.events, Budget: tc.budget, Script: harness.Script(t, `rules:
+			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: withTools(harness.OneAgent(), "book")}, MaxEvents: tc.events, Budget: tc.budget, Script: harness.Script(t, `rules:
 - {contains: Guess., `+rule+`}
 - {turn: 1, call: [{tool: book}]}
 - {contains: `+string(want)+`, say: done}
@@ -210,7 +210,7 @@ func TestEndToEndToolAsksBelow(t *testing.T) {
 		"in place":    {fork, 2},
 		"as children": {func() *plan.Flow { return harness.AsChildren(fork()) }, 2},
 		"a sub-agent": {func() *plan.Flow {
-			f := oneAgent()
+			f := harness.OneAgent()
 			sub := withTools(harness.GraphPlan("sub", []harness.GraphNode{{ID: "a", Exit: true}},
 				[]harness.GraphEdge{{Source: plan.Start, Target: "a"}, {Source: "a", Target: plan.End}}), "book")
 			f.Agents = []plan.Flow{*sub}
@@ -272,7 +272,7 @@ func TestEndToEndURLs(t *testing.T) {
 			s := tc.server
 			h, _ := toolWorker(t, tool.Connection{URL: serving(t, s)})
 			want, _ := json.Marshal(tc.want)
-			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: withTools(oneAgent(), "book")}, Script: harness.Script(t, `rules:
+			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: withTools(harness.OneAgent(), "book")}, Script: harness.Script(t, `rules:
 - {turn: 1, call: [{tool: book}]}
 - {contains: `+string(want)+`, say: done}
 - {say: something else}`)})

@@ -1,4 +1,4 @@
-package e2e
+package services
 
 import (
 	"cmp"
@@ -160,7 +160,7 @@ func (s npmServer) test(t *testing.T, f npmFault) {
 		t.Fatal(err)
 	}
 	work := func() *exec.Cmd {
-		return startWorkerProcess(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+k.Queue, "WEFT_CONFIG="+file, "WEFT_TIMEOUTS_HEARTBEAT=30s")
+		return harness.StartWorker(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+k.Queue, "WEFT_CONFIG="+file, "WEFT_TIMEOUTS_HEARTBEAT=30s")
 	}
 	worker, calls := work(), []npmCall{s.open, s.change, s.open, s.open, s.change}
 	switch {
@@ -173,7 +173,7 @@ func (s npmServer) test(t *testing.T, f npmFault) {
 	if f.hold == 0 && !f.task {
 		delays[1] = 8 // in which the worker is killed
 	}
-	flow, script := oneAgent(), "rules:\n"
+	flow, script := harness.OneAgent(), "rules:\n"
 	flow.Policy.HeartbeatSeconds = 15 // the machine may be busy with browsers
 	flow.Connections = []plan.Connection{{ID: "server"}}
 	for i, c := range calls {

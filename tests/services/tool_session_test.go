@@ -1,4 +1,4 @@
-package e2e
+package services
 
 import (
 	"bytes"
@@ -72,7 +72,7 @@ func TestEndToEndToolSessions(t *testing.T) {
 			t.Parallel()
 			b := &browser{pages: map[string]string{}, moved: make(chan struct{})}
 			h, replace := toolWorker(t, tool.Connection{URL: b.start(t)})
-			f := withTools(oneAgent(), "open", "where")
+			f := withTools(harness.OneAgent(), "open", "where")
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, Script: harness.Script(t, `rules:
 - {turn: 1, call: [{tool: open}]}
 - {turn: 2, delay: 2s, call: [{tool: where}]}

@@ -1,4 +1,4 @@
-package e2e
+package services
 
 import (
 	"context"
@@ -28,13 +28,9 @@ func TestEndToEndRateLimitIsWaiting(t *testing.T) {
 		fmt.Fprint(w, `{"id":"1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"done"},"finish_reason":"stop"}]}`)
 	}))
 	t.Cleanup(model.Close)
-	startWorkerProcess(t, srv.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.URL+"/v1", "WEFT_PROVIDERS_FAKE_REQUESTS_PER_MINUTE=1",
+	harness.StartWorker(t, srv.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.URL+"/v1", "WEFT_PROVIDERS_FAKE_REQUESTS_PER_MINUTE=1",
 		"WEFT_PROVIDERS_OTHER_KIND=compatible", "WEFT_PROVIDERS_OTHER_BASE_URL="+model.URL+"/other/v1", "WEFT_WORKER_ACTIVITIES=1")
-	c, err := client.Dial(client.Options{HostPort: srv.Address, Logger: harness.NoLog})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := harness.Dial(t, srv.Address)
 	ids := []string{"one", "two", "three", "four", "five"}
 	begin := func(id, model string) {
 		in := map[string]any{"v": 1, "input": "go", "model": model, "flow": map[string]any{"name": "one.json", "text": harness.OneNode("")}}

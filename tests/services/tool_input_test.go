@@ -1,4 +1,4 @@
-package e2e
+package services
 
 import (
 	"context"
@@ -58,7 +58,7 @@ func TestEndToEndToolAsks(t *testing.T) {
 			t.Parallel()
 			var booked atomic.Int64
 			h, replace := toolWorker(t, tool.Connection{URL: asking(t, &booked)})
-			f := withTools(oneAgent(), "book")
+			f := withTools(harness.OneAgent(), "book")
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: tc.events, Script: harness.Script(t, `rules:
 - {turn: 1, call: [{tool: book}]}
 - {contains: "`+tc.want+`", say: done}
