@@ -39,8 +39,8 @@ CONCURRENT = $(shell grep -rlE '^\s+(go [a-z]|"sync(/atomic)?"$$)|\.Go\b' --incl
 PARALLEL := -p 4 -parallel 8
 
 # The tests that compare files with what they make, and rewrite them where UPDATE is set.
-GOLDEN_TESTS := ^Test(Golden|Scripts|Description|Schemas|Examples|SVG|States|ReferenceIsUpToDate|ReadmeTableIsTheTable|Conformance)$$
-GOLDEN := ./activities/contract ./activities/llm ./specadapter/... ./starter/... ./worker/... ./tests/dialects
+GOLDEN_TESTS := Golden|Scripts|Description|Schemas|Examples|SVG|States|ReferenceIsUpToDate|ReadmeTableIsTheTable|Conformance
+GOLDEN = $(shell grep -rlE '^func Test($(GOLDEN_TESTS))\W' --include='*_test.go' activities specadapter starter worker tests/dialects | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 # The race detector needs a C compiler.
 CC_FOUND := $(shell command -v "$$(go env CC | cut -d' ' -f1)" 2>/dev/null)
@@ -114,7 +114,7 @@ replay: ## Replay the recorded histories
 	$(CLEAN_ENV) go test -count=1 -run TestReplay ./tests/replay
 
 golden: ## Rewrite golden files; review the diff before committing
-	$(CLEAN_ENV) UPDATE=1 go test -count=1 $(PARALLEL) -run '$(GOLDEN_TESTS)' $(GOLDEN)
+	$(CLEAN_ENV) UPDATE=1 go test -count=1 $(PARALLEL) -run '^Test($(GOLDEN_TESTS))$$' $(GOLDEN)
 
 record: build ## Record the missing histories for replay
 	$(CLEAN_ENV) $(PROGRAMS) WEFT_RECORD=1 go test -count=1 -run EndToEndRecord ./tests/replay ./tests/dialects ./tests/e2e ./tests/services
