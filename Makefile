@@ -29,7 +29,7 @@ FUZZTIME := 10s
 CHAOS ?= full
 IMAGE_VERSION = $(or $(VERSION),$(shell git describe --tags --always --dirty))
 # The packages with end-to-end tests, those that take longest first.
-END_TO_END := ./tests/e2e ./tests/dialects ./tests/chaos ./tests/services ./tests/browser ./starter ./worker ./tests/replay ./tests/conformance
+END_TO_END := ./tests/e2e ./tests/services ./tests/chaos ./tests/dialects ./starter ./tests/browser ./worker ./tests/replay ./tests/conformance
 CLUSTER_TESTS := ^TestEndToEnd(Graphs|ColdWorkers|Cluster(Faults|StoreFull|LosesNodes))$$
 EXAMPLE := tests/examples/continuum/data-analyzer
 

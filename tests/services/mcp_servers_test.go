@@ -270,6 +270,7 @@ func (h *npmRun) start(t *testing.T) map[string]any {
 func (h *npmRun) killServer(t *testing.T) {
 	if h.listen != nil {
 		programs.Kill(h.server)
+		h.relay.end()
 		h.server = h.listen()
 		return
 	}

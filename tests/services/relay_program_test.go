@@ -37,12 +37,17 @@ type mcpRelay struct {
 	// calls are the tools of the calls without an answer, by their ids. held is the id of the one that is held.
 	calls map[string]string
 	held  string
+	// ended is closed by end, once the server has ended; nil where its output ends with it.
+	ended chan struct{}
+	end   func()
 }
 
 // newRelay is a relay without a server.
 func newRelay(t testing.TB, hold int) *mcpRelay {
 	t.Helper()
-	return &mcpRelay{file: t.TempDir() + "/calls", hold: hold}
+	r := &mcpRelay{file: t.TempDir() + "/calls", hold: hold, ended: make(chan struct{})}
+	r.end = sync.OnceFunc(func() { close(r.ended) })
+	return r
 }
 
 // Command starts a server behind the relay: the test's own program, if its main calls [serveRelay].
@@ -83,7 +88,7 @@ func (r *mcpRelay) Serve(t testing.TB, server string) string {
 		q.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(w, q)
 	}))
-	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
+	t.Cleanup(func() { r.end(); web.CloseClientConnections(); web.Close() })
 	return web.URL
 }
 
@@ -176,6 +181,9 @@ func (r *mcpRelay) pass(to io.Writer, from io.Reader) error {
 		line, err := lines.ReadBytes('\n')
 		if r.answered(bytes.TrimPrefix(line, []byte("data: "))) {
 			_, _ = io.Copy(io.Discard, lines)
+			if r.ended != nil {
+				<-r.ended // a server ends the stream of an answer before it ends itself
+			}
 			return io.ErrUnexpectedEOF
 		}
 		if _, err := to.Write(line); err != nil {
