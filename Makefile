@@ -34,7 +34,7 @@ CLUSTER_TESTS := ^TestEndToEnd(Graphs|ColdWorkers|Cluster(Faults|StoreFull|Loses
 EXAMPLE := tests/examples/continuum/data-analyzer
 
 # The packages that start goroutines or share memory between them. Workflow code does neither, and adapters do not.
-CONCURRENT = $(shell grep -rlE '^\s+(go [a-z]|"sync(/atomic)?"$$)|\.Go\b' --include='*.go' --exclude-dir=devserver --exclude-dir=testdata activities starter worker | xargs -n1 dirname | sort -ru | sed 's|^|./|')
+CONCURRENT = $(shell grep -rlE '^\s+(go [a-z]|"sync(/atomic)?"$$)|\.Go\b' --include='*.go' --exclude-dir=devserver --exclude-dir=testdata activities starter worker | xargs -n1 dirname | sort -u | sed 's|^|./|')
 # Tests that wait for a server or a clock take no processor: more of them run at a time than there are.
 PARALLEL := -p 4 -parallel 8
 
@@ -127,7 +127,7 @@ chaos: build ## Kill worker and server at every step of the sample flows (CHAOS=
 	  | grep --line-buffered -v '^=== RUN'
 
 yields: build ## Make the examples and other flows continue as new at every await (YIELDS=continuum/triage: only this flow; continuum/triage/12: at 12 events)
-	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) YIELDS='$(or $(YIELDS),all)' go test -count=1 -timeout 60m -v -run '^TestEndToEndYields$$' ./tests/dialects | grep -vE '^=== |--- PASS'
+	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) YIELDS='$(or $(YIELDS),all)' go test -count=1 -timeout 60m -v -run '^TestEndToEnd(Yields|ConversationsAgree)$$' ./tests/dialects | grep -vE '^=== |--- PASS'
 
 demo: build ## Run an example flow on an embedded Temporal server with its Web UI
 	@$(DEVSERVER) -db $(DB) -demo $(EXAMPLE).json -demo-input $(EXAMPLE).input.txt -demo-script $(EXAMPLE).script
