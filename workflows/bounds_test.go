@@ -145,7 +145,7 @@ func TestGrownAtItsNode(t *testing.T) {
 			schedule.SetOutput(v, contract.NodeOutput{Node: "a", SHA: ref.SHA, By: contract.Stamp{Exec: "a#3", Step: 3}})
 		},
 		"a conversation": func(f *flowRun, _ *contract.View) {
-			f.sched.Restore(schedule.State{Suspended: []contract.ExecutionState{{Node: "a", Step: 3, Suspended: &contract.SuspendedExecution{Agent: &contract.AgentState{
+			f.sched.Restore(&contract.RunSnapshot{Live: []contract.ExecutionState{{Node: "a", Step: 3, Suspended: &contract.SuspendedExecution{Agent: &contract.AgentState{
 				Messages: []contract.ThreadMessage{{Raw: json.RawMessage(`"` + strings.Repeat("z", 2_000_000) + `"`)}}}}}}})
 		},
 	} {

@@ -24,9 +24,9 @@ func beside(t *testing.T, f *plan.Flow, nodes ...string) (*runtime.Run, *schedul
 	r := aRun(t)
 	r.Flow, r.Graph, r.Root = f, schedule.NewGraph(f), "root"
 	s := schedule.New(r.Graph)
-	var state schedule.State
+	state := &contract.RunSnapshot{}
 	for i, id := range nodes {
-		state.Suspended = append(state.Suspended, contract.ExecutionState{Node: id, Step: 1 + 1/(i+1), Occurrence: 1})
+		state.Live = append(state.Live, contract.ExecutionState{Node: id, Step: 1 + 1/(i+1), Occurrence: 1})
 	}
 	s.Restore(state)
 	ready, err := s.Ready(nil, nil)

@@ -96,12 +96,12 @@ func (f *flowRun) carryOver() *contract.RunSnapshot {
 	if f.session.On() {
 		maxRan = 0 // its turns begin at the first step again
 	}
-	sched := f.sched.Snapshot(maxRan)
 	c := &contract.RunSnapshot{
 		Plan: f.run.Flow, Source: f.run.Source, Hash: f.run.Hash, Shared: f.run.Shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
 		Usage: f.run.Budget.Usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.pub.Public, Status: f.pub.Status,
-		Live: sched.Suspended, Pending: sched.Waiting, PendingJoins: sched.Joins, Ran: sched.Ran, Ended: sched.Ended, Entry: f.entry, Fork: carryFork(f),
+		Entry: f.entry, Fork: carryFork(f),
 	}
+	f.sched.Snapshot(c, maxRan)
 	if f.inbox != nil {
 		c.Inbox = f.inbox.Snapshot()
 	}
@@ -171,7 +171,7 @@ func (f *flowRun) restore(c *contract.RunSnapshot) {
 			*ref = f.run.Transcript.Ref(ref.SHA)
 		}
 	}
-	f.sched.Restore(schedule.State{Suspended: c.Live, Waiting: c.Pending, Joins: c.PendingJoins, Ran: c.Ran, Ended: c.Ended})
+	f.sched.Restore(c)
 	f.run.Conversation.Restore(c.Conversation)
 }
 

@@ -38,7 +38,8 @@ type RunSnapshot struct {
 	// Entered are the ids of the edges taken out of START.
 	Entered   []string   `json:"entered,omitempty"`
 	Conflicts []Conflict `json:"conflicts,omitempty"`
-	Ended     *View      `json:"ended,omitempty"`
+	// Ended is what the branches that ended knew together, nil where none has ended.
+	Ended *View `json:"ended,omitempty"`
 	Usage     Usage      `json:"usage"`
 	// Publish and Status are what the run publishes and published last.
 	Publish *Publish `json:"publish,omitempty"`

@@ -54,50 +54,41 @@ func (s *Scheduler) Ran(nodes NodeSet, step int) []contract.Count {
 	return out
 }
 
-// State is what another scheduler of the same flow goes on with. Executions that run are not in it:
-// a run continues as new when none does.
-type State struct {
-	Suspended, Waiting, Joins []contract.ExecutionState
-	Ran                       []contract.Count
-	// Ended is what the branches that ended knew together, nil where none has ended.
-	Ended *contract.View
-}
-
-// Snapshot returns the scheduler's state. Of more than maxRan counts, if that is not 0, those are
-// left out that lie before everything that is alive: no execution comes there any more.
-func (s *Scheduler) Snapshot(maxRan int) State {
-	out := State{Suspended: s.carried(s.Suspended), Waiting: s.carried(s.Waiting), Joins: s.carried(s.Joins)}
+// Snapshot writes what another scheduler of the same flow goes on with. Executions that run are not in it: a run continues as new
+// when none does. Of more than maxRan counts, if that is not 0, those are left out that lie before everything that is alive: no
+// execution comes there any more.
+func (s *Scheduler) Snapshot(c *contract.RunSnapshot, maxRan int) {
+	c.Live, c.Pending, c.PendingJoins = s.carried(s.Suspended), s.carried(s.Waiting), s.carried(s.Joins)
 	if len(s.Ended) > 0 {
 		v, _ := Join(s.Ended)
-		out.Ended = &v
+		c.Ended = &v
 	}
 	all := NewNodeSet(len(s.ran))
 	for n := range s.ran {
 		all.Add(n)
 	}
-	if out.Ran = s.Ran(all, -1); maxRan == 0 || len(out.Ran) <= maxRan {
-		return out
+	if c.Ran = s.Ran(all, -1); maxRan == 0 || len(c.Ran) <= maxRan {
+		return
 	}
 	oldest := s.g.flow.Limits.MaxSteps + 1
 	for _, x := range s.NotRunning() {
 		oldest = min(oldest, x.Step)
 	}
-	out.Ran = s.Ran(all, oldest-1)
-	return out
+	c.Ran = s.Ran(all, oldest-1)
 }
 
-// Restore brings a new scheduler to a state that [Scheduler.Snapshot] returned.
-func (s *Scheduler) Restore(state State) {
-	for _, n := range state.Ran {
+// Restore brings a new scheduler to the state that [Scheduler.Snapshot] wrote.
+func (s *Scheduler) Restore(c *contract.RunSnapshot) {
+	for _, n := range c.Ran {
 		*s.ranAt(s.g.Index(n.Node), n.Step) += n.N
 	}
-	s.Waiting, s.Joins = s.restored(state.Waiting), s.restored(state.Joins)
+	s.Waiting, s.Joins = s.restored(c.Pending), s.restored(c.PendingJoins)
 	for _, x := range slices.Concat(s.Waiting, s.Joins) {
 		s.count(x, 1)
 	}
-	s.Requeue(s.restored(state.Suspended)...)
-	if state.Ended != nil {
-		s.Ended = []contract.ArrivalState{{View: *state.Ended}}
+	s.Requeue(s.restored(c.Live)...)
+	if c.Ended != nil {
+		s.Ended = []contract.ArrivalState{{View: *c.Ended}}
 	}
 }
 

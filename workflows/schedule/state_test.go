@@ -14,8 +14,15 @@ import (
 // suspended makes a scheduler in which an execution goes on in its middle.
 func suspended(f *plan.Flow, node string, step int) (*Scheduler, *Execution) {
 	s := New(NewGraph(f))
-	s.Restore(State{Suspended: []contract.ExecutionState{{Node: node, Step: step, Occurrence: 1}}})
+	s.Restore(&contract.RunSnapshot{Live: []contract.ExecutionState{{Node: node, Step: step, Occurrence: 1}}})
 	return s, s.Suspended[0]
+}
+
+// snapshot is what another scheduler goes on with.
+func snapshot(s *Scheduler, maxRan int) *contract.RunSnapshot {
+	c := &contract.RunSnapshot{}
+	s.Snapshot(c, maxRan)
+	return c
 }
 
 // TestRanIsBounded leaves out what no execution that is alive can come to.
@@ -26,17 +33,17 @@ func TestRanIsBounded(t *testing.T) {
 	for i := range 900 {
 		s.CountRan(0, i+1)
 	}
-	if n := len(s.Snapshot(1000).Ran); n != 900 {
+	if n := len(snapshot(s, 1000).Ran); n != 900 {
 		t.Errorf("the snapshot has %d counts of 900", n)
 	}
 	for i := range 4100 {
 		s.CountRan(0, i+901)
 	}
 	s.Suspended[0].Step = 4990
-	if got := s.Snapshot(1000).Ran; len(got) != 11 || got[0].Step != 4990 {
+	if got := snapshot(s, 1000).Ran; len(got) != 11 || got[0].Step != 4990 {
 		t.Errorf("the snapshot has %+v", got)
 	}
-	if n := len(s.Snapshot(0).Ran); n != 5000 {
+	if n := len(snapshot(s, 0).Ran); n != 5000 {
 		t.Errorf("without a bound the snapshot has %d counts of 5000", n)
 	}
 }
@@ -59,7 +66,7 @@ func TestSnapshotLosesNothing(t *testing.T) {
 	s.Ended = []contract.ArrivalState{{View: view}}
 
 	again := New(s.g)
-	again.Restore(s.Snapshot(0))
+	again.Restore(snapshot(s, 0))
 	was := reflect.ValueOf(s).Elem()
 	for i := range was.NumField() {
 		if was.Field(i).IsZero() {
