@@ -289,9 +289,6 @@ func (c *chain) play(ctx workflow.Context) (*contract.BranchResult, error) {
 			return c.yields(), nil
 		}
 		exit := c.at.Node.Exit
-		if c.next.Occurrence > 1 {
-			done.Occurrence = c.next.Occurrence
-		}
 		if c.run.Graph.Exits && !exit {
 			done.Text, done.Data = nil, nil // nobody wants them
 		}

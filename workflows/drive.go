@@ -154,9 +154,6 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 		f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, *at.View, at.Suspended)
 		return nil
 	}
-	if x.Occurrence > 1 {
-		done.Occurrence = x.Occurrence
-	}
 	f.trace = append(f.trace, done)
 	if done.Text != nil {
 		f.run.Above.Grow(3 * (len(*done.Text) + len(done.Data))) // in the trace, as a message and as a value

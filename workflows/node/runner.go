@@ -51,6 +51,9 @@ func (n *Runner) perform(ctx workflow.Context, x *runtime.Execution) (contract.E
 	}
 	x.Suspended = nil
 	done := out.Execution
+	if x.Occurrence > 1 {
+		done.Occurrence = x.Occurrence
+	}
 	done.Taken, done.Answers, done.NoRoute = route.IDs(n.run.Flow, x.Exit.Taken), x.Exit.Answers, x.Exit.NoRoute
 	// A flow that has its place in another may end by a branch that has no edge there.
 	if branch := cmp.Or(done.Branch, exitBranch(n.run.Flow, x.Node.ID)); branch != "" && len(x.Exit.Taken) == 0 {
