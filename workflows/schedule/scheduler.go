@@ -29,9 +29,7 @@ func New(g *Graph) *Scheduler {
 
 // Reset forgets everything but how often nodes ran.
 func (s *Scheduler) Reset() {
-	ran := s.ran
-	*s = *New(s.g)
-	s.ran = ran
+	*s = Scheduler{g: s.g, reached: make([]int, len(s.reached)), ran: s.ran}
 }
 
 // Arrive notes that edges were taken into step, by a branch with a lineage that knows a view. The
