@@ -258,11 +258,7 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 // judgeEntry decides which edges out of START are taken: by a fork those that the other run took.
 func (f *flowRun) judgeEntry(ctx workflow.Context) (exit runtime.Exit, err error) {
 	if k := f.run.Log.Fork; k != nil {
-		exit.Answers = k.Entry.Answers
-		for _, id := range k.Entry.Taken {
-			exit.Taken = append(exit.Taken, f.run.Graph.Edge(id))
-		}
-		return exit, nil
+		return runtime.Exit{Answers: k.Entry.Answers, Taken: f.run.Graph.Edges(k.Entry.Taken)}, nil
 	}
 	j := journal.New(nil, f.entry.Steps)
 	// Its calls are others than those of the turn before.

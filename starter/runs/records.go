@@ -157,14 +157,8 @@ func replay(of *runtree.Workflow, entry *contract.Execution, records []Record, f
 		return nil
 	}
 	g := schedule.NewGraph(of.Flow)
-	var starts []int
-	for _, id := range entry.Taken {
-		if e := g.Edge(id); e >= 0 {
-			starts = append(starts, e)
-		}
-	}
 	s := schedule.New(g)
-	if err := s.Arrive(starts, 1, "", first); err != nil {
+	if err := s.Arrive(g.Edges(entry.Taken), 1, "", first); err != nil {
 		return err
 	}
 	entries := make([]contract.ExecutionRecord, len(records))

@@ -74,6 +74,17 @@ func (g *Graph) Edge(id string) int {
 	return -1
 }
 
+// Edges returns those of some edges, by id, that the flow has.
+func (g *Graph) Edges(ids []string) []int {
+	var out []int
+	for _, id := range ids {
+		if e := g.Edge(id); e >= 0 {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
 // Out returns the edges from a node, in declaration order. They must not be changed.
 func (g *Graph) Out(node int) []int { return g.out[node] }
 

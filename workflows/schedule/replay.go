@@ -127,11 +127,5 @@ func (s *Scheduler) replay(x *Execution, visit func(*Replayed) error) error {
 	if err := visit(r); err != nil {
 		return err
 	}
-	var edges []int
-	for _, e := range entry.Taken {
-		if i := s.g.Edge(e); i >= 0 {
-			edges = append(edges, i)
-		}
-	}
-	return s.Leave(x, x.Step, edges, r.View)
+	return s.Leave(x, x.Step, s.g.Edges(entry.Taken), r.View)
 }
