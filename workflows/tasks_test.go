@@ -79,4 +79,3 @@ func names(from, to int) (out []string) {
 	}
 	return out
 }
-

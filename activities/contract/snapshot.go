@@ -40,7 +40,7 @@ type RunSnapshot struct {
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	// Ended is what the branches that ended knew together, nil where none has ended.
 	Ended *View `json:"ended,omitempty"`
-	Usage     Usage      `json:"usage"`
+	Usage Usage `json:"usage"`
 	// Publish and Status are what the run publishes and published last.
 	Publish *Publish `json:"publish,omitempty"`
 	Status  string   `json:"status,omitempty"`

@@ -119,8 +119,8 @@ func (g *gate) passed(all []*Delivery) {
 	case next == nil || next.Run == g.place:
 	case next.Run == "":
 		g.p.env.SignalWorkflow(signalDelivered, nil)
-	default:
-		_ = g.p.env.SignalWorkflowByID(g.p.rec.ID+"/"+next.Run, signalDelivered, nil) // one that has not started looks when it does
+	case g.p.started(next.Run): // one that has not looks when it does, and cannot be signalled before
+		_ = g.p.env.SignalWorkflowByID(g.p.rec.ID+"/"+next.Run, signalDelivered, nil) // it may have ended
 	}
 }
 
@@ -322,6 +322,13 @@ func (p *player) below(id string) string {
 
 // freed reports whether the run has become another one, for which the recorded order is none.
 func (p *player) freed() bool { return len(p.rec.Inbox) == 0 || p.diverged() }
+
+// started reports whether a run has started.
+func (p *player) started(place string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.gates, func(g *gate) bool { return g.place == place })
+}
 
 // next is the first delivery that is still to be made, nil where none is.
 func (p *player) next() *Delivery {
