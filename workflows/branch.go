@@ -3,7 +3,6 @@ package workflows
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -312,10 +311,7 @@ func (c *chain) play(ctx workflow.Context) (*contract.BranchResult, error) {
 			c.done[len(c.done)-1].Text = nil
 		}
 		c.next.Node = c.run.Flow.Nodes[next].ID
-		c.next.Occurrence = 1
-		if i := slices.IndexFunc(c.ran, func(n contract.Count) bool { return n.Node == c.next.Node && n.Step == c.next.Step }); i >= 0 {
-			c.next.Occurrence += c.ran[i].N
-		}
+		c.next.Occurrence = c.occurrence()
 		if due || c.full() {
 			return c.yields(), nil
 		}
@@ -338,6 +334,16 @@ func (c *chain) begin(node int) {
 	if c.order != nil {
 		c.at.Order = c.order[node]
 	}
+}
+
+// occurrence counts the next execution among those with the same node and step.
+func (c *chain) occurrence() int {
+	for _, n := range c.ran {
+		if n.Node == c.next.Node && n.Step == c.next.Step {
+			return n.N + 1
+		}
+	}
+	return 1
 }
 
 // full reports whether what the chain must bring back has grown so much that it should not run another node first.
