@@ -107,8 +107,8 @@ e2e: build npm ## Run the end-to-end tests on the embedded server, or on the loo
 	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -p 3 -parallel 3 -run EndToEnd $(END_TO_END)
 	cd worker/devserver && $(CLEAN_ENV) go test -count=1 ./...
 
-sizes: build ## Run the end-to-end tests of large runs in full size (200 branches, a map of 10,000, 9,000 signals, 500 model calls)
-	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) WEFT_SIZES=1 go test -count=1 -timeout 40m -v -run '^TestEndToEnd(Sizes|HistoryBound|LargeBranchResults|LargeToolLists|ConcurrentAnswers)$$' ./tests/e2e | grep -v '^=== '
+sizes: build ## Run the end-to-end tests of large runs in full size (200 branches, a map of 10,000, 9,000 signals, 500 model calls, 1,000 nodes on the page)
+	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) WEFT_SIZES=1 go test -count=1 -timeout 40m -v -run '^TestEndToEnd(Sizes|HistoryBound|LargeBranchResults|LargeToolLists|ConcurrentAnswers|Page)$$' ./tests/e2e ./tests/browser | grep -v '^=== '
 
 replay: ## Replay the recorded histories
 	$(CLEAN_ENV) go test -count=1 -run TestReplay ./tests/replay
@@ -122,8 +122,8 @@ record: build ## Record the missing histories for replay
 picture: build ## Regenerate README's pictures of the Web UI and of the page, with a headless browser
 	$(CLEAN_ENV) $(PROGRAMS) WEFT_PICTURES=$(CURDIR)/tests/browser go test -count=1 -v -run 'EndToEnd(Page|WebUI)$$' ./tests/browser
 
-chaos: build ## Kill worker and server at every step of the sample flows (CHAOS=short: at some; TEMPORAL_ADDRESS as for e2e)
-	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) CHAOS='$(CHAOS:short=)' go test -count=1 -timeout 120m -v -run '^TestEndToEndChaos$$' ./tests/chaos \
+chaos: build npm ## Kill worker and server at every step of the sample flows, and servers of tools (CHAOS=short: at some; TEMPORAL_ADDRESS as for e2e)
+	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) CHAOS='$(CHAOS:short=)' go test -count=1 -timeout 120m -v -run '^TestEndToEnd(Chaos|MCPServers)$$' ./tests/chaos $(if $(filter full,$(CHAOS)),./tests/services) \
 	  | grep --line-buffered -v '^=== RUN'
 
 yields: build ## Make the examples and other flows continue as new at every await (YIELDS=continuum/triage: only this flow; continuum/triage/12: at 12 events)
