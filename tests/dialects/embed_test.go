@@ -198,30 +198,6 @@ func TestMissingFunctions(t *testing.T) {
 	}
 }
 
-// buildEmbed builds the worker in examples/embed, a module of its own.
-func buildEmbed(t *testing.T) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), "embed")
-	cmd := exec.Command("go", "build", "-o", bin, ".")
-	cmd.Dir = "../examples/embed"
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build examples/embed: %v\n%s", err, out)
-	}
-	return bin
-}
-
-func TestEmbedIsAWorker(t *testing.T) {
-	t.Parallel()
-	bin := buildEmbed(t)
-	cmd := exec.Command(bin)
-	cmd.Dir, cmd.Env = t.TempDir(), append(programs.Clean(), "TEMPORAL_ADDRESS=127.0.0.1:1")
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.HasPrefix(string(out), "worker: no Temporal at 127.0.0.1:1") {
-		t.Errorf("without a Temporal it ends with %v and says %s", err, out)
-	}
-}
-
 // TestReadmeProgramBuilds builds the program that worker/README.md shows.
 func TestReadmeProgramBuilds(t *testing.T) {
 	t.Parallel()
@@ -301,13 +277,26 @@ func TestEndToEndFunctionsLive(t *testing.T) {
 	}
 }
 
-// TestEndToEndEmbed runs the flow in examples/embed on the worker there, started as anybody
-// would.
+// TestEndToEndEmbed runs the flow in examples/embed on the worker there, which is a module of its own, started as anybody
+// would. Without a Temporal it says so, as any worker does.
 func TestEndToEndEmbed(t *testing.T) {
 	t.Parallel()
 	address := harness.ServerAddress(t)
+	bin := filepath.Join(t.TempDir(), "embed")
+	build := exec.Command("go", "build", "-o", bin, ".")
+	build.Dir = "../examples/embed"
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build examples/embed: %v\n%s", err, out)
+	}
+	alone := exec.Command(bin)
+	alone.Dir, alone.Env = t.TempDir(), append(programs.Clean(), "TEMPORAL_ADDRESS=127.0.0.1:1")
+	said, err := alone.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.HasPrefix(string(said), "worker: no Temporal at 127.0.0.1:1") {
+		t.Errorf("without a Temporal it ends with %v and says %s", err, said)
+	}
 	queue := fmt.Sprintf("embed-%d", time.Now().UnixNano())
-	cmd := exec.Command(buildEmbed(t), "-task-queue", queue)
+	cmd := exec.Command(bin, "-task-queue", queue)
 	cmd.Dir, cmd.Env = t.TempDir(), append(programs.Clean(), "TEMPORAL_ADDRESS="+address, "WEFT_MODEL=script")
 	log := programs.Log(t, "embed")
 	cmd.Stderr = log
