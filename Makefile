@@ -42,11 +42,8 @@ PARALLEL := -p 4 -parallel 8
 GOLDEN_TESTS := Golden|Scripts|Description|Schemas|Examples|SVG|States|ReferenceIsUpToDate|ReadmeTableIsTheTable|Conformance
 GOLDEN = $(shell grep -rlE '^func Test($(GOLDEN_TESTS))\W' --include='*_test.go' activities specadapter starter worker tests/dialects | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
-# The race detector needs a C compiler.
-CC_FOUND := $(shell command -v "$$(go env CC | cut -d' ' -f1)" 2>/dev/null)
 # Unless told otherwise, each process with the detector sleeps a second before it ends; tests run the command line hundreds of times.
 GORACE := atexit_sleep_ms=10
-RACE := $(if $(and $(filter 1,$(shell go env CGO_ENABLED)),$(CC_FOUND)),-race,)
 
 # Tests see neither keys nor settings of whoever runs them.
 CLEAN_ENV := env $(foreach v,$(shell env | sed -nE 's/^([A-Z0-9_]*_API_KEY(_FILE)?|OLLAMA_HOST|OLLAMA_BASE_URL|HF_TOKEN|AWS_[A-Z0-9_]*|OCI_[A-Z0-9_]*|UPDATE|WEFT_[A-Z0-9_]*|TEMPORAL_[A-Z0-9_]*)=.*/\1/p'),-u $(v))
@@ -71,8 +68,7 @@ devserver:
 	@test -x $(DEVSERVER) || echo "Building the embedded Temporal server. The first time this takes some minutes." >&2
 	@cd worker/devserver && go build -ldflags '-s -w' -o ../../$(DEVSERVER) .
 
-test: ## Run the tests that need no server (unit, golden, command line, replay), with the race detector for packages with goroutines
-	@test -n "$(RACE)" || echo "No C compiler found: testing without the race detector." >&2
+test: ## Run the tests that need no server (unit, golden, command line, replay; RACE=-race: with the race detector for packages with goroutines)
 	$(CLEAN_ENV) GORACE=$(GORACE) go test -timeout 30m $(PARALLEL) $(RACE) $(CONCURRENT)
 	$(CLEAN_ENV) go test -timeout 30m $(PARALLEL) $$(go list ./... | grep -vxFf <(go list $(CONCURRENT)))
 	cd tests/bench && $(CLEAN_ENV) go test ./...
