@@ -123,7 +123,7 @@ var npmFaults = map[string]npmFault{
 }
 
 // TestEndToEndMCPServers kills MCP servers that others wrote, and the worker: the run ends, the model is told what is not known and
-// what is lost, and nothing takes effect twice without a word. Without CHAOS, servers with a browser lose either the server or the worker.
+// what is lost, and nothing takes effect twice without a word. Without CHAOS, servers with a browser have two of the four faults.
 func TestEndToEndMCPServers(t *testing.T) {
 	t.Parallel()
 	for name, f := range npmFaults {

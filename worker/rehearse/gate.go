@@ -119,7 +119,7 @@ func (g *gate) passed(all []*Delivery) {
 	case next == nil || next.Run == g.place:
 	case next.Run == "":
 		g.p.env.SignalWorkflow(signalDelivered, nil)
-	case g.p.started(next.Run): // one that has not looks when it does, and cannot be signalled before
+	case g.p.started(next.Run): // a run looks when it starts, and cannot be signalled before
 		_ = g.p.env.SignalWorkflowByID(g.p.rec.ID+"/"+next.Run, signalDelivered, nil) // it may have ended
 	}
 }
