@@ -206,8 +206,8 @@ func (a *Activities) checkRoom(what string, v any, room int) error {
 			Text:   fmt.Sprintf("%s is %d bytes, at most %d can %s", what, len(b), limit, through),
 			Remedy: "ask for less: a narrower query, a page, a shorter answer; or " + larger}
 	}
-	if out, ok := v.(interface{ KeepOutside() }); ok && room > 0 && len(b) > room {
-		out.KeepOutside()
+	if out, ok := v.(interface{ Offload() }); ok && room > 0 && len(b) > room {
+		out.Offload()
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func (a *Activities) toActivityError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		cause := context.Cause(ctx)
 		if errors.Is(cause, activity.ErrActivityPaused) || errors.Is(cause, activity.ErrActivityReset) {
-			return (&contract.Failure{Class: contract.ClassUnavailable, Text: cause.Error()}).Wire()
+			return (&contract.Failure{Class: contract.ClassUnavailable, Text: cause.Error()}).ApplicationError()
 		}
 		f := &contract.Failure{Class: contract.ClassUnavailable, Text: "heartbeat failed: " + cause.Error()}
 		select {
@@ -235,7 +235,7 @@ func (a *Activities) toActivityError(ctx context.Context, err error) error {
 			}
 		}
 		measureFailure(ctx, f)
-		return f.Wire()
+		return f.ApplicationError()
 	}
 	f := a.maskFailure(contract.FailureOf(err))
 	if f.Limit == nil {
@@ -243,7 +243,7 @@ func (a *Activities) toActivityError(ctx context.Context, err error) error {
 	} else if info := activity.GetInfo(ctx); info.RetryPolicy != nil && info.RetryPolicy.MaximumAttempts > 0 {
 		f.Final, f.Limit.Failed = true, info.Attempt-1
 	}
-	return f.Wire()
+	return f.ApplicationError()
 }
 
 // locally is an activity as [Activities.callLocally] makes its call.

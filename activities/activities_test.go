@@ -172,8 +172,8 @@ func TestCheckSize(t *testing.T) {
 	}
 	for n, want := range map[int]bool{-10: false, 10: true} {
 		out := &contract.ToolResult{Message: []byte(`"` + strings.Repeat("x", 1000+n-len(`{"message":""}`)) + `"`)}
-		if err := stored.checkRoom("it", out, 1000); err != nil || out.Outside != want {
-			t.Errorf("%d bytes beside the room go outside: %t, %v", n, out.Outside, err)
+		if err := stored.checkRoom("it", out, 1000); err != nil || out.Offloaded != want {
+			t.Errorf("%d bytes beside the room go outside: %t, %v", n, out.Offloaded, err)
 		}
 		if err := stored.checkRoom("it", out, 0); err != nil {
 			t.Error(err)

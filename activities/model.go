@@ -136,7 +136,7 @@ func (a *Activities) hold(ctx context.Context, in *contract.ModelInput, out *con
 	case err != nil || len(raw) <= in.MaxResultBytes:
 		return err
 	case a.deps.MaxPayload > 0:
-		out.KeepOutside()
+		out.Offload()
 		return nil
 	}
 	holder, ok := a.deps.Source.(Holder)

@@ -103,7 +103,7 @@ func queryFailed(err error) error {
 func TestUntypedQueryErrors(t *testing.T) {
 	untyped := func() (any, error) { return nil, serviceerror.NewQueryFailed(`this run has no thread "t"`) }
 	typed := func() (any, error) {
-		return nil, queryFailed((&contract.Failure{Class: contract.ClassTranscriptLost, Text: `this run has no thread "t"`}).Wire())
+		return nil, queryFailed((&contract.Failure{Class: contract.ClassTranscriptLost, Text: `this run has no thread "t"`}).ApplicationError())
 	}
 	for name, tc := range map[string]struct {
 		answers   []func() (any, error)
@@ -130,7 +130,7 @@ func TestFailedQueries(t *testing.T) {
 		class string
 	}{
 		"a run that is gone":                {serviceerror.NewNotFound("workflow not found"), contract.ClassTranscriptLost},
-		"a message that the run has not":    {queryFailed((&contract.Failure{Class: contract.ClassTranscriptLost, Text: `this run has no thread "t"`}).Wire()), contract.ClassTranscriptLost},
+		"a message that the run has not":    {queryFailed((&contract.Failure{Class: contract.ClassTranscriptLost, Text: `this run has no thread "t"`}).ApplicationError()), contract.ClassTranscriptLost},
 		"a query that the run cannot serve": {queryFailed(errors.New("unknown queryType transcript")), contract.ClassUnavailable},
 		"a run whose worker is down":        {serviceerror.NewDeadlineExceeded("deadline exceeded"), contract.ClassUnavailable},
 		"a server that is down":             {serviceerror.NewUnavailable("connection refused"), contract.ClassUnavailable},

@@ -58,7 +58,7 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%v is %s, want %s", err, got, name)
 		}
 	}
-	if got := runs.EndStatus((&contract.Failure{Class: contract.ClassSchema, Text: "x"}).Wire()); got != runs.Failed {
+	if got := runs.EndStatus((&contract.Failure{Class: contract.ClassSchema, Text: "x"}).ApplicationError()); got != runs.Failed {
 		t.Errorf("a failure is %s", got)
 	}
 }

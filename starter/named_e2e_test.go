@@ -60,7 +60,7 @@ func TestEndToEndNamed(t *testing.T) {
 	command(0, "hello", "-flow", flow, "-input", "hello", "-config", settings)
 	command(0, "hello", "-flow", "plain", "-input", "hello", "-session", "-config", settings)
 	command(2, "is not a flow of flows.dir", "-flow", mine, "-input", "hello", "-config", settings)
-	command(1, "the run brings model", "-flow", "triage", "-input", "hello", "-model", "script", "-config", settings)
+	command(1, "the run supplies model", "-flow", "triage", "-input", "hello", "-model", "script", "-config", settings)
 	command(1, "start the run with the name of a flow instead", "-flow", flow, "-input", "hello", "-config", put("other.yaml", "starter: {principal: kim, tenant: north}\n"))
 	command(0, "hello", "-flow", "triage", "-input", "hello", "-model", "script", "-config", put("ann.yaml", named+"starter: {principal: ann}\n"))
 	command(0, "next", "schedule", "create", "nightly", "-flow", "triage", "-input", "hello", "-every", "30d", "-config", settings)

@@ -19,11 +19,11 @@ func TestAnswersThatAreRefused(t *testing.T) {
 		want string
 	}{
 		"schema": {err: (&contract.Failure{Class: contract.ClassSchema, Text: "it is not what the tool declares", Remedy: "fix it",
-			Errors: []contract.FieldError{{Path: "$.to", Message: "is no string"}}}).Wire(), code: exitBadInput,
+			Errors: []contract.FieldError{{Path: "$.to", Message: "is no string"}}}).ApplicationError(), code: exitBadInput,
 			want: "starter: confirm was rejected: schema: it is not what the tool declares\n          $.to: is no string\n  remedy: fix it\n"},
-		"unknown": {err: (&contract.Failure{Class: contract.ClassUnknownRequest, Text: "no request has the id"}).Wire(), code: exitBadInput,
+		"unknown": {err: (&contract.Failure{Class: contract.ClassUnknownRequest, Text: "no request has the id"}).ApplicationError(), code: exitBadInput,
 			want: "starter: confirm was rejected: unknown_request: no request has the id\n"},
-		"another answer": {err: (&contract.Failure{Class: contract.ClassAlreadyAnswered, Text: "it has one", Remedy: "look"}).Wire(), code: exitFailed,
+		"another answer": {err: (&contract.Failure{Class: contract.ClassAlreadyAnswered, Text: "it has one", Remedy: "look"}).ApplicationError(), code: exitFailed,
 			want: "starter: confirm was rejected: already_answered: it has one\n  remedy: look\n"},
 		"too large for Temporal": {err: serviceerror.NewInvalidArgument("blob is too large"), code: exitBadInput, want: "starter: confirm was rejected: blob is too large\n"},
 		"no receipt": {err: runs.ErrNoReceipt, code: exitFailed,

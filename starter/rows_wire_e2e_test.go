@@ -92,7 +92,7 @@ func wireStarts(d *doors) {
 	// What no way takes is refused with its place.
 	raw("wire-twice", fmt.Sprintf(`{"plan": %s}`, plan), `{"prompt":"Go","a":1,"a":2}`)
 	end := (&begun{d: d, run: "wire-twice"}).ends()
-	if said := fmt.Sprint(end); end["status"] != "failed" || !strings.Contains(said, `"params.a" is there twice`) {
+	if said := fmt.Sprint(end); end["status"] != "failed" || !strings.Contains(said, `"params.a" appears twice`) {
 		d.Errorf("a key twice gives %s", said)
 	}
 	if said := string(d.raw(0, 400, "POST", "/runs", starting("open", `{"prompt":"Go","a":1,"a":2}`, "- {say: fine}"))); !strings.Contains(said, `duplicate key \"a\", first used at`) {

@@ -143,7 +143,7 @@ func (r *receiver) check(t *testing.T) {
 	for _, s := range spans {
 		id := string(s.GetSpanId())
 		if seen[id] || s.GetEndTimeUnixNano() < s.GetStartTimeUnixNano() {
-			t.Errorf("span %s is there twice, or ends before it begins", s.GetName())
+			t.Errorf("span %s appears twice, or ends before it begins", s.GetName())
 		}
 		seen[id] = true
 	}

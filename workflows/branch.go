@@ -29,11 +29,11 @@ import (
 func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (out *contract.BranchResult, err error) {
 	in, err := readBranch(ctx, raw)
 	if err != nil {
-		return nil, runtime.Wire(err)
+		return nil, runtime.ToApplicationError(err)
 	}
 	c, err := branchChain(ctx, in)
 	if err != nil {
-		return nil, runtime.Wire(err)
+		return nil, runtime.ToApplicationError(err)
 	}
 	c.run.Requests.Listen(ctx, func(ctx workflow.Context) { out, err = playBranch(ctx, c, in) })
 	c.run.Requests.Listeners.Take() // what came while the run did not wait
@@ -163,7 +163,7 @@ func lean(trace []contract.Execution, dropped int) ([]contract.Execution, int) {
 
 // branchResult is what the chain of a run of type Branch comes back with. Edges are named by their index in the whole flow.
 func branchResult(ctx workflow.Context, c *chain, in *contract.BranchInput, out *contract.BranchResult) (*contract.BranchResult, error) {
-	c.run.Requests.Hear(ctx)
+	c.run.Requests.ReceiveSignals(ctx)
 	for i, e := range out.Edges {
 		out.Edges[i] = in.Edges[e]
 	}
@@ -370,7 +370,7 @@ func (c *chain) ended(err error) error {
 	}
 	f := contract.FailureOf(err)
 	f.Usage, f.Executions = &c.run.Budget.Usage, done
-	return f.Wire()
+	return f.ApplicationError()
 }
 
 // result is what the chain gives the flow's run where it stopped, behind an execution that took edges.

@@ -26,7 +26,7 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 		f.rest = f.carryOver()
 		return runtime.ErrYield
 	}
-	f.run.Policy.HeardBack(ctx)
+	f.run.Policy.AwaitYieldRequests(ctx)
 	f.session.Gather(ctx)
 	f.takeIn(ctx)
 	if ctx.Err() != nil {
@@ -64,8 +64,8 @@ func (f *flowRun) takeIn(ctx workflow.Context) {
 		if f.inbox != nil {
 			f.inbox.Quiet(ctx)
 		}
-		f.run.Requests.Hear(ctx)
-		f.session.Below.Hear()
+		f.run.Requests.ReceiveSignals(ctx)
+		f.session.Below.ReceiveTurns()
 		if f.inbox != nil {
 			f.inbox.Drain(ctx)
 		}
@@ -175,8 +175,8 @@ func (f *flowRun) restore(c *contract.RunSnapshot) {
 	f.run.Conversation.Restore(c.Conversation)
 }
 
-// saidHere is what was said in this run, for the one above whose conversation it goes on with.
-func saidHere(f *flowRun) *contract.Conversation {
+// ownConversation is what was said in this run, for the one above whose conversation it goes on with.
+func ownConversation(f *flowRun) *contract.Conversation {
 	t := f.run.Conversation.Thread
 	if f.run.Shared.Depth == 0 || t == nil || f.run.Flow.Values == nil || !f.run.Flow.Values.Named || len(t.Entries) <= f.run.Conversation.Inherited {
 		return nil

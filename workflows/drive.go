@@ -206,7 +206,7 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 	if f.inbox != nil {
 		out.UnreadMessages = f.run.Requests.UnreadMessages
 	}
-	out.Conversation = saidHere(f)
+	out.Conversation = ownConversation(f)
 	if f.run.Shared.Depth > 0 {
 		out.ServerSessions = f.run.Shared.ServerSessions
 	}

@@ -56,7 +56,7 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 	in, err := read(ctx, raw)
 	if err != nil {
 		f.pub.Status = contract.StatusFailed
-		return nil, runtime.Wire(cmp.Or(f.run.Answer(ctx, f.report, f.known), err))
+		return nil, runtime.ToApplicationError(cmp.Or(f.run.Answer(ctx, f.report, f.known), err))
 	}
 	f.session = session.New(f.run, f, in)
 	f.runner = node.New(f.run, agent.Kind{Sessions: f.session.Below}, agent.ToolKind{}, nested{})
@@ -64,7 +64,7 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 	if err = f.serve(ctx, in); err == nil {
 		f.run.Requests.Listen(ctx, func(ctx workflow.Context) { out, err = f.complete(ctx, in) })
 	}
-	return out, runtime.Wire(err)
+	return out, runtime.ToApplicationError(err)
 }
 
 // complete runs the flow to its end, and tells others of it.
@@ -103,20 +103,20 @@ func (f *flowRun) complete(ctx workflow.Context, in *contract.RunInput) (*contra
 		}
 	}
 	f.run.Requests.Listeners.Take() // what came while the run did not wait
-	return out, charged(f, in, err)
+	return out, withUsage(f, in, err)
 }
 
-// charged is the error of a run below another with what it has spent and said, which the run above takes over.
-func charged(f *flowRun, in *contract.RunInput, err error) error {
+// withUsage is the error of a run below another with what it has spent and said, which the run above takes over.
+func withUsage(f *flowRun, in *contract.RunInput, err error) error {
 	if err == nil || in.Depth == 0 || workflow.IsContinueAsNewError(err) {
 		return err
 	}
-	if failed := prepare.MendThread(f.run); failed != nil {
+	if failed := prepare.RepairThread(f.run); failed != nil {
 		return failed
 	}
 	out := *contract.FailureOf(err)
 	out.Usage = &f.run.Budget.Usage
-	if c := saidHere(f); c != nil {
+	if c := ownConversation(f); c != nil {
 		out.Said = c.Messages
 	}
 	if contract.Cancelled(err) {
@@ -388,7 +388,7 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 
 // Begin starts the run again at START, with another input in the same conversation.
 func (f *flowRun) Begin(n int, prompt *contract.Prompt) error {
-	if err := prepare.MendThread(f.run); err != nil {
+	if err := prepare.RepairThread(f.run); err != nil {
 		return err
 	}
 	view := f.known()

@@ -116,7 +116,7 @@ func HeldResult(ctx workflow.Context, raw converter.RawValue) error {
 	argument.AssertReadable(ctx, raw)
 	body, err := argument.JSON(raw, "what is held", "a result")
 	if err != nil {
-		return runtime.Wire(err)
+		return runtime.ToApplicationError(err)
 	}
 	r := runtime.New(ctx)
 	r.Transcript.Keep(body)
@@ -164,7 +164,7 @@ func (nested) Run(ctx workflow.Context, r *runtime.Run, id string, in *contract.
 	f.nested, f.runner = true, node.New(f.run, agent.Kind{}, agent.ToolKind{}, nested{})
 	f.run.Shared = contract.Shared{Owner: in.Owner, FirstRun: in.FirstRun, OnError: in.OnError}
 	out, err := f.play(ctx, in)
-	return out, charged(f, in, err)
+	return out, withUsage(f, in, err)
 }
 
 // callsOf returns how many calls a flow makes at most, without those of its operators; it is false where the plan does not

@@ -51,7 +51,7 @@ func TestTasksOfSuspendedBranches(t *testing.T) {
 				ended[in.TaskID]++
 				return &contract.ToolResult{}, nil
 			}, activity.RegisterOptions{Name: contract.ActivityCallTool})
-			fails := contract.Failf(contract.ClassInternal, "", "a branch fails").Wire()
+			fails := contract.Failf(contract.ClassInternal, "", "a branch fails").ApplicationError()
 			env.OnWorkflow(contract.WorkflowBranch, mock.Anything, mock.Anything).Return(nil, fails).After(time.Second)
 			if tc.cancelled {
 				env.RegisterDelayedCallback(func() { env.CancelWorkflow() }, 0)

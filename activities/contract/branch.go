@@ -208,7 +208,7 @@ type StrandVersion struct {
 
 // BranchResult is what a chain comes back with.
 type BranchResult struct {
-	Kept `json:"-"`
+	Offloading `json:"-"`
 	// Held is that of a [RunResult].
 	Held *HeldResult `json:"held,omitempty"`
 	// Executions are in order; the last one took Edges.

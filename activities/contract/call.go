@@ -161,7 +161,7 @@ type SummariseResult struct {
 
 // ModelResult is the result of the activity CallModel.
 type ModelResult struct {
-	Kept `json:"-"`
+	Offloading `json:"-"`
 	// Message is the assistant's, encoded. These very bytes are hashed and kept.
 	Message json.RawMessage `json:"message"`
 	Model   string          `json:"model,omitempty"`
@@ -232,18 +232,18 @@ func ErrorList(problems []FieldError, sep string) string {
 	return strings.Join(lines, sep)
 }
 
-// Kept says where a result is kept. It is no part of it.
-type Kept struct {
-	// Outside: in the store, however short the result is, because the history that it comes into has
+// Offloading says whether a result goes to the store. It is no part of it.
+type Offloading struct {
+	// Offloaded: it goes to the store, however short the result is, because the history that it comes into has
 	// no room for it.
-	Outside bool
+	Offloaded bool
 }
 
-// KeepOutside sends the result to the store.
-func (k *Kept) KeepOutside() { k.Outside = true }
+// Offload sends the result to the store.
+func (o *Offloading) Offload() { o.Offloaded = true }
 
-// IsOutside means that the result goes to the store.
-func (k *Kept) IsOutside() bool { return k.Outside }
+// IsOffloaded reports whether the result goes to the store.
+func (o *Offloading) IsOffloaded() bool { return o.Offloaded }
 
 // JudgeInput is the input of the activity EvaluateCondition: one yes/no question.
 type JudgeInput struct {

@@ -224,7 +224,7 @@ type ChatMessage struct {
 
 // RunResult is the result of a run. A run that fails ends with a [Failure] instead.
 type RunResult struct {
-	Kept `json:"-"`
+	Offloading `json:"-"`
 	// Held is set where the run above has no room for the result: it fetches it from the closed run. Nothing
 	// else is set then.
 	Held *HeldResult `json:"held,omitempty"`

@@ -39,7 +39,7 @@ func DecodeExactly(raw []byte, to any) error {
 	// Only errors of the new kind say where a name stands.
 	placed := json.Unmarshal(raw, reflect.New(reflect.TypeOf(to).Elem()).Interface(), exactly, jsonv1.ReportErrorsWithLegacySemantics(false))
 	if twice, ok := errors.AsType[*jsontext.SyntacticError](placed); ok && errors.Is(twice.Err, jsontext.ErrDuplicateName) {
-		return fmt.Errorf("%.200q is there twice, again at byte %d: %.50s; leave out one of the two", pathOf(twice.JSONPointer), twice.ByteOffset+1, raw[twice.ByteOffset:])
+		return fmt.Errorf("%.200q appears twice, again at byte %d: %.50s; remove one of them", pathOf(twice.JSONPointer), twice.ByteOffset+1, raw[twice.ByteOffset:])
 	}
 	return err
 }

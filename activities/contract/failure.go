@@ -174,10 +174,10 @@ func Failf(class, remedy, format string, args ...any) *Failure {
 	return &Failure{Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-// Wire turns a failure into the error that a workflow or an activity returns. It is the
+// ApplicationError turns a failure into the error that a workflow or an activity returns. It is the
 // only way out: a wrapped error would lose its class, because Temporal records the
 // outermost Go type.
-func (f *Failure) Wire() error {
+func (f *Failure) ApplicationError() error {
 	f = f.Bounded()
 	category := temporal.ApplicationErrorCategoryUnspecified
 	if f.Limit != nil {

@@ -134,7 +134,7 @@ func PolicyFor(policies []Policy, p *Principal, flow string) (*Policy, error) {
 		}
 	}
 	if flow == "" {
-		return nil, &Failure{Class: ClassDenied, Text: fmt.Sprintf("no policy of the worker is for a flow that %s brings", p),
+		return nil, &Failure{Class: ClassDenied, Text: fmt.Sprintf("no policy of the worker covers a flow that %s supplies", p),
 			Remedy: fmt.Sprintf("start a flow of the worker's folder by its name; or set in the worker's weft.yaml: policies: {NAME: {principals: [%q]}}", who.Name)}
 	}
 	return nil, &Failure{Class: ClassDenied, Text: fmt.Sprintf("no policy of the worker is for the flow %q, started by %s", flow, p),

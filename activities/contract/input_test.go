@@ -70,9 +70,9 @@ func TestInputsAreReadStrictly(t *testing.T) {
 		"params that are a list":              {in: `{` + flow + `,"params":[1]}`, err: "params is [1], want an object"},
 		"a misspelt field beside the flow":    {in: `{` + flow + `,"component":[]}`, err: `unknown field "component"`},
 		"a misspelt field of a component":     {in: `{` + flow + `,"components":[{"name":"m","txt":"1"}]}`, err: `unknown field "txt"`},
-		"a field twice":                       {in: `{` + flow + `,"on_error":"wait","on_error":"fail"}`, err: `"on_error" is there twice, again at byte 63: "on_error":"fail"}; leave out one of the two`},
-		"a field in two cases":                {in: `{` + flow + `,"session":false,"Session":true}`, err: `"Session" is there twice`},
-		"a parameter twice":                   {in: `{` + flow + `,"params":{"a":{"n":[{"b":1,"b":2}]}}}`, err: `"params.a.n[0].b" is there twice`},
+		"a field twice":                       {in: `{` + flow + `,"on_error":"wait","on_error":"fail"}`, err: `"on_error" appears twice, again at byte 63: "on_error":"fail"}; remove one of them`},
+		"a field in two cases":                {in: `{` + flow + `,"session":false,"Session":true}`, err: `"Session" appears twice`},
+		"a parameter twice":                   {in: `{` + flow + `,"params":{"a":{"n":[{"b":1,"b":2}]}}}`, err: `"params.a.n[0].b" appears twice`},
 		"an input that is no text is refused": {in: `{` + flow + `,"input":{"a":1}}`, err: "input"},
 	}
 	for name, tc := range tests {

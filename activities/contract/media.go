@@ -56,7 +56,7 @@ func NewMedia(file []byte, name string) (Media, error) {
 		out.Name = fileName(name)
 	}
 	if len(file) > bound {
-		return Media{}, fmt.Errorf("it has %d bytes, at most %d are taken; make it smaller", len(file), bound)
+		return Media{}, fmt.Errorf("it has %d bytes, at most %d are allowed; make it smaller", len(file), bound)
 	}
 	out.Data = base64.StdEncoding.EncodeToString(file)
 	return out, nil
@@ -149,7 +149,7 @@ func (m *Media) check() error {
 // CheckMedia says what is wrong with the files of one message.
 func CheckMedia(files []Media) error {
 	if len(files) > MaxMedia {
-		return fmt.Errorf("images has %d, at most %d are taken", len(files), MaxMedia)
+		return fmt.Errorf("images has %d, at most %d are allowed", len(files), MaxMedia)
 	}
 	for i := range files {
 		if err := files[i].check(); err != nil {

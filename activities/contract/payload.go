@@ -52,7 +52,7 @@ func Unread(p *commonpb.Payload) *Failure {
 	}
 	f := &Failure{}
 	if err := json.Unmarshal(p.GetData(), f); err != nil || f.Text == "" {
-		return &Failure{Class: ClassPayloadLost, Text: "a payload stands for one that is gone, and does not say why"}
+		return &Failure{Class: ClassPayloadLost, Text: "a payload is missing from the store, for an unknown reason"}
 	}
 	return f
 }

@@ -25,7 +25,7 @@ type CatalogueInput struct {
 
 // CatalogueResult is the result of the activity ListTools: a catalogue, listed once per run.
 type CatalogueResult struct {
-	Kept `json:"-"`
+	Offloading `json:"-"`
 	// Catalogue is an encoded [Catalogue]; SHA is its hash.
 	Catalogue json.RawMessage `json:"catalogue"`
 	SHA       string          `json:"sha256"`
@@ -123,9 +123,9 @@ type ToolInput struct {
 // ToolResult is the result of the activity CallTool: the tool's message, encoded. An error
 // that the tool itself reports is a message too, with Error set.
 type ToolResult struct {
-	Kept    `json:"-"`
-	Message json.RawMessage `json:"message"`
-	Error   bool            `json:"error,omitempty"`
+	Offloading `json:"-"`
+	Message    json.RawMessage `json:"message"`
+	Error      bool            `json:"error,omitempty"`
 	// Input, if set, is what the server needs first. Message says so, for a model that cannot be given it.
 	Input *InputRequired `json:"input,omitempty"`
 	// Task, if set, is what the server goes on with. Message says so.

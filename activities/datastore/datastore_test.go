@@ -68,7 +68,7 @@ func TestDatastore(t *testing.T) {
 		{"add", `{"entity": {"colour": "red"}}`, `objects of the collection "Products" have no member "colour"; they have: ID, title, price, odd " name`},
 		{"add", `{"entity": 3}`, "entity is an integer, want an object"},
 		{"one", `{"name": "tea"}`, `{"entities":{"ID":2,"title":"tea","price":3.25,"odd \" name":"x"}}`},
-		{"one", `{"name": "coffee"}`, `no object of the collection "Products" is as wanted`},
+		{"one", `{"name": "coffee"}`, `no object of the collection "Products" matches the filter`},
 		{"set", `{"name": "tea", "update": {"price": 3}}`, `{"entities":[{"ID":2,"title":"tea","price":3,"odd \" name":"x"}]}`},
 		{"cheap", `{"bind_variables": {"most": 1}}`, `{"result":[{"n:x":1,"t":":no"}]}`},
 		{"cheap", `{"bind_variables": {}}`, "bind_variables has no value for :most"},

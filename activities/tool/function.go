@@ -130,7 +130,7 @@ const maxArgumentDepth = 64
 // validate says what of the arguments does not fit the schema, in words for the model.
 func (f *Function) validate(args json.RawMessage) (problem string) {
 	if d := plan.Depth(args); d > maxArgumentDepth {
-		return fmt.Sprintf("arguments: they nest %d deep, at most %d are taken", d, maxArgumentDepth)
+		return fmt.Sprintf("arguments: they nest %d deep, at most %d are allowed", d, maxArgumentDepth)
 	}
 	value, ok := textutil.DecodeExact(args)
 	if !ok {

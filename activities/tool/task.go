@@ -93,7 +93,7 @@ func (s *session) taskAsks(ctx context.Context, in *contract.ToolInput, t *tasks
 	} else {
 		out = s.working(in.Name, &t.Task) // it has its answers, and does not go on yet
 		if !s.tasks().TellsQuestions() {
-			out.Input, err = s.hear(ctx, in.TaskID)
+			out.Input, err = s.pendingQuestions(ctx, in.TaskID)
 		}
 	}
 	if out.Task = &t.Task.Task; err != nil || out.Input != nil || len(r.InputRequests) == 0 {
@@ -103,17 +103,17 @@ func (s *session) taskAsks(ctx context.Context, in *contract.ToolInput, t *tasks
 	return out, s.tasks().Cancel(ctx, in.TaskID)
 }
 
-// hearing is how long a server that says that its task asks has for its first question.
-const hearing = 10 * time.Second
+// firstQuestion is how long a server that says that its task asks has for its first question.
+const firstQuestion = 10 * time.Second
 
-// hear hears what a task up to 2025-11-25 asks while its server holds tasks/result. The questions have the ids of the server's
+// pendingQuestions returns what a task up to 2025-11-25 asks while its server holds tasks/result. The questions have the ids of the server's
 // requests, which stay open: nobody waits for their answers here. nil: it asks nothing.
-func (s *session) hear(ctx context.Context, id string) (*contract.InputRequired, error) {
+func (s *session) pendingQuestions(ctx context.Context, id string) (*contract.InputRequired, error) {
 	var mu sync.Mutex
 	out := &contract.InputRequired{}
 	run, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer time.AfterFunc(hearing, cancel).Stop()
+	defer time.AfterFunc(firstQuestion, cancel).Stop()
 	run, _, end := s.hold(run, func(_ context.Context, _ int, q contract.ToolQuestion, _ time.Duration) (*contract.ServerAnswer, error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -139,7 +139,7 @@ func (s *session) hear(ctx context.Context, id string) (*contract.InputRequired,
 // taskLost is what a server leaves that does not tell of a task. The task may have taken effect.
 func (s *session) taskLost(in *contract.ToolInput, p *mcp.JSONRPCErrorDetails) (Result, error) {
 	if p.Code == mcp.INTERNAL_ERROR {
-		return Result{}, s.at.failure(contract.ClassUnavailable, fmt.Sprintf("the server does not tell of the task of tool %q (%d): %s", in.Name, p.Code, p.Message), "")
+		return Result{}, s.at.failure(contract.ClassUnavailable, fmt.Sprintf("the server no longer reports the task of tool %q (%d): %s", in.Name, p.Code, p.Message), "")
 	}
 	r, err := s.problem(p)
 	r.Text = fmt.Sprintf("outcome unknown: the server no longer knows the task of tool %q, which has expired or was lost (%s); "+

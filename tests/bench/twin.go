@@ -282,7 +282,7 @@ func newShelf(ctx workflow.Context) (shelf, error) {
 	return s, workflow.SetQueryHandler(ctx, contract.QueryContent, func(q contract.ContentQuery) (contract.ContentPage, error) {
 		raw, ok := s[q.SHA]
 		if !ok || q.Offset < 0 || q.Offset > len(raw) {
-			return contract.ContentPage{}, (&contract.Failure{Class: contract.ClassTranscriptLost, Text: "this run has no content " + q.SHA}).Wire()
+			return contract.ContentPage{}, (&contract.Failure{Class: contract.ClassTranscriptLost, Text: "this run has no content " + q.SHA}).ApplicationError()
 		}
 		return contract.ContentPage{Data: raw[q.Offset:], Total: len(raw)}, nil
 	})

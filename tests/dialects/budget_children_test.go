@@ -233,7 +233,7 @@ func (c collision) RegisterActivityWithOptions(fn any, o activity.RegisterOption
 			switch id := activity.GetInfo(ctx).ActivityID; {
 			case strings.HasPrefix(id, "n1#"):
 				<-c.begun
-				return nil, (&contract.Failure{Class: contract.ClassRefused, Text: "no"}).Wire()
+				return nil, (&contract.Failure{Class: contract.ClassRefused, Text: "no"}).ApplicationError()
 			case strings.HasPrefix(id, "n2#"):
 				close(c.begun)
 				<-c.end

@@ -98,8 +98,8 @@ func TestBudget(t *testing.T) {
 	}{
 		"none":                             {flow: line(3), usage: cheap, made: 3},
 		"just enough calls":                {flow: line(3), budget: &contract.Budget{Calls: 3}, usage: cheap, made: 3},
-		"a call too few":                   {flow: line(3), budget: &contract.Budget{Calls: 2}, usage: cheap, made: 2, class: contract.ClassBudget, node: "n3", text: "none of 2 calls is left; spent are 2 calls, 200 tokens and a cost of 0.002000, and 0 calls and 0 tokens are reserved"},
-		"tokens as calls take on average":  {flow: line(5), budget: &contract.Budget{Tokens: 350}, usage: cheap, made: 3, class: contract.ClassBudget, node: "n4", text: "50 of 350 tokens are left, and the call is reckoned at 1"},
+		"a call too few":                   {flow: line(3), budget: &contract.Budget{Calls: 2}, usage: cheap, made: 2, class: contract.ClassBudget, node: "n3", text: "none of 2 calls is left; spent: 2 calls, 200 tokens and a cost of 0.002000; reserved: 0 calls and 0 tokens"},
+		"tokens as calls take on average":  {flow: line(5), budget: &contract.Budget{Tokens: 350}, usage: cheap, made: 3, class: contract.ClassBudget, node: "n4", text: "50 of 350 tokens are left, and the call is estimated at 1"},
 		"a cost":                           {budgetLimits: priced, flow: line(5), budget: &contract.Budget{Cost: 2500}, usage: cheap, made: 2, class: contract.ClassBudget, node: "n3", text: "a cost of 0.000500 of 0.002500 is left"},
 		"a cost without a price":           {budgetLimits: priced, flow: line(5), budget: &contract.Budget{Cost: 2500}, usage: contract.Usage{Calls: 1, Unpriced: 1}, made: 1, class: contract.ClassBudget, node: "n2", text: "1 calls went to a model without a price"},
 		"a cost without a table":           {budgetLimits: &contract.BudgetLimits{}, flow: line(1), budget: &contract.Budget{Cost: 2500}, usage: cheap, class: contract.ClassBadRequest, text: "the worker has no prices"},
@@ -108,7 +108,7 @@ func TestBudget(t *testing.T) {
 		"branches that have their parts":   {flow: fan(3), budget: &contract.Budget{Calls: 5}, usage: cheap, made: 5},
 		"a branch with nothing left":       {flow: fan(3), budget: &contract.Budget{Calls: 3}, usage: cheap, made: atMost(3), class: contract.ClassBudget, text: "none of 0 calls is left"},
 		"what branches leave comes back":   {flow: fan(3), budget: &contract.Budget{Tokens: 900}, usage: cheap, made: 5},
-		"what lies behind branches counts": {flow: fan(3), budget: &contract.Budget{Calls: 4}, usage: cheap, made: 4, class: contract.ClassBudget, node: "last", text: "spent are 4 calls"},
+		"what lies behind branches counts": {flow: fan(3), budget: &contract.Budget{Calls: 4}, usage: cheap, made: 4, class: contract.ClassBudget, node: "last", text: "spent: 4 calls"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestEndToEndBudget(t *testing.T) {
 		Script: harness.Script(t, "rules:\n- {question: \"again?\", yes: true}\n- {question: \"done?\", yes: false}\n- {say: round}\n")})
 	id := run.GetRunID()
 	_, err := harness.Result(t, run)
-	if f := contract.FailureOf(err); f.Class != contract.ClassBudget || !strings.Contains(f.Text, "spent are 10 calls") {
+	if f := contract.FailureOf(err); f.Class != contract.ClassBudget || !strings.Contains(f.Text, "spent: 10 calls") {
 		t.Fatalf("the failure is %+v", f)
 	}
 	first, err := h.Client.DescribeWorkflowExecution(context.Background(), run.GetID(), id)
@@ -174,7 +174,7 @@ func TestFailedCallsCount(t *testing.T) {
 	env.SetTestTimeout(4 * time.Minute)
 	workflows.Settings{}.Register(env)
 	env.RegisterActivityWithOptions(func(context.Context, contract.ModelInput) (*contract.ModelResult, error) {
-		return nil, contract.Spent(&contract.Failure{Class: contract.ClassRefused, Text: "I will not"}, contract.Usage{Calls: 1, Input: 60, Output: 40, Cost: 1000}).Wire()
+		return nil, contract.Spent(&contract.Failure{Class: contract.ClassRefused, Text: "I will not"}, contract.Usage{Calls: 1, Input: 60, Output: 40, Cost: 1000}).ApplicationError()
 	}, activity.RegisterOptions{Name: contract.ActivityCallModel})
 	env.ExecuteWorkflow(contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: fan(1)}, Input: "input", Model: "script", Budget: &contract.Budget{Calls: 5}})
 	f := contract.FailureOf(env.GetWorkflowError())

@@ -30,7 +30,7 @@ func (f failing) RegisterActivityWithOptions(fn any, o activity.RegisterOptions)
 		fn = func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 			f.made.Add(1)
 			f.bound.Store(int64(activity.GetInfo(ctx).ScheduleToCloseTimeout))
-			return nil, (&contract.Failure{Class: f.class, Text: "it is so"}).Wire()
+			return nil, (&contract.Failure{Class: f.class, Text: "it is so"}).ApplicationError()
 		}
 	}
 	f.ActivityRegistry.RegisterActivityWithOptions(fn, o)

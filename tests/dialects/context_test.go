@@ -32,7 +32,7 @@ func (s *sentTo) RegisterActivityWithOptions(fn any, o activity.RegisterOptions)
 			s.calls = append(s.calls, in)
 			if s.refuse > 0 && len(s.calls) > 3 {
 				s.refuse--
-				return nil, (&contract.Failure{Class: contract.ClassContextLength, Text: "too long"}).Wire()
+				return nil, (&contract.Failure{Class: contract.ClassContextLength, Text: "too long"}).ApplicationError()
 			}
 			out, err := real(ctx, in, g)
 			if err == nil {

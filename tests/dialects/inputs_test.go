@@ -23,7 +23,7 @@ func TestUndeclaredParams(t *testing.T) {
 	}{
 		"none":      {},
 		"null":      {params: "null"},
-		"an object": {params: `{"city":"Bern"}`, err: `the run brings params, but the flow "one", of the dialect continuum, declares no inputs`},
+		"an object": {params: `{"city":"Bern"}`, err: `the run supplies params, but the flow "one", of the dialect continuum, declares no inputs`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestNamedFlowsRunAsTheyAre(t *testing.T) {
 			r := harness.TestRun{Settings: workflows.Settings{Named: true, Policies: []contract.Policy{{Name: "clerks", Clients: clients, Scripts: true}}},
 				Document: harness.OneNode(""), Script: "rules: [{say: ok}]", SetInput: tc.set}
 			p := r.Execute(t)
-			if p.Err == nil || !strings.Contains(p.Err.Text, "the run brings "+tc.brings+", but") || p.Err.Remedy == "" {
+			if p.Err == nil || !strings.Contains(p.Err.Text, "the run supplies "+tc.brings+", but") || p.Err.Remedy == "" {
 				t.Errorf("the run ended with %v", p.Err)
 			}
 		})

@@ -90,7 +90,7 @@ func TestAmbiguousAnswers(t *testing.T) {
 	}
 	p := harness.TestRun{Document: harness.OneNode(harness.ClientTools), Script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
 		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 0) }, Wrap: later(steps)}.Execute(t)
-	const want = `"result" is there twice, again at byte `
+	const want = `"result" appears twice, again at byte `
 	if harness.ErrorType(refused) != contract.ClassBadRequest || !strings.Contains(refused.Error(), want) {
 		t.Errorf("the Update gives %v", refused)
 	}

@@ -27,7 +27,7 @@ func (l withoutLogin) RegisterActivityWithOptions(fn any, o activity.RegisterOpt
 	if list, ok := fn.(func(context.Context, contract.CatalogueInput, *contract.Grant) (*contract.CatalogueResult, error)); ok {
 		fn = func(ctx context.Context, in contract.CatalogueInput, g *contract.Grant) (*contract.CatalogueResult, error) {
 			if in.Connection.ID == l.connection && !strings.Contains(activity.GetInfo(ctx).ActivityID, "~") {
-				return nil, (&contract.Failure{Class: contract.ClassDenied, Text: "the server wants a login", Remedy: "log in with: worker login " + l.connection}).Wire()
+				return nil, (&contract.Failure{Class: contract.ClassDenied, Text: "the server wants a login", Remedy: "log in with: worker login " + l.connection}).ApplicationError()
 			}
 			return list(ctx, in, g)
 		}

@@ -129,13 +129,13 @@ func TestResultsOfAnotherWorker(t *testing.T) {
 		"an error, never": {fn: func(context.Context, map[string]any) (string, error) { return "", errors.New("no luck") }, how: tool.Activity{Retry: "never"}, reply: "!no luck"},
 		"a failure of the contract's": {
 			fn: func(context.Context, map[string]any) (string, error) {
-				return "", (&contract.Failure{Class: contract.ClassUnavailable, Text: "the line is dead"}).Wire()
+				return "", (&contract.Failure{Class: contract.ClassUnavailable, Text: "the line is dead"}).ApplicationError()
 			},
 			how: tool.Activity{Retry: "never"}, reply: "!outcome unknown: the line is dead; the call may have taken effect and is not repeated: find out whether it has before you make it again",
 		},
 		"what an operator must mend": {
 			fn: func(context.Context, map[string]any) (string, error) {
-				return "", (&contract.Failure{Class: contract.ClassDenied, Text: "expired"}).Wire()
+				return "", (&contract.Failure{Class: contract.ClassDenied, Text: "expired"}).ApplicationError()
 			},
 			class: contract.ClassDenied,
 		},

@@ -159,7 +159,7 @@ func (d denying) RegisterActivityWithOptions(fn any, o activity.RegisterOptions)
 			if id := activity.GetInfo(args[0].Interface().(context.Context)).ActivityID; strings.Contains(id, "~") {
 				return real.Call(args)
 			}
-			err := (&contract.Failure{Class: contract.ClassDenied, Text: "the key has expired"}).Wire()
+			err := (&contract.Failure{Class: contract.ClassDenied, Text: "the key has expired"}).ApplicationError()
 			return []reflect.Value{reflect.Zero(real.Type().Out(0)), reflect.ValueOf(&err).Elem()}
 		}).Interface()
 	}

@@ -42,10 +42,10 @@ func (e *expiring) call(ctx context.Context) error {
 	defer e.mu.Unlock()
 	switch {
 	case e.long != nil && e.long(id):
-		return (&contract.Failure{Class: contract.ClassContextLength, Text: "too long"}).Wire()
+		return (&contract.Failure{Class: contract.ClassContextLength, Text: "too long"}).ApplicationError()
 	case e.refuses(id) && !e.renewed:
 		e.refused++
-		return (&contract.Failure{Class: contract.ClassDenied, Text: "the key has expired"}).Wire()
+		return (&contract.Failure{Class: contract.ClassDenied, Text: "the key has expired"}).ApplicationError()
 	}
 	if strings.HasPrefix(id, "a#") {
 		e.done[id]++

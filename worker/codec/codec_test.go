@@ -197,7 +197,7 @@ func TestClientOptions(t *testing.T) {
 	if err := o.DataConverter.FromPayload(p, &back); err != nil || string(back.Message) != `"canary"` {
 		t.Errorf("it came back as %s: %v", back.Message, err)
 	}
-	f := o.FailureConverter.ErrorToFailure((&contract.Failure{Class: contract.ClassRefused, Text: "a canary sang"}).Wire())
+	f := o.FailureConverter.ErrorToFailure((&contract.Failure{Class: contract.ClassRefused, Text: "a canary sang"}).ApplicationError())
 	raw, err := proto.Marshal(f)
 	if err != nil {
 		t.Fatal(err)
@@ -219,10 +219,10 @@ func TestClientOptions(t *testing.T) {
 	}
 	// So does a run that took its argument as it came; but what a node had done stays encrypted.
 	own := contract.FailureOf(err)
-	if out := other.FailureConverter.ErrorToFailure(own.Wire()); !strings.Contains(out.GetMessage(), `the key "a"`) || out.GetEncodedAttributes() != nil {
+	if out := other.FailureConverter.ErrorToFailure(own.ApplicationError()); !strings.Contains(out.GetMessage(), `the key "a"`) || out.GetEncodedAttributes() != nil {
 		t.Errorf("of an argument it is %v", out)
 	}
-	if out := other.FailureConverter.ErrorToFailure((&contract.Failure{Class: own.Class, Text: own.Text, Node: "n"}).Wire()); out.GetEncodedAttributes() == nil {
+	if out := other.FailureConverter.ErrorToFailure((&contract.Failure{Class: own.Class, Text: own.Text, Node: "n"}).ApplicationError()); out.GetEncodedAttributes() == nil {
 		t.Errorf("of a node it is %v", out)
 	}
 	// Who reads a history sees texts again.

@@ -305,7 +305,7 @@ func (k *key) answered(batch []*ask, reply *contract.LimitReply, took time.Durat
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err != nil {
-		k.log.Warn("the limits that all workers share cannot be asked for; calls are not limited until they can", "limiter", contract.LimiterID(k.of.Fingerprint), "error", err)
+		k.log.Warn("the shared limits are not available; calls are not limited until they are", "limiter", contract.LimiterID(k.of.Fingerprint), "error", err)
 		for _, a := range append(batch, k.asking...) {
 			a.reply <- answer{Permit: llm.Permit{Unlimited: true}}
 		}

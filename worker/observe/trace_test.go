@@ -30,7 +30,7 @@ func call(ctx context.Context, fail bool) error {
 	_, span := trace.SpanFromContext(ctx).TracerProvider().Tracer("x").Start(ctx, "inside")
 	defer span.End()
 	if fail {
-		return (&contract.Failure{Class: contract.ClassDenied, Text: "the secret is geheim"}).Wire()
+		return (&contract.Failure{Class: contract.ClassDenied, Text: "the secret is geheim"}).ApplicationError()
 	}
 	return nil
 }

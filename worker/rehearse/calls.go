@@ -42,7 +42,7 @@ func (p *player) called(ctx context.Context, kind, asked string) (*Call, error) 
 	c := p.byAt[at]
 	if c == nil || c.Kind != kind {
 		p.note(at, "a call that is not in the recording", "no such call", strings.TrimSpace(kind+" "+asked))
-		return nil, (&contract.Failure{Class: contract.ClassBadRequest, Text: "the recording has no call " + at}).Wire()
+		return nil, (&contract.Failure{Class: contract.ClassBadRequest, Text: "the recording has no call " + at}).ApplicationError()
 	}
 	p.mu.Lock()
 	first := !p.made[at]
@@ -55,7 +55,7 @@ func (p *player) called(ctx context.Context, kind, asked string) (*Call, error) 
 	case c.Pending:
 		return c, activity.ErrResultPending // until it is cancelled, or the run ends
 	case c.Fail != nil:
-		return c, c.Fail.Wire()
+		return c, c.Fail.ApplicationError()
 	}
 	return c, nil
 }
@@ -223,7 +223,7 @@ func repeated[T any](ctx context.Context, p *player, kind string) (*T, error) {
 	}
 	var out T
 	if err := json.Unmarshal(c.Data, &out); err != nil {
-		return nil, (&contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("%s:%d: data: %v", p.rec.Name, c.Line, err)}).Wire()
+		return nil, (&contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("%s:%d: data: %v", p.rec.Name, c.Line, err)}).ApplicationError()
 	}
 	return &out, nil
 }

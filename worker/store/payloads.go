@@ -91,7 +91,7 @@ func (c *payloads) markInternal(p *commonpb.Payload, value any) {
 		delete(p.Metadata, contract.MetadataInternal) // the store alone reads it
 		return
 	}
-	if o, ok := value.(interface{ IsOutside() bool }); ok && reflect.Indirect(reflect.ValueOf(value)).IsValid() && o.IsOutside() {
+	if o, ok := value.(interface{ IsOffloaded() bool }); ok && reflect.Indirect(reflect.ValueOf(value)).IsValid() && o.IsOffloaded() {
 		p.Metadata[contract.MetadataInternal] = []byte(contract.InternalAlways)
 	} else if isInternal(value) {
 		p.Metadata[contract.MetadataInternal] = []byte(contract.InternalFromThreshold)
@@ -169,10 +169,10 @@ func (c failures) ErrorToFailure(err error) *failurepb.Failure {
 	var sent *temporal.ApplicationError
 	switch {
 	case errors.As(err, &f):
-		err = f.Wire()
+		err = f.ApplicationError()
 	case errors.As(err, &sent) && sent.Type() == contract.ClassPayloadKey:
 		if own := contract.FailureOf(err); own.Node == "" && own.Usage == nil {
-			f, err = own, own.Wire() // of an argument, not of a node that has worked already
+			f, err = own, own.ApplicationError() // of an argument, not of a node that has worked already
 		}
 	}
 	if f != nil && f.Class == contract.ClassPayloadKey {

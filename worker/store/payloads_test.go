@@ -28,7 +28,7 @@ func applied(t *testing.T, s *Store) client.Options {
 
 func TestWhatGoesToTheStore(t *testing.T) {
 	long, huge := strings.Repeat("x", 200<<10), strings.Repeat("x", Inline)
-	short, outside := strings.Repeat("x", 2<<10), contract.Kept{Outside: true}
+	short, outside := strings.Repeat("x", 2<<10), contract.Offloading{Offloaded: true}
 	text := func(s string) json.RawMessage { return json.RawMessage(`"` + s + `"`) }
 	marked := func(v any) converter.RawValue {
 		p, err := converter.GetDefaultDataConverter().ToPayload(v)
@@ -60,10 +60,10 @@ func TestWhatGoesToTheStore(t *testing.T) {
 		"nothing of a kind that is internal":  {(*contract.ModelResult)(nil), false},
 		"nothing of what may go outside":      {(*contract.ToolResult)(nil), false},
 		"a tool's short result":               {&contract.ToolResult{Message: text(short)}, false},
-		"one without room":                    {&contract.ToolResult{Kept: outside, Message: text(short)}, true},
-		"a branch's without room":             {&contract.BranchResult{Kept: outside, Messages: []json.RawMessage{text(short)}}, true},
-		"a sub-agent's without room":          {&contract.RunResult{Kept: outside, ResultText: &short}, true},
-		"what a claim is hardly shorter than": {&contract.ToolResult{Kept: outside, Message: text("x")}, false},
+		"one without room":                    {&contract.ToolResult{Offloading: outside, Message: text(short)}, true},
+		"a branch's without room":             {&contract.BranchResult{Offloading: outside, Messages: []json.RawMessage{text(short)}}, true},
+		"a sub-agent's without room":          {&contract.RunResult{Offloading: outside, ResultText: &short}, true},
+		"what a claim is hardly shorter than": {&contract.ToolResult{Offloading: outside, Message: text("x")}, false},
 	}
 	o := applied(t, open(t, t.TempDir()))
 	none := applied(t, &Store{driver: &driver{}})
@@ -163,7 +163,7 @@ func TestFailuresKeepTheirClass(t *testing.T) {
 	}{
 		"as the SDK wraps it":        {fmt.Errorf("storage driver %q retrieve failed: %w", "weft", away), contract.ClassUnavailable, false},
 		"one that cannot be decoded": {fmt.Errorf("unable to decode: %w", fmt.Errorf("payload item 0: %w", gone)), contract.ClassPayloadLost, true},
-		"as it leaves an activity":   {gone.Wire(), contract.ClassPayloadLost, true},
+		"as it leaves an activity":   {gone.ApplicationError(), contract.ClassPayloadLost, true},
 		"another application's":      {temporal.NewApplicationError("x", "own"), "own", false},
 		"any other":                  {fmt.Errorf("x: %w", errors.New("y")), "wrapError", false},
 	}

@@ -60,7 +60,7 @@ func (a *agentRun) converse(ctx workflow.Context) (out runtime.Outcome, _ error)
 		} else if stop {
 			return out, runtime.ErrYield
 		}
-		if err := a.hear(ctx); err != nil {
+		if err := a.askPerson(ctx); err != nil {
 			return out, err
 		}
 		ans, err := a.model(ctx)

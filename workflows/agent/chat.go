@@ -48,8 +48,8 @@ func (a *agentRun) speaks() (bool, error) {
 	return before || a.cfg.Chat == nil || a.cfg.Chat.First == "", nil
 }
 
-// hear asks a person where it is their turn: at the beginning of a conversation, and after an answer in words.
-func (a *agentRun) hear(ctx workflow.Context) error {
+// askPerson asks a person where it is their turn: at the beginning of a conversation, and after an answer in words.
+func (a *agentRun) askPerson(ctx workflow.Context) error {
 	if a.cfg.Chat == nil || a.result != nil {
 		return nil
 	}

@@ -63,7 +63,7 @@ func (c *toolCall) answerAll(ctx workflow.Context, in *contract.InputRequired, r
 	}
 	for i := range in.Questions {
 		if q := &in.Questions[i]; string(out.Answers[q.Key]) != accepted {
-			return nil, replies.Refuse("%s was not called: its server wants %s to be opened first, and a person refused that", c.tool.As, q.URL)
+			return nil, replies.Refuse("%s was not called: its server wants %s to be opened first, and a person declined", c.tool.As, q.URL)
 		}
 	}
 	return nil, nil // it knows by itself

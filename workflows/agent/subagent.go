@@ -62,7 +62,7 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 		return replies.Error("sub-agents nest at most %d deep; answer without one", limit), nil
 	}
 	if !r.Budget.MayStart() {
-		return replies.Error("the run may start no more agents: its budget of %d is spent; answer without one", max(0, r.Shared.Budget.Runs)), nil
+		return replies.Error("the run cannot start more agents: its budget of %d is spent; answer without one", max(0, r.Shared.Budget.Runs)), nil
 	}
 	return c.step(ctx, c.runID, contract.HashOf(question, string(params), flow.Text), func(s *journal.Step) (contract.ToolReply, error) {
 		ended, err := r.Budget.Begin(ctx, s.Run == nil)

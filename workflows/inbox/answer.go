@@ -24,7 +24,7 @@ import (
 func (d *Inbox) admit(kind string, raw json.RawMessage) (*contract.Answered, error) {
 	const remedy = "keep the data elsewhere and pass a reference to it"
 	if len(raw) > maxAnswer {
-		return nil, contract.Failf(contract.ClassTooLarge, remedy, "the answer is %d bytes, at most %d are taken", len(raw), maxAnswer)
+		return nil, contract.Failf(contract.ClassTooLarge, remedy, "the answer is %d bytes, at most %d are allowed", len(raw), maxAnswer)
 	}
 	a, err := readAnswer(kind, raw)
 	if err != nil {
@@ -32,7 +32,7 @@ func (d *Inbox) admit(kind string, raw json.RawMessage) (*contract.Answered, err
 	}
 	// A client may write characters as they are that take six bytes on their way to the run that waits.
 	if n, err := contract.Size(a.Reply); err != nil || n > maxAnswer+contract.Envelope {
-		return nil, contract.Failf(contract.ClassTooLarge, remedy, "the answer takes %d bytes in a payload, at most %d are taken", n, maxAnswer)
+		return nil, contract.Failf(contract.ClassTooLarge, remedy, "the answer takes %d bytes in a payload, at most %d are allowed", n, maxAnswer)
 	}
 	return a, d.fits(a)
 }
@@ -79,9 +79,9 @@ func (d *Inbox) roomFor(m *contract.MessageAnswer) error {
 	}
 	switch {
 	case len(m.Text) > runtime.MaxMessage:
-		return contract.Failf(contract.ClassTooLarge, "", "the message is %d bytes, at most %d are taken", len(m.Text), runtime.MaxMessage)
+		return contract.Failf(contract.ClassTooLarge, "", "the message is %d bytes, at most %d are allowed", len(m.Text), runtime.MaxMessage)
 	case own > runtime.MaxUnreadSize:
-		return contract.Failf(contract.ClassTooLarge, "", "the message takes %d bytes in a payload, at most %d are taken", own, runtime.MaxUnreadSize)
+		return contract.Failf(contract.ClassTooLarge, "", "the message takes %d bytes in a payload, at most %d are allowed", own, runtime.MaxUnreadSize)
 	case n >= runtime.MaxUnread || all > runtime.MaxUnreadSize:
 		return contract.Failf(contract.ClassTooLarge, "wait until an agent has read them", "%d messages are unread already, or with branches that still run", n)
 	}

@@ -52,11 +52,11 @@ func TestSameAnswers(t *testing.T) {
 // the first of the two would do another thing than who reads the last.
 func TestNamesTwice(t *testing.T) {
 	for raw, want := range map[string]string{
-		`{"id": "a", "approve": false, "approve": true}`:                            `"approve" is there twice, again at byte 31: "approve": true}; leave out one of the two`,
-		`{"id": "a", "approve": false, "APPROVE": true}`:                            `"APPROVE" is there twice, again at byte 31`,
-		`{"id": "a", "\u0061pprove": false, "approve": true}`:                       `"approve" is there twice`,
-		`{"id": "a", "approve": true, "arguments": {"to": "ann", "to": "bob"}}`:     `"arguments.to" is there twice, again at byte 57: "to": "bob"}}`,
-		`{"id": "a", "approve": true, "arguments": {"to": [{"n": 1, "n": 2}]}}`:     `"arguments.to[0].n" is there twice`,
+		`{"id": "a", "approve": false, "approve": true}`:                            `"approve" appears twice, again at byte 31: "approve": true}; remove one of them`,
+		`{"id": "a", "approve": false, "APPROVE": true}`:                            `"APPROVE" appears twice, again at byte 31`,
+		`{"id": "a", "\u0061pprove": false, "approve": true}`:                       `"approve" appears twice`,
+		`{"id": "a", "approve": true, "arguments": {"to": "ann", "to": "bob"}}`:     `"arguments.to" appears twice, again at byte 57: "to": "bob"}}`,
+		`{"id": "a", "approve": true, "arguments": {"to": [{"n": 1, "n": 2}]}}`:     `"arguments.to[0].n" appears twice`,
 		`{"id": "a", "approve": true, "arguments": {"to": "ann", "To": {"to": 1}}}`: "",
 	} {
 		got := ""
@@ -73,7 +73,7 @@ func TestNamesTwice(t *testing.T) {
 		contract.RequestRetry:      `{"id": "a", "give_up": true, "give_up": false}`,
 	} {
 		_, err := readAnswer(kind, json.RawMessage(raw))
-		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassBadRequest || !strings.Contains(f.Text, "is there twice, again at byte ") || !strings.HasPrefix(f.Remedy, "send ") {
+		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassBadRequest || !strings.Contains(f.Text, "appears twice, again at byte ") || !strings.HasPrefix(f.Remedy, "send ") {
 			t.Errorf("%s gives %v", raw, err)
 		}
 	}

@@ -80,7 +80,7 @@ func (d *Inbox) Serve(ctx workflow.Context) error {
 	if err := d.run.Requests.Receive(ctx, kinds...); err != nil {
 		return err
 	}
-	d.run.Requests.Listeners.Add(func() { d.hearAnnouncements(ctx) },
+	d.run.Requests.Listeners.Add(func() { d.receiveAnnouncements(ctx) },
 		workflow.GetSignalChannel(ctx, contract.SignalRequest), workflow.GetSignalChannel(ctx, contract.SignalCloseRequest))
 	return nil
 }
@@ -88,12 +88,12 @@ func (d *Inbox) Serve(ctx workflow.Context) error {
 // Drain takes in all signals that have come.
 func (d *Inbox) Drain(ctx workflow.Context) {
 	d.run.Requests.Drain(ctx)
-	d.hearAnnouncements(ctx)
+	d.receiveAnnouncements(ctx)
 }
 
-// hearAnnouncements takes in what runs below the owner say.
-func (d *Inbox) hearAnnouncements(ctx workflow.Context) {
-	hear := func(name string, take func(*contract.Request) error) {
+// receiveAnnouncements takes in what runs below the owner say.
+func (d *Inbox) receiveAnnouncements(ctx workflow.Context) {
+	receive := func(name string, take func(*contract.Request) error) {
 		runtime.Each(ctx, d.run.Requests, workflow.GetSignalChannel(ctx, name), func(req *contract.Request, err error) {
 			if err == nil {
 				err = take(req)
@@ -103,13 +103,13 @@ func (d *Inbox) hearAnnouncements(ctx workflow.Context) {
 			}
 		})
 	}
-	hear(contract.SignalRequest, func(req *contract.Request) error {
+	receive(contract.SignalRequest, func(req *contract.Request) error {
 		if err := d.announced(req); err != nil {
 			return err
 		}
 		return d.Open(ctx, req)
 	})
-	hear(contract.SignalCloseRequest, func(req *contract.Request) error {
+	receive(contract.SignalCloseRequest, func(req *contract.Request) error {
 		if req.ID == "" && req.Run.Workflow != "" {
 			d.Disown(ctx, req.Run.Workflow)
 			return nil
@@ -194,7 +194,7 @@ func (d *Inbox) announced(req *contract.Request) error {
 	}
 	switch {
 	case len(req.ID) > maxRequestID:
-		return fmt.Errorf("the id has %d bytes, at most %d are taken", len(req.ID), maxRequestID)
+		return fmt.Errorf("the id has %d bytes, at most %d are allowed", len(req.ID), maxRequestID)
 	case !slices.Contains(contract.Requests, req.Kind):
 		return fmt.Errorf("its kind is %q", textutil.Cut(req.Kind, 50))
 	case wf == "" || wf == d.run.Transcript.Workflow || len(wf) > maxWorkflowID:
@@ -204,7 +204,7 @@ func (d *Inbox) announced(req *contract.Request) error {
 	}
 	for _, name := range names {
 		if len(name) > contract.MaxField+len("…") {
-			return fmt.Errorf("it names something with %d bytes, at most %d are taken: %s", len(name), contract.MaxField, textutil.Cut(name, 50))
+			return fmt.Errorf("it names something with %d bytes, at most %d are allowed: %s", len(name), contract.MaxField, textutil.Cut(name, 50))
 		}
 	}
 	req.Failure = req.Failure.Shown()

@@ -146,7 +146,7 @@ func (q *Queue) take(at int64, t *contract.LimitTenant, c *contract.LimitedCall)
 // Reserve answers a worker at a time, in microseconds since 1970. Turns that are near go to calls that ask now, tenant by tenant; the others are told when to ask
 // again, by what is ahead of them.
 func (q *Queue) Reserve(now int64, in *contract.LimitRequest) *contract.LimitReply {
-	q.hear(now, in)
+	q.report(now, in)
 	out := &contract.LimitReply{Turns: make([]contract.LimitTurn, len(in.Calls)), Refused: q.state.Pause > 0}
 	asking := make(map[string]*contract.LimitTurn, len(in.Calls))
 	for i := range in.Calls {
@@ -276,8 +276,8 @@ func (q *Queue) forget(now int64) {
 	q.state.Workers = slices.DeleteFunc(q.state.Workers, func(w contract.LimitWorker) bool { return now > w.At+10*q.window })
 }
 
-// hear takes what a worker tells: its limits, what its calls took, and refusals.
-func (q *Queue) hear(now int64, in *contract.LimitRequest) {
+// report records what a worker reports: its limits, what its calls took, and refusals.
+func (q *Queue) report(now int64, in *contract.LimitRequest) {
 	own := contract.LimitWorker{Name: in.Worker, At: now, Sent: in.Sent, Requests: in.Requests, Tokens: in.Tokens}
 	if i := slices.IndexFunc(q.state.Workers, func(w contract.LimitWorker) bool { return w.Name == in.Worker }); i >= 0 {
 		q.state.Workers[i] = own

@@ -187,7 +187,7 @@ func (c *callRun) all(ctx workflow.Context) error {
 // the journal holds only flows that have not ended.
 func (c *callRun) one(ctx workflow.Context, j *calledFlow, n int) error {
 	if j.outcome.Done {
-		return c.heardInTurn(j)
+		return c.takeOverInTurn(j)
 	}
 	for k := range j.params.Members {
 		if m := &j.params.Members[k]; m.Key == plan.StoresPort {
@@ -214,17 +214,17 @@ func (c *callRun) one(ctx workflow.Context, j *calledFlow, n int) error {
 	}
 	j.outcome.Done = true
 	c.execution.Journal.Drop(id)
-	err = c.heardInTurn(j)
+	err = c.takeOverInTurn(j)
 	c.execution.Journal.Grow(j.weight())
 	return err
 }
 
-// heardInTurn is heardOf where flows run one after the other.
-func (c *callRun) heardInTurn(j *calledFlow) error {
+// takeOverInTurn is takeOver where flows run one after the other.
+func (c *callRun) takeOverInTurn(j *calledFlow) error {
 	if c.cfg.AtOnce > 1 {
 		return nil
 	}
-	return c.heardOf(j)
+	return c.takeOver(j)
 }
 
 // collected is what the node uses of the values that a flow left: of a map, those that it reduces.
@@ -275,8 +275,8 @@ func (c *callRun) listen(j *calledFlow) {
 	}
 }
 
-// heardOf takes over what was said in a flow, and makes its changes to the collections of the run.
-func (c *callRun) heardOf(j *calledFlow) error {
+// takeOver takes over what was said in a flow, and makes its changes to the collections of the run.
+func (c *callRun) takeOver(j *calledFlow) error {
 	c.listen(j)
 	if j.left.Kind != value.Null || len(j.outcome.Data) == 0 {
 		return nil
@@ -329,7 +329,7 @@ func (c *callRun) joined() (runtime.Outcome, error) {
 	all := value.Value{Kind: value.Object}
 	lists := map[string][]value.Value{}
 	for _, j := range c.jobs {
-		if err := c.heardOf(j); err != nil {
+		if err := c.takeOver(j); err != nil {
 			return out, err
 		}
 		out.Branch = j.outcome.Branch

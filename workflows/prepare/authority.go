@@ -164,7 +164,7 @@ func refusedInput(in *contract.RunInput, policy *contract.Policy) *contract.Fail
 	}
 	all := strings.Join(brought, ", ")
 	f := contract.Failf(contract.ClassBadRequest, fmt.Sprintf("leave it out; to allow it set in the worker's weft.yaml: policies: {%s: {clients: [%s]}}", name, all),
-		"the run brings %s, but its worker runs the flows of its folder alone, as they are (flows.accept: named)", all)
+		"the run supplies %s, but its worker runs the flows of its folder alone, as they are (flows.accept: named)", all)
 	if brought[0] == contract.BringsFlow {
 		f.Class, f.Remedy = contract.ClassInvalidFlow, "start the run with the name of a flow instead, as starter does with flows.accept: named in its own settings, or ask the worker's operator to set flows.accept: any"
 	}

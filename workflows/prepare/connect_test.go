@@ -40,7 +40,7 @@ func TestListingIsRepeated(t *testing.T) {
 				if attempts++; attempts == tc.up {
 					return &contract.CatalogueResult{}, nil
 				}
-				return nil, (&contract.Failure{Class: contract.ClassUnavailable, Text: "connection refused"}).Wire()
+				return nil, (&contract.Failure{Class: contract.ClassUnavailable, Text: "connection refused"}).ApplicationError()
 			}, activity.RegisterOptions{Name: contract.ActivityListTools})
 			var err error
 			var took time.Duration

@@ -20,7 +20,7 @@ func (p *Preparation) undeclared(in *contract.RunInput) error {
 	f := p.Run.Flow
 	given := func(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 	refuse := func(what, remedy string) error {
-		return contract.Failf(contract.ClassBadRequest, remedy, "the run brings %s, but the flow %q, of the dialect %s, declares no inputs", what, f.Name, f.Dialect)
+		return contract.Failf(contract.ClassBadRequest, remedy, "the run supplies %s, but the flow %q, of the dialect %s, declares no inputs", what, f.Name, f.Dialect)
 	}
 	switch {
 	case f.Inputs != nil:
@@ -124,10 +124,10 @@ func (p *Preparation) inputOf(in *contract.RunInput) (text string, v value.Value
 	values, raw := p.Run.Flow.Values, in.Value
 	switch {
 	case len(raw) > 0 && values != nil && values.Named:
-		return "", v, contract.Failf(contract.ClassBadRequest, "give its inputs by name, with params", "the run brings a typed value, but the values of the flow %q have names", p.Run.Flow.Name)
+		return "", v, contract.Failf(contract.ClassBadRequest, "give its inputs by name, with params", "the run supplies a typed value, but the values of the flow %q have names", p.Run.Flow.Name)
 	case len(raw) > 0 && values == nil:
 		return "", v, contract.Failf(contract.ClassBadRequest, "give the text with input, and values for the nodes with state",
-			"the run brings a typed value, but the flow %q, of the dialect %s, takes text", p.Run.Flow.Name, p.Run.Flow.Dialect)
+			"the run supplies a typed value, but the flow %q, of the dialect %s, takes text", p.Run.Flow.Name, p.Run.Flow.Dialect)
 	case values == nil, len(raw) == 0 && in.Input != "":
 		return in.Input, value.Of(in.Input), nil
 	case len(raw) == 0 && values.Missing != "":
@@ -178,8 +178,8 @@ func (p *Preparation) write(first *contract.View, key string, raw json.RawMessag
 	return err
 }
 
-// MendThread answers tool calls in whose middle a turn or a flow ended: no provider takes a conversation without their results.
-func MendThread(r *runtime.Run) error {
+// RepairThread answers tool calls in whose middle a turn or a flow ended: no provider takes a conversation without their results.
+func RepairThread(r *runtime.Run) error {
 	t := r.Conversation.Thread
 	if t == nil {
 		return nil

@@ -262,7 +262,7 @@ func Deliver(ctx workflow.Context, in contract.WebhookDeliveryInput) error {
 		})
 	}
 	_ = deliveries.Wait() // none fails the others
-	return runtime.Wire(cmp.Or(failed...))
+	return runtime.ToApplicationError(cmp.Or(failed...))
 }
 
 // deliverOptions let the receiver of a webhook be away for a day.

@@ -77,19 +77,19 @@ func (b *Budget) reserve(x *Execution, bytes int) (release func(), err error) {
 	}
 	over := func(format string, args ...any) error {
 		return b.run.Fail(x, contract.ClassBudget, "give the run a larger budget, or its nodes less to do",
-			"the budget allows no other model call: %s; spent are %d calls%s, %d tokens and a cost of %s, and %d calls and %d tokens are reserved",
+			"the budget allows no other model call: %s; spent: %d calls%s, %d tokens and a cost of %s; reserved: %d calls and %d tokens",
 			fmt.Sprintf(format, args...), b.Usage.Made(), stopped, b.Usage.Input+b.Usage.Output, money(b.Usage.Cost), b.Reserved.Calls, b.Reserved.Tokens)
 	}
 	switch {
 	case limit.Calls != 0 && left.Calls < need.Calls:
 		return nil, over("none of %d calls is left", max(0, limit.Calls))
 	case limit.Tokens != 0 && left.Tokens < max(1, need.Tokens):
-		return nil, over("%d of %d tokens are left, and the call is reckoned at %d", max(0, left.Tokens), max(0, limit.Tokens), need.Tokens)
+		return nil, over("%d of %d tokens are left, and the call is estimated at %d", max(0, left.Tokens), max(0, limit.Tokens), need.Tokens)
 	case limit.Cost != 0 && b.Usage.Unpriced > 0:
 		return nil, b.run.Fail(x, contract.ClassBudget, "add a price for the model to prices in the worker's settings",
 			"the budget is a cost of %s, and %d calls went to a model without a price", money(max(0, limit.Cost)), b.Usage.Unpriced)
 	case limit.Cost != 0 && left.Cost < max(1, need.Cost):
-		return nil, over("a cost of %s of %s is left, and the call is reckoned at %s", money(max(0, left.Cost)), money(max(0, limit.Cost)), money(need.Cost))
+		return nil, over("a cost of %s of %s is left, and the call is estimated at %s", money(max(0, left.Cost)), money(max(0, limit.Cost)), money(need.Cost))
 	}
 	return b.Earmark(need, 1), nil
 }

@@ -132,7 +132,7 @@ func TestQueueOfOneWorker(t *testing.T) {
 		return temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, cause)
 	}
 	died := temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_HEARTBEAT, nil)
-	unsent := (&contract.Failure{Class: contract.ClassUnavailable, Text: "refused"}).Wire()
+	unsent := (&contract.Failure{Class: contract.ClassUnavailable, Text: "refused"}).ApplicationError()
 	tests := map[string]struct {
 		call Call
 		err  error
@@ -143,7 +143,7 @@ func TestQueueOfOneWorker(t *testing.T) {
 	}{
 		"no session":                       {queues: []string{""}},
 		"the worker answers":               {call: Call{Queue: own}, queues: []string{own}},
-		"the call fails":                   {call: Call{Queue: own}, err: (&contract.Failure{Class: contract.ClassDenied}).Wire(), queues: []string{own}, class: contract.ClassDenied},
+		"the call fails":                   {call: Call{Queue: own}, err: (&contract.Failure{Class: contract.ClassDenied}).ApplicationError(), queues: []string{own}, class: contract.ClassDenied},
 		"the call is lost":                 {call: Call{Queue: own}, err: died, queues: []string{own}, class: contract.ClassTimeout, unknown: true},
 		"the worker is gone":               {call: Call{Queue: own, Once: true}, err: gone(nil), queues: []string{own, ""}},
 		"it died during the call":          {call: Call{Queue: own, Once: true}, err: gone(died), queues: []string{own}, class: contract.ClassTimeout, unknown: true},
@@ -191,7 +191,7 @@ func TestWaitingForATurn(t *testing.T) {
 		class string
 	}{
 		"then it answers":           {hours: 1, made: 5},
-		"then it fails":             {last: (&contract.Failure{Class: contract.ClassUnavailable, Text: "no"}).Wire(), hours: 1, made: 5, class: contract.ClassUnavailable},
+		"then it fails":             {last: (&contract.Failure{Class: contract.ClassUnavailable, Text: "no"}).ApplicationError(), hours: 1, made: 5, class: contract.ClassUnavailable},
 		"its turn comes after that": {hours: 3, made: 4, class: contract.ClassRateLimited},
 	}
 	for name, tc := range tests {
@@ -202,14 +202,14 @@ func TestWaitingForATurn(t *testing.T) {
 				var failed int32
 				switch n++; n {
 				case 2:
-					return (&contract.Failure{Class: contract.ClassUnavailable, Text: "first"}).Wire()
+					return (&contract.Failure{Class: contract.ClassUnavailable, Text: "first"}).ApplicationError()
 				case 3:
 					failed = 1
 				case 5:
 					return tc.last
 				}
 				return (&contract.Failure{Class: contract.ClassRateLimited, Text: "waiting", Final: true, Usage: &contract.Usage{Calls: 1},
-					Limit: &contract.LimitWait{Millis: tc.hours * time.Hour.Milliseconds(), Failed: failed}}).Wire()
+					Limit: &contract.LimitWait{Millis: tc.hours * time.Hour.Milliseconds(), Failed: failed}}).ApplicationError()
 			}, activity.RegisterOptions{Name: "call"})
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				r, began := New(ctx), workflow.Now(ctx)
@@ -237,7 +237,7 @@ func TestWaitingForATurn(t *testing.T) {
 func TestWaitingForATurnIsCancelled(t *testing.T) {
 	env := workflowtest.Env()
 	env.RegisterActivityWithOptions(func(context.Context) error {
-		return (&contract.Failure{Class: contract.ClassRateLimited, Text: "waiting for its turn", Final: true, Limit: &contract.LimitWait{Millis: time.Minute.Milliseconds() * 2}}).Wire()
+		return (&contract.Failure{Class: contract.ClassRateLimited, Text: "waiting for its turn", Final: true, Limit: &contract.LimitWait{Millis: time.Minute.Milliseconds() * 2}}).ApplicationError()
 	}, activity.RegisterOptions{Name: "call"})
 	var r *Run
 	env.RegisterDelayedCallback(func() {

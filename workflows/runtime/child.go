@@ -213,7 +213,7 @@ const partBytes = contract.PageBytes/3*4 + contract.Envelope
 
 // Hold keeps a result that is longer than its share for the run above, which fetches it. It gives nil where the result is
 // returned, into the store if there is one.
-func (r *Run) Hold(ctx workflow.Context, out interface{ KeepOutside() }) (*contract.HeldResult, error) {
+func (r *Run) Hold(ctx workflow.Context, out interface{ Offload() }) (*contract.HeldResult, error) {
 	if r.Sizes.ResultShare == 0 || workflow.GetInfo(ctx).ParentWorkflowExecution == nil {
 		return nil, nil
 	}
@@ -222,7 +222,7 @@ func (r *Run) Hold(ctx workflow.Context, out interface{ KeepOutside() }) (*contr
 		return nil, err
 	}
 	if r.Sizes.most > 0 {
-		out.KeepOutside()
+		out.Offload()
 		return nil, nil
 	}
 	return &contract.HeldResult{ContentRef: r.Transcript.Keep(raw), Bytes: len(raw)}, nil

@@ -53,10 +53,10 @@ func (q *Requests) Receive(ctx workflow.Context, kinds ...Message) error {
 			q.run.Sizes.Accept(ctx, proto.Size(raw.Payload()))
 			body, err := argument.JSON(raw, m.Name, m.Shape)
 			if err != nil {
-				return nil, Wire(err)
+				return nil, ToApplicationError(err)
 			}
 			out, err := m.Handler.Take(ctx, body)
-			return out, Wire(err)
+			return out, ToApplicationError(err)
 		}, workflow.UpdateHandlerOptions{
 			Description: m.Shape,
 			Validator: func(ctx workflow.Context, raw converter.RawValue) error {
@@ -67,7 +67,7 @@ func (q *Requests) Receive(ctx workflow.Context, kinds ...Message) error {
 				if err == nil {
 					err = q.AdmitUpdate(ctx, raw)
 				}
-				return Wire(err)
+				return ToApplicationError(err)
 			},
 		})
 		if err != nil {

@@ -42,7 +42,7 @@ type ContinuePolicy struct {
 // ShouldContinueAsNew reports whether the run should stop at this boundary. carried is the size of what would have to be carried,
 // as far as the caller knows it: while that is too large the run goes on, and fails only at the end of what a history holds.
 func (p *ContinuePolicy) ShouldContinueAsNew(ctx workflow.Context, carried int) (bool, error) {
-	p.run.Requests.Hear(ctx)
+	p.run.Requests.ReceiveSignals(ctx)
 	if ctx.Err() != nil {
 		return false, ctx.Err() // the next run would know nothing of the cancellation
 	}
@@ -105,9 +105,9 @@ func (p *ContinuePolicy) PutOff(ctx workflow.Context, err error) (bool, error) {
 	return false, large
 }
 
-// HeardBack waits until the server has told what became of the requests to yield: it does not let a run close that has not heard
+// AwaitYieldRequests waits until the server has told what became of the requests to yield: it does not let a run close that has not heard
 // that one of them failed.
-func (p *ContinuePolicy) HeardBack(ctx workflow.Context) {
+func (p *ContinuePolicy) AwaitYieldRequests(ctx workflow.Context) {
 	for _, asked := range p.asking {
 		_ = wait.Get(ctx, asked, nil) // the child had ended
 	}

@@ -75,7 +75,7 @@ func (q *Requests) AddTask(name string) (done func()) {
 // Listen calls f, and serves all listeners while it and what it starts wait. No selector waits for signals: a run that ends between
 // the selector's receive and its coroutine's next turn would lose one.
 func (q *Requests) Listen(ctx workflow.Context, f func(workflow.Context)) {
-	q.Listeners.Add(func() { q.Hear(ctx) }, q.run.Policy.yield, q.replies, q.steer)
+	q.Listeners.Add(func() { q.ReceiveSignals(ctx) }, q.run.Policy.yield, q.replies, q.steer)
 	if !q.Owner {
 		q.rejectMisaddressed(ctx)
 	}
@@ -95,9 +95,9 @@ func (q *Requests) rejectMisaddressed(ctx workflow.Context) {
 	}
 }
 
-// Hear takes in what the owner and the parent have signalled so far. What is not of their shape is left out, and so are answers to
+// ReceiveSignals takes in what the owner and the parent have signalled so far. What is not of their shape is left out, and so are answers to
 // the owner, which has an inbox.
-func (q *Requests) Hear(ctx workflow.Context) {
+func (q *Requests) ReceiveSignals(ctx workflow.Context) {
 	for q.run.Policy.yield.ReceiveAsync(nil) {
 		q.run.Policy.Asked = true
 	}
@@ -152,7 +152,7 @@ func (q *Requests) AdmitUpdate(ctx workflow.Context, raw converter.RawValue) err
 		return contract.Failf(f.Class, "start the run again, and "+f.Remedy, "the run ends, and takes nothing more: %s", f.Text)
 	}
 	if n := proto.Size(raw.Payload()); !q.run.Sizes.room(ctx, n) {
-		return contract.Failf(contract.ClassUnavailable, "send it again", "the run has too much to do at this moment for an Update of %d bytes", n)
+		return contract.Failf(contract.ClassUnavailable, "send it again", "the current workflow task has no room for an Update of %d bytes", n)
 	}
 	return nil
 }
@@ -255,7 +255,7 @@ func (q remote) Open(ctx workflow.Context, req *contract.Request) error {
 	err := wait.Get(ctx, q.run.Signal(ctx, q.run.Shared.Owner, contract.SignalRequest, req), nil)
 	if err != nil && !contract.Cancelled(err) {
 		return &contract.Failure{Class: contract.ClassTranscriptLost, Node: req.Node, Step: req.Step, At: req.At,
-			Text: fmt.Sprintf("the run %s, which owns the requests of this one, cannot be told of one: %v", q.run.Shared.Owner, err)}
+			Text: fmt.Sprintf("the run %s, which owns the requests of this one, cannot be notified of a request: %v", q.run.Shared.Owner, err)}
 	}
 	return err
 }

@@ -28,7 +28,7 @@ func TestHearBeforeListeners(t *testing.T) {
 			if !ok || !steer.SendAsync(p) {
 				t.Fatal("the channel takes nothing")
 			}
-			r.Requests.Hear(ctx)
+			r.Requests.ReceiveSignals(ctx)
 			if len(r.Requests.UnreadMessages) != 1 || r.Requests.UnreadMessages[0].Text != "to all" {
 				t.Errorf("heard %+v", r.Requests.UnreadMessages)
 			}

@@ -117,12 +117,12 @@ func (r *Run) Failed(x *Execution, err error) error {
 	return f
 }
 
-// Wire turns an error into what a workflow returns.
-func Wire(err error) error {
+// ToApplicationError turns an error into what a workflow returns.
+func ToApplicationError(err error) error {
 	if err == nil || contract.Cancelled(err) || workflow.IsContinueAsNewError(err) {
 		return err
 	}
-	return contract.FailureOf(err).Wire()
+	return contract.FailureOf(err).ApplicationError()
 }
 
 // Home is the flow's run, which holds what messages refer to.

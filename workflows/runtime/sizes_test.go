@@ -312,7 +312,7 @@ func TestResultWithoutRoom(t *testing.T) {
 
 // heldText is a result of some bytes.
 type heldText struct {
-	contract.Kept `json:"-"`
+	contract.Offloading `json:"-"`
 	Text          string
 }
 
@@ -335,8 +335,8 @@ func TestHold(t *testing.T) {
 				r.Allow(tc.most)
 				out := &heldText{Text: strings.Repeat("x", tc.n-len(`{"Text":""}`))}
 				got, err := r.Hold(ctx, out)
-				if err != nil || (got != nil) != tc.held || out.Outside != tc.outside {
-					t.Errorf("held is %+v, offloaded %t, %v", got, out.Outside, err)
+				if err != nil || (got != nil) != tc.held || out.Offloaded != tc.outside {
+					t.Errorf("held is %+v, offloaded %t, %v", got, out.Offloaded, err)
 				}
 				if tc.held && (got.Bytes != tc.n || len(r.Transcript.Content[got.SHA]) != tc.n) {
 					t.Errorf("held are %d bytes of %d", got.Bytes, tc.n)

@@ -163,7 +163,7 @@ func (s *Session) admit(raw json.RawMessage) (*contract.Prompt, error) {
 	case in.Prompt == "":
 		return nil, contract.Failf(contract.ClassBadRequest, remedy, "the prompt is empty")
 	case len(in.Prompt) > runtime.MaxMessage:
-		return nil, contract.Failf(contract.ClassTooLarge, "shorten it", "the prompt is %d bytes, at most %d are taken", len(in.Prompt), runtime.MaxMessage)
+		return nil, contract.Failf(contract.ClassTooLarge, "shorten it", "the prompt is %d bytes, at most %d are allowed", len(in.Prompt), runtime.MaxMessage)
 	case len(in.ID) > runtime.MaxName || len(in.By) > runtime.MaxName:
 		return nil, contract.Failf(contract.ClassBadRequest, "shorten it", "id or by is longer than %d bytes", runtime.MaxName)
 	}

@@ -222,7 +222,7 @@ func (s *Session) trim() {
 func (s *Session) next(ctx workflow.Context) (bool, error) {
 	s.Idle = true
 	for {
-		s.Below.Hear()
+		s.Below.ReceiveTurns()
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
@@ -365,6 +365,6 @@ func (s *Session) Gather(ctx workflow.Context) {
 	s.leaving = true
 	s.Below.AskToYield()
 	wait.Uncancelled(ctx, func() bool { return workflow.AllHandlersFinished(ctx) && s.Below.Stopped() })
-	s.run.Policy.HeardBack(ctx)
-	s.Below.Hear()
+	s.run.Policy.AwaitYieldRequests(ctx)
+	s.Below.ReceiveTurns()
 }

@@ -35,10 +35,10 @@ func TestFailedTurnsAreBounded(t *testing.T) {
 // TestNamesTwice refuses a prompt and a stop that say something twice.
 func TestNamesTwice(t *testing.T) {
 	s := &Session{state: contract.SessionState{IsSession: true}}
-	if _, err := s.admit(json.RawMessage(`{"prompt": "on", "prompt": "off"}`)); err == nil || !strings.Contains(err.Error(), `"prompt" is there twice`) {
+	if _, err := s.admit(json.RawMessage(`{"prompt": "on", "prompt": "off"}`)); err == nil || !strings.Contains(err.Error(), `"prompt" appears twice`) {
 		t.Errorf("a prompt gives %v", err)
 	}
-	if err := (closing{s}).Admit(json.RawMessage(`{"reason": "a", "reason": "b"}`)); err == nil || !strings.Contains(err.Error(), `"reason" is there twice`) {
+	if err := (closing{s}).Admit(json.RawMessage(`{"reason": "a", "reason": "b"}`)); err == nil || !strings.Contains(err.Error(), `"reason" appears twice`) {
 		t.Errorf("a stop gives %v", err)
 	}
 }

@@ -61,7 +61,7 @@ func (b *Children) Serve(ctx workflow.Context) {
 	b.above = ctx
 	b.ctx, b.end = workflow.WithCancel(ctx)
 	b.turns = workflow.GetSignalChannel(ctx, contract.SignalTurn)
-	b.run.Requests.Listeners.Add(b.Hear, b.turns)
+	b.run.Requests.Listeners.Add(b.ReceiveTurns, b.turns)
 	b.Launch()
 }
 
@@ -123,7 +123,7 @@ func (b *Children) launch(c *childSession) {
 
 // closed takes over how a session came to its end.
 func (b *Children) closed(c *childSession, out *contract.RunResult, err error) {
-	b.Hear() // what it said before
+	b.ReceiveTurns() // what it said before
 	b.settleUp(c, out, err)
 	c.Snapshot = nil
 	if err == nil && out.Yielded != nil {
@@ -354,8 +354,8 @@ func (b *Children) AskToYield() {
 	}
 }
 
-// Hear takes in what sessions below have said so far. What is of a wrong shape is left out.
-func (b *Children) Hear() {
+// ReceiveTurns takes in what sessions below have said so far. What is of a wrong shape is left out.
+func (b *Children) ReceiveTurns() {
 	if b.turns == nil {
 		return
 	}

@@ -209,7 +209,7 @@ func (b *Children) start(ctx workflow.Context, c *Call, args *sessionArgs) (*con
 	case b.run.Shared.Depth >= limit:
 		return nil, refuse("Sessions nest at most %d deep; do the work without another session", limit)
 	case !b.run.Budget.MayStart():
-		return nil, refuse("The run may start no more sessions: its budget of %d runs is spent", max(0, b.run.Shared.Budget.Runs))
+		return nil, refuse("The run cannot start more sessions: its budget of %d runs is spent", max(0, b.run.Shared.Budget.Runs))
 	case open >= maxSessions:
 		return nil, refuse("%d sessions are open, the most that one may have; wait for some, or delete them", maxSessions)
 	}

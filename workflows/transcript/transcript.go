@@ -216,5 +216,5 @@ func (s *Transcript) Restore(t *Thread, messages []contract.ThreadMessage, calle
 
 // NotFound is the error of a query for something that the run does not have: of class transcript_lost.
 func NotFound(format string, args ...any) error {
-	return (&contract.Failure{Class: contract.ClassTranscriptLost, Text: fmt.Sprintf("this run has no "+format, args...)}).Wire()
+	return (&contract.Failure{Class: contract.ClassTranscriptLost, Text: fmt.Sprintf("this run has no "+format, args...)}).ApplicationError()
 }

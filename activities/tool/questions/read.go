@@ -104,7 +104,7 @@ func (p *Policy) ReadAll(requests map[string]Request) ([]contract.ToolQuestion, 
 		r := requests[key]
 		q, wrong := p.Read(r.Method, r.Params)
 		if bytes += len(r.Params); wrong == nil && (len(out) == maxAsked || bytes > maxSampling) {
-			wrong = refuse(mcp.INVALID_PARAMS, "it asks too much at once: at most %d requests of %d bytes together are taken", maxAsked, maxSampling)
+			wrong = refuse(mcp.INVALID_PARAMS, "it asks too much at once: at most %d requests of %d bytes together are allowed", maxAsked, maxSampling)
 		}
 		if wrong != nil {
 			return nil, wrong
@@ -145,7 +145,7 @@ func (p *Policy) elicitation(raw json.RawMessage) (q contract.ToolQuestion, _ *R
 		RequestedSchema    json.RawMessage
 	}
 	if len(raw) > maxBytes {
-		return q, refuse(mcp.INVALID_PARAMS, "the request has %d bytes, at most %d are taken", len(raw), maxBytes)
+		return q, refuse(mcp.INVALID_PARAMS, "the request has %d bytes, at most %d are allowed", len(raw), maxBytes)
 	}
 	if err := json.Unmarshal(raw, &in); err != nil {
 		return q, refuse(mcp.INVALID_PARAMS, "%v", err)
@@ -181,7 +181,7 @@ func (p *Policy) sampling(raw json.RawMessage) (*contract.Sampling, *Refusal) {
 		Tools         []json.RawMessage `json:"tools"`
 	}
 	if len(raw) > maxSampling {
-		return nil, refuse(mcp.INVALID_PARAMS, "the request has %d bytes, at most %d are taken", len(raw), maxSampling)
+		return nil, refuse(mcp.INVALID_PARAMS, "the request has %d bytes, at most %d are allowed", len(raw), maxSampling)
 	}
 	if err := json.Unmarshal(raw, &in); err != nil {
 		return nil, refuse(mcp.INVALID_PARAMS, "%v", err)

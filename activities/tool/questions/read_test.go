@@ -31,7 +31,7 @@ func TestSampling(t *testing.T) {
 		"tools":         {`{"tools":[{}],"messages":[{"role":"user","content":` + text("a") + `}]}`, "tools are not supported"},
 		"too hot":       {`{"temperature":3,"messages":[{"role":"user","content":` + text("a") + `}]}`, "temperature is not a number from 0 to 2"},
 		"many stops":    {`{"stopSequences":["","b"],"messages":[{"role":"user","content":` + text("a") + `}]}`, "stopSequences are at most"},
-		"too long":      {user(text(strings.Repeat("a", 1<<20))), "at most 1048576 are taken"},
+		"too long":      {user(text(strings.Repeat("a", 1<<20))), "at most 1048576 are allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &questions.Policy{SamplingTokens: 100, Text: func(s string) string { return strings.ReplaceAll(s, "key-1", "***") }}
@@ -60,7 +60,7 @@ func TestElicitation(t *testing.T) {
 		`{"mode":"url","message":"a","url":"https://example.com/x"}`: "",
 		`{"mode":"url","message":"a","url":"file:///etc/passwd"}`:    "not a http or https URL",
 		`{"mode":"url","message":"a","url":"javascript:alert(1)"}`:   "not a http or https URL",
-		`{"message":"` + strings.Repeat("a", 64<<10) + `"}`:          "at most 65536 are taken",
+		`{"message":"` + strings.Repeat("a", 64<<10) + `"}`:          "at most 65536 are allowed",
 	} {
 		q, wrong := (&questions.Policy{Text: strings.ToUpper}).Read("elicitation/create", json.RawMessage(params))
 		if wrong == nil {

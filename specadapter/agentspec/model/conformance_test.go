@@ -115,7 +115,7 @@ func checkModel(t *testing.T, doc *model.Document, diags []source.Diagnostic) {
 			}
 		}
 		if done[c] {
-			t.Errorf("%s is there twice", c)
+			t.Errorf("%s appears twice", c)
 		}
 		done[c] = true
 		for _, p := range append(c.Inputs, c.Outputs...) {

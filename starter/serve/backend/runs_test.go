@@ -122,7 +122,7 @@ func TestListsOverHTTPArePaged(t *testing.T) {
 }
 
 func TestAnswersThatRunsRefuse(t *testing.T) {
-	wire := func(class string) error { return (&contract.Failure{Class: class, Text: "no"}).Wire() }
+	wire := func(class string) error { return (&contract.Failure{Class: class, Text: "no"}).ApplicationError() }
 	for name, tc := range map[string]struct {
 		err  error
 		want string

@@ -140,7 +140,7 @@ func (c *Call) Results(objects []value.Value) (value.Value, error) {
 	case c.Operation.Do != plan.DoCreate && !c.Operation.One:
 		return value.ObjectOf(Entities, value.Of(objects)), nil
 	case len(objects) == 0:
-		return value.Value{}, fmt.Errorf("no object of the collection %q is as wanted", c.Collection.Name)
+		return value.Value{}, fmt.Errorf("no object of the collection %q matches the filter", c.Collection.Name)
 	case c.Operation.One:
 		return value.ObjectOf(Entities, objects[0]), nil
 	}

@@ -49,7 +49,7 @@ type Member struct {
 // MaxDepth is how deep a value may nest.
 const MaxDepth = 1000
 
-// Parse reads one JSON value. Of a key that is there twice the last value counts, at the
+// Parse reads one JSON value. Of a key that appears twice the last value counts, at the
 // place of the first, as in Python.
 func Parse(raw []byte) (*Value, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
