@@ -313,7 +313,7 @@ func TestResultWithoutRoom(t *testing.T) {
 // heldText is a result of some bytes.
 type heldText struct {
 	contract.Offloading `json:"-"`
-	Text          string
+	Text                string
 }
 
 // TestHold returns what is within a run's share, holds what is longer, and offloads it where there is a store.
