@@ -232,9 +232,9 @@ func ErrorList(problems []FieldError, sep string) string {
 	return strings.Join(lines, sep)
 }
 
-// Offloading says whether a result goes to the store. It is no part of it.
+// Offloading marks a result that goes to the store. The mark is not encoded.
 type Offloading struct {
-	// Offloaded: it goes to the store, however short the result is, because the history that it comes into has
+	// Offloaded is set where the result goes to the store, however short it is, because the history that it comes into has
 	// no room for it.
 	Offloaded bool
 }

@@ -103,11 +103,11 @@ func (s *session) taskAsks(ctx context.Context, in *contract.ToolInput, t *tasks
 	return out, s.tasks().Cancel(ctx, in.TaskID)
 }
 
-// firstQuestion is how long a server that says that its task asks has for its first question.
+// firstQuestion is how long a server whose task needs input has for its first question.
 const firstQuestion = 10 * time.Second
 
-// pendingQuestions returns what a task up to 2025-11-25 asks while its server holds tasks/result. The questions have the ids of the server's
-// requests, which stay open: nobody waits for their answers here. nil: it asks nothing.
+// pendingQuestions returns what a task up to 2025-11-25 asks while its server holds tasks/result; nil if it asks nothing. The
+// questions have the ids of the server's requests, which stay open: nobody waits for their answers here.
 func (s *session) pendingQuestions(ctx context.Context, id string) (*contract.InputRequired, error) {
 	var mu sync.Mutex
 	out := &contract.InputRequired{}
@@ -139,7 +139,7 @@ func (s *session) pendingQuestions(ctx context.Context, id string) (*contract.In
 // taskLost is what a server leaves that does not tell of a task. The task may have taken effect.
 func (s *session) taskLost(in *contract.ToolInput, p *mcp.JSONRPCErrorDetails) (Result, error) {
 	if p.Code == mcp.INTERNAL_ERROR {
-		return Result{}, s.at.failure(contract.ClassUnavailable, fmt.Sprintf("the server no longer reports the task of tool %q (%d): %s", in.Name, p.Code, p.Message), "")
+		return Result{}, s.at.failure(contract.ClassUnavailable, fmt.Sprintf("the server does not report the task of tool %q (%d): %s", in.Name, p.Code, p.Message), "")
 	}
 	r, err := s.problem(p)
 	r.Text = fmt.Sprintf("outcome unknown: the server no longer knows the task of tool %q, which has expired or was lost (%s); "+

@@ -105,8 +105,8 @@ func (p *ContinuePolicy) PutOff(ctx workflow.Context, err error) (bool, error) {
 	return false, large
 }
 
-// AwaitYieldRequests waits until the server has told what became of the requests to yield: it does not let a run close that has not heard
-// that one of them failed.
+// AwaitYieldRequests waits until the server has reported the outcome of each request to yield: it does not let a run close
+// while the failure of one is not delivered.
 func (p *ContinuePolicy) AwaitYieldRequests(ctx workflow.Context) {
 	for _, asked := range p.asking {
 		_ = wait.Get(ctx, asked, nil) // the child had ended
