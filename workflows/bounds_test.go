@@ -83,7 +83,7 @@ func TestLongAnswersDoNotEndARun(t *testing.T) {
 		f := lone(ctx, 0, 0)
 		f.run.Flow.Nodes[0].Exit = false
 		f.trace = judgedTrace(3000, 1000)
-		if s := f.report(); s.Dropped+len(s.Executions) != 3000 || len(s.Executions) < 100 || s.Executions[len(s.Executions)-1].Step != 3000 {
+		if s := f.status(); s.Dropped+len(s.Executions) != 3000 || len(s.Executions) < 100 || s.Executions[len(s.Executions)-1].Step != 3000 {
 			t.Errorf("%d executions are shown and %d not", len(s.Executions), s.Dropped)
 		} else if n, err := contract.Size(s); err != nil || n > contract.MaxPayload {
 			t.Errorf("the status is %d bytes: %v", n, err)
@@ -92,7 +92,7 @@ func TestLongAnswersDoNotEndARun(t *testing.T) {
 		if err := f.ContinueAsNew(ctx); !errors.As(err, &next) {
 			t.Errorf("the run gives %v", err)
 		}
-		if c := f.carryOver(); c.Dropped+len(c.Trace) != 3000 {
+		if c := f.snapshot(); c.Dropped+len(c.Trace) != 3000 {
 			t.Errorf("%d executions are carried and %d not", len(c.Trace), c.Dropped)
 		}
 		return nil
@@ -106,13 +106,13 @@ func TestLongAnswersDoNotEndARun(t *testing.T) {
 func TestBranchComesBackBeforeItIsTooLarge(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := lone(ctx, 0, 0).run
-		b := &chain{run: r, strand: "s", view: &contract.View{}, largest: r.Sizes.Limit() / 2}
+		b := &chain{run: r, strand: "s", view: &contract.View{}, maxBytes: r.Sizes.Limit() / 2}
 		for _, e := range judgedTrace(1000, 1000) {
 			if b.full() {
 				break
 			}
 			b.done = append(b.done, e)
-			b.outcomeBytes += judged(&e)
+			b.outcomeBytes += answerBytes(&e)
 		}
 		if n, err := contract.Size(b.done); err != nil || !b.full() || n > contract.MaxPayload*2/3 {
 			t.Errorf("the chain goes on with %d bytes of %d executions: %v", n, len(b.done), err)
@@ -124,7 +124,7 @@ func TestBranchComesBackBeforeItIsTooLarge(t *testing.T) {
 func TestConflictsAreBounded(t *testing.T) {
 	var list []contract.Conflict
 	for i := range 5000 {
-		list = latestOf(append(list, contract.Conflict{Key: fmt.Sprint("k", i), Value: json.RawMessage(`"` + strings.Repeat("v", 500) + `"`)}))
+		list = latestConflicts(append(list, contract.Conflict{Key: fmt.Sprint("k", i), Value: json.RawMessage(`"` + strings.Repeat("v", 500) + `"`)}))
 	}
 	if n, err := contract.Size(list); err != nil || n > 2*maxConflicts || len(list) < 100 || list[len(list)-1].Key != "k4999" {
 		t.Errorf("%d conflicts of %d bytes are kept: %v", len(list), n, err)

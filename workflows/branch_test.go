@@ -71,7 +71,7 @@ func TestChainGoesOnAlone(t *testing.T) {
 			r, s, x := beside(t, f, "a", "z")
 			in := branchInput(r, s, x, &contract.View{}, r.Source.ByPath())
 			workflowtest.Run(t, func(ctx workflow.Context) {
-				b, err := branchChain(ctx, &in)
+				b, err := newBranchChain(ctx, &in)
 				if err != nil {
 					t.Error(err)
 					return
@@ -178,12 +178,12 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 	r, s, x := beside(t, f, "a", "z")
 	in := branchInput(r, s, x, &contract.View{}, r.Source.ByPath())
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		b, err := branchChain(ctx, &in)
+		b, err := newBranchChain(ctx, &in)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		b.at = &runtime.Execution{Node: &b.run.Flow.Nodes[0], Step: 2}
+		b.current = &runtime.Execution{Node: &b.run.Flow.Nodes[0], Step: 2}
 		b.done = []contract.Execution{{Node: "a", Step: 2}}
 		workflowtest.Write(b.view, b.strand, 2, "small", "x")
 		workflowtest.Write(b.view, "of another", 2, "large", strings.Repeat("x", contract.MaxPayload))

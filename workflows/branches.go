@@ -15,62 +15,62 @@ import (
 	"weft/workflows/wait"
 )
 
-// branches are the chains of a flow that run beside others.
+// branches are the chains of a flow that run in parallel.
 type branches struct {
 	flow        *flowRun
 	byExecution map[*schedule.Execution]*branchRun
-	// live are those that run, in the order of their starts; queued wait until more may start.
+	// live are the running ones, in the order of their starts; queued are the executions of chains not started yet.
 	live   []*branchRun
 	queued []*schedule.Execution
-	// positions are those of the flow's parts, by path, once there was a child.
+	// positions are the source positions of the flow by path, set when the first child starts.
 	positions map[string]plan.Position
 }
 
-// first waits until one of the branches has ended that has not been taken over. It returns nil where the run wants to
-// continue as new and has not asked them yet, and where more of those that are queued may start.
-func (s *branches) first(ctx workflow.Context, mayAsk bool) *branchRun {
+// awaitEnd waits until a live branch has ended, and returns it. It returns nil if the run should continue as new and has not
+// asked its branches to yield yet, or if more of the queued chains may start.
+func (s *branches) awaitEnd(ctx workflow.Context, mayAsk bool) *branchRun {
 	f := s.flow
-	full := len(s.queued) > 0 && len(s.live) < maxChildren && s.starting() >= maxStarting
+	startsFull := len(s.queued) > 0 && len(s.live) < maxChildren && s.starting() >= maxStarting
 	unasked := mayAsk && slices.ContainsFunc(s.live, func(b *branchRun) bool { return b.child != nil && !b.child.Asked })
-	first := -1
+	index := -1
 	f.stale = true
-	// Children end by themselves after a cancellation, and it must not hide how.
+	// Children end by themselves after a cancellation, which must not hide their results.
 	wait.Uncancelled(ctx, func() bool {
-		first = slices.IndexFunc(s.live, func(b *branchRun) bool { return b.end.IsReady() })
-		if first >= 0 || full && s.starting() <= maxStarting/2 ||
+		index = slices.IndexFunc(s.live, func(b *branchRun) bool { return b.end.IsReady() })
+		if index >= 0 || startsFull && s.starting() <= maxStarting/2 ||
 			(unasked || mayAsk && f.run.Policy.Halted != nil) && ctx.Err() == nil && f.run.Policy.ShouldYield(ctx, 0) {
 			return true
 		}
-		if f.stale { // not before: nobody reads what stands only until the next branch is taken over
-			f.show(ctx)
+		if f.stale { // not earlier: a state that lasts only until the next branch has ended is not worth showing
+			f.updateDetails(ctx)
 		}
 		f.stale = false
 		return false
 	})
-	if first < 0 {
+	if index < 0 {
 		return nil
 	}
-	return s.live[first]
+	return s.live[index]
 }
 
-// branchRun is an execution whose chain runs beside others.
+// branchRun is an execution whose chain runs in parallel with others.
 type branchRun struct {
 	x *schedule.Execution
-	// chain runs in this run; nil where there is a child.
+	// chain runs in this run; nil if a child runs it.
 	chain *chain
-	// child is nil where the result is fetched. tries counts the starts of children so far.
+	// child is nil while the result is fetched. tries counts the failed starts of children.
 	child *runtime.ChildRun
 	tries int
-	// release gives back what of the budget and of the history was reserved for the chain.
+	// release returns the budget and the room in the history that were reserved for the chain.
 	release func()
-	// held is the result of a child that has ended, for which the history had no room.
+	// held refers to the result of a child that has ended, for which the history had no room.
 	held *contract.HeldResult
-	// end is ready, with a [contract.BranchResult], once the chain has stopped or the held result is fetched.
+	// end is ready, with a [contract.BranchResult], once the chain has stopped or the held result has been fetched.
 	end workflow.Future
 }
 
-// settle runs f beside others: what it gives is the end of the branch.
-func (b *branchRun) settle(ctx workflow.Context, name string, f func(workflow.Context) (*contract.BranchResult, error)) {
+// runAsync runs f in a coroutine; its result ends the branch.
+func (b *branchRun) runAsync(ctx workflow.Context, name string, f func(workflow.Context) (*contract.BranchResult, error)) {
 	end, settable := workflow.NewFuture(ctx)
 	b.end = end
 	wait.Go(ctx, name, func(ctx workflow.Context) {
@@ -79,22 +79,21 @@ func (b *branchRun) settle(ctx workflow.Context, name string, f func(workflow.Co
 	})
 }
 
-// fetch fetches the result of a chain that has ended.
+// fetch starts fetching the held result of a chain that has ended.
 func (s *branches) fetch(ctx workflow.Context, b *branchRun, held *contract.HeldResult) {
 	b.child, b.held, b.release = nil, held, func() {}
-	b.settle(ctx, "fetch", func(ctx workflow.Context) (*contract.BranchResult, error) {
+	b.runAsync(ctx, "fetch", func(ctx workflow.Context) (*contract.BranchResult, error) {
 		var out contract.BranchResult
 		return &out, s.flow.run.Fetch(ctx, held, s.flow.run.Root+"/"+s.flow.sched.ID(b.x), &out)
 	})
 }
 
 const (
-	// maxChildren is how many branches run at once; the server refuses more than 2,000. maxInPlace is how many of them run in place,
-	// as many as a worker makes calls at once by default: at each change of a workflow the server goes through all its open calls.
+	// maxChildren is the maximum number of concurrent branches; the server allows 2,000. maxInPlace is how many of them run in place:
+	// as many as a worker runs activities by default, because each update of a workflow costs the server time for all its open calls.
 	maxChildren = 500
 	maxInPlace  = 200
-	// maxStarting is how many children the server is asked to start at once: each start that is under way makes all that
-	// the run does meanwhile slower.
+	// maxStarting is the maximum number of pending starts of children: each slows the run down.
 	maxStarting = 50
 )
 
@@ -109,21 +108,21 @@ func (s *branches) starting() int {
 	return n
 }
 
-// start starts as many of the queued chains as may run, those behind one that cannot start included: it has failed the run, but
-// not them. Those for which the history has no room while others are at work stay queued: when those have ended, the run goes
-// on in a new one.
+// start starts as many of the queued chains as may run, including those after one that cannot start: it fails the run, but they
+// are started. Chains for which the history has no room while others run remain queued: when the others have ended, the run
+// continues as new.
 func (s *branches) start(ctx workflow.Context) (failed error) {
 	if len(s.queued) == 0 {
 		return nil
 	}
-	free := max(0, min(len(s.queued), maxChildren-len(s.live), maxStarting-s.starting()))
-	for range free {
+	slots := max(0, min(len(s.queued), maxChildren-len(s.live), maxStarting-s.starting()))
+	for range slots {
 		if sizes := s.flow.run.Sizes; len(s.live) > 0 && (sizes.InPlace >= maxInPlace || !sizes.HasRoom(ctx)) {
 			break
 		}
 		x, sharing := s.queued[0], len(s.queued)
 		s.queued = s.queued[1:]
-		b, err := s.startOne(ctx, x, sharing, free)
+		b, err := s.startOne(ctx, x, sharing, slots)
 		if err != nil {
 			s.flow.sched.End(x)
 			failed = cmp.Or(failed, err)
@@ -134,7 +133,7 @@ func (s *branches) start(ctx workflow.Context) (failed error) {
 	return failed
 }
 
-// startOne starts the chain that begins with x, one of n that share what is left of the budget, and of all that start together.
+// startOne starts the chain that begins with x, one of n that share the remaining budget, and of all that start together.
 func (s *branches) startOne(ctx workflow.Context, x *schedule.Execution, n, all int) (*branchRun, error) {
 	f := s.flow
 	at, err := f.begin(x)
@@ -162,7 +161,7 @@ func (s *branches) startChild(ctx workflow.Context, b *branchRun, at *runtime.Ex
 	}
 	in := branchInput(f.run, f.sched, x, at.View, s.positions)
 	if f.inbox != nil {
-		in.Inbox = f.inbox.Give(at.ID, func(m *contract.Inbound) bool { return mayRead(f, x, m) })
+		in.Inbox = f.inbox.TakeFor(at.ID, func(m *contract.Inbound) bool { return canReceive(f, x, m) })
 	}
 	if x.Suspended == nil && !x.Continues && b.tries == 0 {
 		if err := f.run.Budget.Declare(at); err != nil {
@@ -170,24 +169,24 @@ func (s *branches) startChild(ctx workflow.Context, b *branchRun, at *runtime.Ex
 		}
 	}
 	in.MaxResultBytes = f.run.Sizes.Share(ctx, all)
-	var release func()
-	in.Shared.Budget, release = f.run.Budget.Share(nil, n)
+	var releaseBudget func()
+	in.Shared.Budget, releaseBudget = f.run.Budget.Share(nil, n)
 	c := &runtime.Child{Workflow: contract.WorkflowBranch, In: &in, ID: f.run.Root + "/" + at.ID, Summary: "branch · " + at.Node.ID}
-	if err := f.run.Admit(ctx, c, "what node "+at.Node.ID+" must know"); err != nil {
-		release()
+	if err := f.run.Admit(ctx, c, "the branch input of node "+at.Node.ID); err != nil {
+		releaseBudget()
 		return f.run.Failed(at, err)
 	}
-	leave := f.run.Sizes.Reserve(in.MaxResultBytes, 1)
+	releaseSizes := f.run.Sizes.Reserve(in.MaxResultBytes, 1)
 	b.release = func() {
-		release()
-		leave()
+		releaseBudget()
+		releaseSizes()
 	}
 	b.child = f.run.Start(ctx, c)
 	b.end = b.child.Future
 	return nil
 }
 
-// finish takes over what a chain came back with, or begins to fetch it.
+// finish applies the result of a chain, or starts fetching it.
 func (s *branches) finish(ctx workflow.Context, b *branchRun) error {
 	f, x := s.flow, b.x
 	var out contract.BranchResult
@@ -222,8 +221,8 @@ func (s *branches) finish(ctx workflow.Context, b *branchRun) error {
 	f.run.Conversation.Merge(out.Conversation)
 	maps.Copy(f.run.Shared.Sessions(), out.ServerSessions)
 	for _, e := range out.Executions {
-		if served := out.NodeSessions[e.Node]; served != nil {
-			f.run.Shared.NodeSessions[e.Node] = served
+		if sessions := out.NodeSessions[e.Node]; sessions != nil {
+			f.run.Shared.NodeSessions[e.Node] = sessions
 		}
 		if e.Node != f.run.Flow.Nodes[x.Node].ID || e.Step != x.Step {
 			f.sched.CountRan(f.run.Graph.Index(e.Node), e.Step)
@@ -235,39 +234,39 @@ func (s *branches) finish(ctx workflow.Context, b *branchRun) error {
 	}
 	view := x.Arrivals[0].View
 	schedule.Apply(&view, &out.View)
-	if y := out.Yielded; y != nil {
-		node := f.run.Graph.Index(y.Node)
+	if yielded := out.Yielded; yielded != nil {
+		node := f.run.Graph.Index(yielded.Node)
 		if len(out.Executions) > 0 {
-			f.sched.CountRan(node, y.Step)
+			f.sched.CountRan(node, yielded.Step)
 		}
-		f.sched.Suspend(x, node, y.Step, y.Occurrence, view, y.Suspended)
+		f.sched.Suspend(x, node, yielded.Step, yielded.Occurrence, view, yielded.Suspended)
 		return nil
 	}
 	last := out.Executions[len(out.Executions)-1]
-	return f.beyond(f.sched.Leave(x, last.Step, out.Edges, view))
+	return f.asFailure(f.sched.Leave(x, last.Step, out.Edges, view))
 }
 
-// failed takes over what a failed branch had done, and returns what its failure means.
+// failed applies the progress of a failed branch, and returns the error for the run.
 func (s *branches) failed(ctx workflow.Context, b *branchRun, err error) error {
 	f, x := s.flow, b.x
 	b.tries++
-	again, err := runtime.RetryTakenID(ctx, err, b.tries, f.sched.ID(x))
-	if again {
+	retry, err := runtime.RetryTakenID(ctx, err, b.tries, f.sched.ID(x))
+	if retry {
 		s.byExecution[x] = &branchRun{x: x, tries: b.tries}
 		f.sched.Requeue(x)
 		return nil
 	}
 	f.run.Budget.Charge(nil, nil, err)
-	part := runtime.FailedBelow(err)
-	if part != nil {
-		f.trace = append(f.trace, part.Executions...)
-		part.Usage, part.Executions = nil, nil
+	progress := runtime.FailedBelow(err)
+	if progress != nil {
+		f.trace = append(f.trace, progress.Executions...)
+		progress.Usage, progress.Executions = nil, nil
 	}
 	switch at := f.execution(x, nil); {
 	case !contract.Cancelled(err):
-		return f.run.Failed(at, part)
+		return f.run.Failed(at, progress)
 	case ctx.Err() == nil:
-		return f.run.Fail(at, contract.ClassCancelled, "cancel the run itself to end all of it", "the branch was cancelled by somebody")
+		return f.run.Fail(at, contract.ClassCancelled, "cancel the run itself to end all of it", "the branch was cancelled, but not the run")
 	}
 	return err
 }

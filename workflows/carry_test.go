@@ -61,7 +61,7 @@ func TestSnapshotHasTheWholeRun(t *testing.T) {
 		f.inbox = inbox.New(f.run, f)
 		f.inbox.Restore(ctx, &box)
 
-		carried := f.carryOver()
+		carried := f.snapshot()
 		for what, diff := range map[string]string{"the conversation": cmp.Diff(&talk, carried.Conversation), "the inbox": cmp.Diff(&box, carried.Inbox), "the session": cmp.Diff(&turns, carried.Session)} {
 			if diff != "" {
 				t.Errorf("%s is not carried whole:\n%s", what, diff)
@@ -76,7 +76,7 @@ func TestSnapshotHasTheWholeRun(t *testing.T) {
 		owner := f.inbox
 		f.inbox, f.run.Requests.Owner = nil, false
 		h := newFlowRun(runtime.New(ctx))
-		session.New(h.run, h, &contract.RunInput{Snapshot: workflowtest.Travels(t, f.carryOver())})
+		session.New(h.run, h, &contract.RunInput{Snapshot: workflowtest.Travels(t, f.snapshot())})
 		for who, n := range map[string]int{"the owner": g.run.Requests.Rejected, "a session below": h.run.Requests.Rejected} {
 			if n != 2 {
 				t.Errorf("%s has refused %d signals", who, n)
@@ -87,7 +87,7 @@ func TestSnapshotHasTheWholeRun(t *testing.T) {
 			t.Errorf("the run after the third is number %d", g.runs+1)
 		}
 		workflowtest.SameFields(t, f, g, workflowtest.Without{"run": "see below", "prep": "it is done", "pub": "see below", "session": "see below", "sched": "see below", "runs": "see above",
-			"branches": noneNow, "stale": "it is written anew", "ending": noneNow, "inbox": "see below", "runner": wasRun, "rest": "it is what the run above carries", "nested": "the run of its map says so"})
+			"branches": noneNow, "stale": "it is written anew", "ending": noneNow, "inbox": "see below", "runner": wasRun, "yielded": "it is the snapshot that the parent carries", "nested": "the run of its map says so"})
 		workflowtest.SameFields(t, &f.pub, &g.pub, workflowtest.Without{"Run": wasRun, "Deliveries": noneNow, "Changed": noneNow})
 		workflowtest.SameFields(t, f.run, g.run, workflowtest.Without{"Transcript": "what the carry names is kept", "Sizes": "it counts one task and what is in flight; the bound is in Shared", "Graph": fromPlan,
 			"Root": "it is the workflow's id", "branch": "no branch runs in place where a run continues as new", "place": "a flow in the run of its map has its own snapshot", "Above": "it counts what is carried", "Budget": "see below", "Conversation": "see above", "Log": "see below", "Watch": "it is the worker's",

@@ -18,54 +18,54 @@ import (
 	"weft/workflows/transcript"
 )
 
-// ContinueAsNew ends this run and begins the next with what it carries: between nodes or between an agent's turns, never with a
-// live child. Children were asked to yield; their chains go on from where they came back. If what is carried does not fit, the
-// run goes on for another while. A sub-agent that was asked to stop hands over instead: the run above goes on with it.
+// ContinueAsNew ends this run and starts the next with a snapshot: between nodes or between an agent's turns, never with a live
+// child. Children were asked to yield; their chains continue from where they stopped. If the snapshot is too large, the run
+// continues for a while. A sub-agent that was asked to yield returns its snapshot to its parent instead.
 func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 	if f.nested {
-		f.rest = f.carryOver()
+		f.yielded = f.snapshot()
 		return runtime.ErrYield
 	}
 	f.run.Policy.AwaitYieldRequests(ctx)
 	f.session.Gather(ctx)
-	f.takeIn(ctx)
+	f.drain(ctx)
 	if ctx.Err() != nil {
-		return ctx.Err() // the next run would know nothing of the cancellation
+		return ctx.Err() // the next run would not receive the cancellation
 	}
 	if f.inbox != nil {
 		f.pub.List(ctx, f.inbox.Requests)
 	}
 	in := contract.RunInput{V: contract.Version, Model: f.run.Shared.Model, Depth: f.run.Shared.Depth, MaxEvents: f.run.Shared.MaxEvents,
-		MaxResultBytes: f.run.Sizes.ResultShare, Snapshot: f.carryOver()}
-	err := f.run.Sizes.Fits("what the run carries into a new one", in)
-	again := false
+		MaxResultBytes: f.run.Sizes.ResultShare, Snapshot: f.snapshot()}
+	err := f.run.Sizes.Fits("the run's snapshot for continue-as-new", in)
+	postponed := false
 	if err != nil && f.entry == nil {
-		if again, err = f.run.Policy.PutOff(ctx, err); again {
+		if postponed, err = f.run.Policy.PutOff(ctx, err); postponed {
 			f.session.LaunchAll()
 			return f.drive(ctx)
 		}
 	}
 	switch {
 	case err != nil:
-		return placeGrown(f, err)
+		return locateOversize(f, err)
 	case f.inbox == nil && f.run.Policy.Asked:
-		f.rest = in.Snapshot
+		f.yielded = in.Snapshot
 		return runtime.ErrYield
 	}
 	return workflow.NewContinueAsNewError(ctx, contract.WorkflowFlow, in)
 }
 
-// takeIn takes in all that has come, and waits until nothing of it is under way. Nothing is waited for after the last look: what
-// comes while this run waits may be in a channel when it goes on, before it is received.
-func (f *flowRun) takeIn(ctx workflow.Context) {
+// drain processes all received messages, and waits until none is in progress. It does not wait after the last check: a message
+// that arrives during a wait may still be in its channel when the run resumes.
+func (f *flowRun) drain(ctx workflow.Context) {
 	for {
 		f.run.Requests.AwaitSignals(ctx)
 		f.pub.AwaitDeliveries(ctx)
 		if f.inbox != nil {
-			f.inbox.Quiet(ctx)
+			f.inbox.AwaitIdle(ctx)
 		}
 		f.run.Requests.ReceiveSignals(ctx)
-		f.session.Below.ReceiveTurns()
+		f.session.Children.ReceiveTurns()
 		if f.inbox != nil {
 			f.inbox.Drain(ctx)
 		}
@@ -75,31 +75,31 @@ func (f *flowRun) takeIn(ctx workflow.Context) {
 	}
 }
 
-// HandOver decides what becomes of a run that stopped where it did not end.
+// HandOver ends a run that stopped with err before its end: it continues as new, yields to its parent or fails.
 func (f *flowRun) HandOver(ctx workflow.Context, err error) (*contract.RunResult, error) {
 	if err == nil {
 		return nil, f.ContinueAsNew(ctx)
 	}
-	if errors.Is(err, runtime.ErrYield) && f.rest == nil && f.entry != nil {
+	if errors.Is(err, runtime.ErrYield) && f.yielded == nil && f.entry != nil {
 		err = f.ContinueAsNew(ctx)
 	}
 	if !errors.Is(err, runtime.ErrYield) {
 		return nil, err
 	}
-	// Without a rest nothing was done that would have to be carried.
-	return &contract.RunResult{Status: "yielded", Yielded: cmp.Or(f.rest, &contract.RunSnapshot{})}, nil
+	// Without a snapshot the run had made no progress.
+	return &contract.RunResult{Status: "yielded", Yielded: cmp.Or(f.yielded, &contract.RunSnapshot{})}, nil
 }
 
-// carryOver is what the next run goes on with.
-func (f *flowRun) carryOver() *contract.RunSnapshot {
+// snapshot returns the state with which the next run continues.
+func (f *flowRun) snapshot() *contract.RunSnapshot {
 	maxRan := maxTrace
 	if f.session.On() {
-		maxRan = 0 // its turns begin at the first step again
+		maxRan = 0 // each turn begins at the first step again
 	}
 	c := &contract.RunSnapshot{
 		Plan: f.run.Flow, Source: f.run.Source, Hash: f.run.Hash, Shared: f.run.Shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
 		Usage: f.run.Budget.Usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.pub.Public, Status: f.pub.Status,
-		Entry: f.entry, Fork: carryFork(f),
+		Entry: f.entry, Fork: remainingFork(f),
 	}
 	f.sched.Snapshot(c, maxRan)
 	if f.inbox != nil {
@@ -108,7 +108,7 @@ func (f *flowRun) carryOver() *contract.RunSnapshot {
 	if f.session.On() {
 		c.Session = f.session.Snapshot()
 	}
-	first := tail(f.trace)
+	first := traceStart(f.trace)
 	for i, e := range f.trace {
 		exit := f.run.Flow.Nodes[f.run.Graph.Index(e.Node)].Exit
 		switch {
@@ -116,36 +116,36 @@ func (f *flowRun) carryOver() *contract.RunSnapshot {
 			c.Dropped++
 			continue
 		case i < first:
-			e.Answers = nil // what an exit node said is part of the result
+			e.Answers = nil // the result of an exit node is still needed
 		case !exit && f.run.Graph.Exits:
 			e.Text = nil
 		}
 		c.Trace = append(c.Trace, e)
 	}
-	// An agent of the flow's conversation that stopped in its middle has it.
+	// A suspended agent that uses the flow's conversation has it in its own state.
 	c.Conversation = f.run.Conversation.Snapshot(!slices.ContainsFunc(f.sched.Suspended, func(x *schedule.Execution) bool {
 		a := f.run.Flow.Nodes[x.Node].Agent
 		return a != nil && a.Conversation == plan.ConversationFlow && x.Suspended != nil && x.Suspended.Agent != nil
 	}))
-	c.Content = needed(f, c)
+	c.Content = referencedContent(f, c)
 	c.Fold()
 	return c
 }
 
-// needed lists the stored bytes that a snapshot names, each once.
-func needed(f *flowRun, c *contract.RunSnapshot) []json.RawMessage {
-	kept := references.Kept{Stored: f.run.Transcript.Content, Seen: map[string]bool{}}
-	for _, ref := range settled(&c.Shared) {
-		if !f.nested || ref != c.Shared.Script { // the run of the map has the script
-			kept.Content(ref.SHA)
+// referencedContent returns the stored content to which a snapshot refers, without duplicates.
+func referencedContent(f *flowRun, c *contract.RunSnapshot) []json.RawMessage {
+	collected := references.Kept{Stored: f.run.Transcript.Content, Seen: map[string]bool{}}
+	for _, ref := range sharedRefs(&c.Shared) {
+		if !f.nested || ref != c.Shared.Script { // the snapshot of the map's run has the script
+			collected.Content(ref.SHA)
 		}
 	}
-	kept.Snapshot(c)
-	return kept.Found
+	collected.Snapshot(c)
+	return collected.Found
 }
 
-// settled are the references to what is settled before the first node.
-func settled(s *contract.Shared) []*contract.ContentRef {
+// sharedRefs returns the references to content that is determined before the first node.
+func sharedRefs(s *contract.Shared) []*contract.ContentRef {
 	out := []*contract.ContentRef{&s.Input, s.Script, s.Chat}
 	for i := range s.Connections {
 		out = append(out, s.Connections[i].Catalogue)
@@ -153,7 +153,7 @@ func settled(s *contract.Shared) []*contract.ContentRef {
 	return slices.DeleteFunc(out, func(ref *contract.ContentRef) bool { return ref == nil })
 }
 
-// restore takes over what the run before this one carried. What this run holds from then on is named as its own.
+// restore restores the snapshot of the previous run. References to content that this run holds now name this run.
 func (f *flowRun) restore(c *contract.RunSnapshot) {
 	c.Unfold()
 	f.run.Flow, f.run.Source, f.run.Hash, f.run.Shared, f.run.Budget.Usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage
@@ -165,8 +165,8 @@ func (f *flowRun) restore(c *contract.RunSnapshot) {
 	for _, raw := range c.Content {
 		f.run.Transcript.Keep(raw)
 	}
-	keepFork(f, c.Fork)
-	for _, ref := range settled(&f.run.Shared) {
+	setFork(f, c.Fork)
+	for _, ref := range sharedRefs(&f.run.Shared) {
 		if f.run.Transcript.Has(ref.SHA) {
 			*ref = f.run.Transcript.Ref(ref.SHA)
 		}
@@ -175,7 +175,7 @@ func (f *flowRun) restore(c *contract.RunSnapshot) {
 	f.run.Conversation.Restore(c.Conversation)
 }
 
-// ownConversation is what was said in this run, for the one above whose conversation it goes on with.
+// ownConversation returns the messages that this run added to the conversation of its parent.
 func ownConversation(f *flowRun) *contract.Conversation {
 	t := f.run.Conversation.Thread
 	if f.run.Shared.Depth == 0 || t == nil || f.run.Flow.Values == nil || !f.run.Flow.Values.Named || len(t.Entries) <= f.run.Conversation.Inherited {
@@ -184,9 +184,9 @@ func ownConversation(f *flowRun) *contract.Conversation {
 	return &contract.Conversation{Messages: transcript.Carried(t.Entries[f.run.Conversation.Inherited:])}
 }
 
-// placeGrown places the failure of a run whose carry is too large: at the node that made most of it, or at
-// START where that is what the run was given, else at the last that ran.
-func placeGrown(f *flowRun, err error) error {
+// locateOversize sets the position of the failure of a run whose snapshot is too large: the node that contributed most, START if
+// that is the run's input, or else the last node that ran.
+func locateOversize(f *flowRun, err error) error {
 	large, ok := errors.AsType[*contract.Failure](err)
 	if !ok {
 		return err
@@ -195,18 +195,18 @@ func placeGrown(f *flowRun, err error) error {
 	if n := len(f.trace); n > 0 {
 		large.Node, large.Step = f.trace[n-1].Node, f.trace[n-1].Step
 	}
-	most, made := 0, weights(f)
+	most, weights := 0, nodeWeights(f)
 	for i := range f.run.Flow.Nodes {
 		id := f.run.Flow.Nodes[i].ID
-		if w := made[contract.EscapeID(id)]; w.bytes > most {
+		if w := weights[contract.EscapeID(id)]; w.bytes > most {
 			most, large.Node, large.Step = w.bytes, id, w.step
 		}
 	}
-	switch given := made[plan.Start].bytes; {
-	case given > most:
+	switch input := weights[plan.Start].bytes; {
+	case input > most:
 		large.Node, large.Step, large.At = plan.Start, 0, f.run.Source.At(plan.EdgePath(f.run.Graph.Starts[0]))
-		large.Text += fmt.Sprintf("; %d of them are what the run was given", given)
-		large.Remedy = "start the run with less state, a shorter input or references to data that is kept elsewhere, " +
+		large.Text += fmt.Sprintf("; %d of them are the run's input", input)
+		large.Remedy = "start the run with less state, a shorter input or references to data that is stored elsewhere, " +
 			"or give the workers a store (store.dir) before it starts"
 	case large.Node != "":
 		large.At = f.run.Source.At(plan.NodePath(large.Node))
@@ -214,16 +214,16 @@ func placeGrown(f *flowRun, err error) error {
 	return large
 }
 
-// weight is how many bytes of a carry a node made, and at which step last.
+// weight is the number of bytes that a node contributes to a snapshot, and its last step.
 type weight struct{ bytes, step int }
 
-// weights are those of the flow's nodes, by what the ids of their executions begin with: where they stopped in their middle, what
-// they wrote to the state, their latest outputs, and what exit nodes said. That of START is what the run was given.
-func weights(f *flowRun) map[string]weight {
-	made := map[string]weight{}
+// nodeWeights returns the weights of the flow's nodes, by the escaped node id: suspended executions, state that they wrote, their
+// latest outputs, and results of exit nodes. The weight of START is the size of the run's input.
+func nodeWeights(f *flowRun) map[string]weight {
+	weights := map[string]weight{}
 	add := func(exec string, bytes, step int) {
 		node, _, _ := strings.Cut(exec, "#")
-		made[node] = weight{made[node].bytes + bytes, max(made[node].step, step)}
+		weights[node] = weight{weights[node].bytes + bytes, max(weights[node].step, step)}
 	}
 	for _, ref := range []*contract.ContentRef{&f.run.Shared.Input, f.run.Shared.Script, f.run.Shared.Chat} {
 		if ref != nil {
@@ -242,7 +242,7 @@ func weights(f *flowRun) map[string]weight {
 			add(contract.EscapeID(e.Node), len(*e.Text)+len(e.Data), e.Step)
 		}
 	}
-	seen := map[string]bool{} // several branches know the same
+	seen := map[string]bool{} // views of several branches overlap
 	for i := range arrivals {
 		v := &arrivals[i].View
 		for k := range v.State {
@@ -258,5 +258,5 @@ func weights(f *flowRun) map[string]weight {
 			}
 		}
 	}
-	return made
+	return weights
 }

@@ -19,7 +19,7 @@ import (
 	"weft/workflows/values"
 )
 
-// drive runs what is ready until nothing lives. A branch that lives alone runs here; beside others, each runs as a child.
+// drive runs ready executions until none is live. A single branch runs here; parallel branches run as children or in place.
 func (f *flowRun) drive(ctx workflow.Context) error {
 	ctx, cancel := workflow.WithCancel(ctx)
 	var failed error
@@ -31,8 +31,8 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 	}
 	for {
 		ready := f.branches.queued
-		due, err := f.shouldStop(ctx)
-		if note(err); due && failed == nil && !f.sched.Finished() {
+		stop, err := f.shouldStop(ctx)
+		if note(err); stop && failed == nil && !f.sched.Finished() {
 			f.sched.Requeue(f.branches.queued...)
 			ready = nil
 			if len(f.branches.live) == 0 {
@@ -40,34 +40,34 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			}
 			askToYield(ctx, f)
 		} else if failed == nil {
-			// What is ready and finished in the run of which this one is a fork is replayed from its log.
+			// A ready execution that finished in the run from which this one was forked is replayed from its log.
 			fresh, err := f.sched.Ready(f.run.Log.Replay, func(x *schedule.Replayed) error { return replayed(f, x) })
-			note(f.beyond(err))
+			note(f.asFailure(err))
 			ready = append(ready, fresh...)
 		}
 		if failed != nil {
-			f.sched.Requeue(ready...) // for what they have under way elsewhere
+			f.sched.Requeue(ready...) // so that cancelTasks finds their suspended calls
 			ready = nil
 		}
 		if len(f.branches.live) == 0 && len(ready) == 1 && !isHeld(ready[0]) {
-			f.show(ctx)
+			f.updateDetails(ctx)
 			note(f.runHere(ctx, ready[0]))
 			continue
 		}
 		f.branches.queued = ready
 		note(f.branches.start(ctx))
 		if len(f.branches.live) == 0 {
-			f.show(ctx)
-			return stuck(f, failed)
+			f.updateDetails(ctx)
+			return driveResult(f, failed)
 		}
-		if b := f.branches.first(ctx, failed == nil); b != nil {
+		if b := f.branches.awaitEnd(ctx, failed == nil); b != nil {
 			note(f.branches.finish(ctx, b))
 		}
 	}
 }
 
-// shouldStop reports whether the run continues as new at this boundary. A flow in the run of its map goes on where the map
-// would carry too much: its result is less than what it has made on the way.
+// shouldStop reports whether the run continues as new at this boundary. A flow that runs in the run of its map does not stop
+// if the map's snapshot would be too large: its result is smaller than its state.
 func (f *flowRun) shouldStop(ctx workflow.Context) (bool, error) {
 	if f.nested && f.run.Above.Weight() > f.run.Sizes.Limit()/4*3 {
 		return false, ctx.Err()
@@ -75,7 +75,7 @@ func (f *flowRun) shouldStop(ctx workflow.Context) (bool, error) {
 	return f.run.Policy.ShouldContinueAsNew(ctx, 0)
 }
 
-// askToYield asks the chains that run as children to come back.
+// askToYield asks the chains that run as children to yield.
 func askToYield(ctx workflow.Context, f *flowRun) {
 	for _, b := range f.branches.live {
 		if b.child != nil && !b.end.IsReady() {
@@ -84,11 +84,11 @@ func askToYield(ctx workflow.Context, f *flowRun) {
 	}
 }
 
-// isHeld reports whether an execution's chain has ended and its result is to be fetched.
+// isHeld reports whether an execution's chain has ended and its result has to be fetched.
 func isHeld(x *schedule.Execution) bool { return x.Suspended != nil && x.Suspended.Held != nil }
 
-// stuck says how the run ended once nothing lives.
-func stuck(f *flowRun, failed error) error {
+// driveResult returns the error with which a run ends that has no live branch: failed, nil, or a failure if it is stuck.
+func driveResult(f *flowRun, failed error) error {
 	if failed != nil || f.sched.Finished() {
 		return failed
 	}
@@ -97,38 +97,38 @@ func stuck(f *flowRun, failed error) error {
 		Remedy: "this is a defect of the interpreter: please report the flow", Answers: allAnswers(f)}
 }
 
-// execution is one of the scheduler, with what it sees, in this run.
+// execution returns the runtime form of an execution of the scheduler, with its view.
 func (f *flowRun) execution(x *schedule.Execution, view *contract.View) *runtime.Execution {
 	id := f.sched.ID(x)
 	return &runtime.Execution{Node: &f.run.Flow.Nodes[x.Node], ID: id, Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage,
 		Order: x.Node, Strand: id, View: view, Suspended: x.Suspended}
 }
 
-// begin makes the view with which an execution starts. It refuses values of a fork, and a join whose branches wrote
-// more together, than the state may hold.
+// begin creates the view with which an execution starts. It fails if values set by a fork, or the writes of joined branches,
+// exceed the state's limit.
 func (f *flowRun) begin(x *schedule.Execution) (*runtime.Execution, error) {
 	view, conflicts := f.sched.Begin(x)
-	f.conflicts = latestOf(append(f.conflicts, conflicts...))
+	f.conflicts = latestConflicts(append(f.conflicts, conflicts...))
 	at := f.execution(x, &view)
-	set, err := override(f, x, &view)
+	overridden, err := override(f, x, &view)
 	if n, limit := schedule.StateBytes(&view), f.run.Flow.Limits.MaxStateBytes; err == nil && n > limit {
 		switch {
-		case set:
+		case overridden:
 			err = f.run.Fail(at, contract.ClassStateTooLarge, "set shorter values, or raise limits.max_state_bytes in weft.yaml",
-				"with the values that the fork sets the state would hold %d bytes, at most %d are allowed", n, limit)
+				"with the values set by the fork the state would be %d bytes, at most %d are allowed", n, limit)
 		case len(x.Arrivals) > 1:
 			err = f.run.Fail(at, contract.ClassStateTooLarge, "let the branches write less, or use set_state_filtered",
-				"the branches that join here wrote a state of %d bytes together, at most %d are allowed", n, limit)
+				"the joined branches wrote a state of %d bytes in total, at most %d are allowed", n, limit)
 		}
 	}
 	return at, err
 }
 
-// maxConflicts is how many bytes of conflicts a run keeps.
+// maxConflicts is the number of bytes of conflicts that a run keeps.
 const maxConflicts = 256 << 10
 
-// latestOf is the end of a list of conflicts that a run keeps.
-func latestOf(list []contract.Conflict) []contract.Conflict {
+// latestConflicts drops the oldest conflicts beyond maxConflicts.
+func latestConflicts(list []contract.Conflict) []contract.Conflict {
 	bytes := 0
 	for i := len(list) - 1; i >= 0; i-- {
 		c := &list[i]
@@ -158,18 +158,18 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 	if done.Text != nil {
 		f.run.Above.Grow(3 * (len(*done.Text) + len(done.Data))) // in the trace, as a message and as a value
 	}
-	return f.beyond(f.sched.Leave(x, x.Step, at.Exit.Taken, *at.View))
+	return f.asFailure(f.sched.Leave(x, x.Step, at.Exit.Taken, *at.View))
 }
 
-// beyond makes the failure of a run whose next node would be beyond its last step. Other errors stay as they are.
-func (f *flowRun) beyond(err error) error {
+// asFailure turns a [schedule.StepLimitError] into a failure. It returns other errors unchanged.
+func (f *flowRun) asFailure(err error) error {
 	if limit, ok := errors.AsType[*schedule.StepLimitError](err); ok {
 		return stepLimit(f.run, limit.Node, f.trace)
 	}
 	return err
 }
 
-// Result is what the exit nodes gave.
+// Result returns the run's result, with the outputs of the exit nodes.
 func (f *flowRun) Result() (*contract.RunResult, error) {
 	trace := slices.Clone(f.trace)
 	slices.SortStableFunc(trace, func(a, b contract.Execution) int {
@@ -214,60 +214,59 @@ func (f *flowRun) Result() (*contract.RunResult, error) {
 	if last.Data == nil {
 		out.ResultText = last.Text
 	}
-	if err := f.bound(out, last); err != nil {
+	if err := f.fitResult(out, last); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-// bound leaves out what a result has no room for. Its error is that of a result that is too large, at the node that gave it.
-func (f *flowRun) bound(out *contract.RunResult, last *contract.Execution) error {
+// fitResult omits outputs to make a result fit. It fails at the node of the result if that is too large.
+func (f *flowRun) fitResult(out *contract.RunResult, last *contract.Execution) error {
 	if f.run.Sizes.FitsShare(out) {
 		return nil
 	}
-	// The result itself matters more than that it stands among the exits' outputs too; and
-	// that every client can read it, more than that a store could take all of it.
+	// The outputs of exit nodes are omitted even if the store could hold them, so that every client can read the result itself.
 	for i := range out.ExitOutputs {
 		o := &out.ExitOutputs[i]
 		o.Text, o.Data, o.OmittedBytes = "", nil, len(o.Text)+len(o.Data)
 	}
-	sent := *out
+	inline := *out
 	if f.nested || f.run.Sizes.Holds() {
-		sent.Conversation = nil
+		inline.Conversation = nil
 	}
-	if err := f.run.Sizes.Fits("the result of node "+last.Node, &sent); err != nil {
+	if err := f.run.Sizes.Fits("the result of node "+last.Node, &inline); err != nil {
 		return f.run.Failed(&runtime.Execution{Node: f.run.Flow.Node(last.Node), Step: last.Step}, err)
 	}
 	return nil
 }
 
-// noExit is the failure of a run that ended without an exit node.
+// noExit returns the failure of a run that ended without an exit node.
 func noExit(f *flowRun) *contract.Failure {
 	out := &contract.Failure{Class: contract.ClassNoExit, Answers: allAnswers(f),
 		Remedy: "let the conditions cover all cases, or add an edge without a condition"}
-	var refused, last []string
+	var unrouted, ends []string
 	for i := range f.trace {
 		e := &f.trace[i]
 		switch name := fmt.Sprintf("%s#%d", e.Node, e.Step); {
 		case e.NoRoute:
-			out.NoRoute, refused = append(out.NoRoute, contract.ExecutionID(e.Node, e.Step, e.Occurrence)), append(refused, name)
+			out.NoRoute, unrouted = append(out.NoRoute, contract.ExecutionID(e.Node, e.Step, e.Occurrence)), append(unrouted, name)
 		case isLast(f, e):
-			last = append(last, name)
+			ends = append(ends, name)
 		default:
 			continue
 		}
 		out.Node, out.Step, out.At = e.Node, e.Step, f.run.Source.At(plan.NodePath(e.Node))
 	}
-	out.Text = "the run ended and no exit node had run"
+	out.Text = "the run ended before an exit node ran"
 	if !f.run.Graph.Exits {
-		out.Text = "the run ended and no node had run"
+		out.Text = "the run ended before a node ran"
 	}
-	if len(refused) > 0 {
-		out.Text += fmt.Sprintf("; all conditions said no after %v", refused)
+	if len(unrouted) > 0 {
+		out.Text += fmt.Sprintf("; no condition was met after %v", unrouted)
 	}
-	if len(last) > 0 {
-		out.Text += fmt.Sprintf("; no edge led on from %v", last)
-		out.Remedy = "let an edge lead from the node to another one, or make it an exit node"
+	if len(ends) > 0 {
+		out.Text += fmt.Sprintf("; no edge was taken after %v", ends)
+		out.Remedy = "add an edge from the node to another one, or make it an exit node"
 	}
 	for _, a := range out.Answers {
 		out.Text += fmt.Sprintf("; %s %q: %s", a.Execution, a.Question, values.YesNo(a.Yes))
@@ -292,27 +291,27 @@ func allAnswers(f *flowRun) []contract.Answer {
 	return out
 }
 
-// stepLimit is the failure of a run whose next node would be beyond its last step.
+// stepLimit returns the failure of a run whose next node would exceed its step limit.
 func stepLimit(r *runtime.Run, node int, trace []contract.Execution) *contract.Failure {
 	limit := r.Flow.Limits.MaxSteps
 	f := r.Fail(&runtime.Execution{Node: &r.Flow.Nodes[node], Step: limit + 1}, contract.ClassStepLimit,
-		"give the loop a condition that ends it, or raise the limit (-max-steps)", "the run would go beyond its limit of %d steps", limit)
+		"give the loop a condition that ends it, or raise the limit (-max-steps)", "the run would exceed its limit of %d steps", limit)
 	for i := max(0, len(trace)-5); i < len(trace); i++ {
 		f.Answers = append(f.Answers, trace[i].Answers...)
 	}
 	return f
 }
 
-// Knows reports whether the flow is known yet, and whether it has a node. A run that ends waits for nothing.
-func (f *flowRun) Knows(node string) (ready, found bool) {
+// FindNode reports whether the flow is known yet, and whether it has a node. A run that is ending does not wait for the flow.
+func (f *flowRun) FindNode(node string) (ready, found bool) {
 	return f.run.Graph != nil || f.ending, f.run.Graph == nil || f.run.Flow.Node(node) != nil
 }
 
-// Route is the branch that gets a message: one that can run the node that it names, or the first in the order of declarations.
+// Route returns the branch that receives a message: the first, in declaration order, that can run the addressed agent, or any agent.
 func (f *flowRun) Route(m *contract.Inbound) (string, *runtime.ChildRun) {
 	var best *branchRun
 	for _, b := range f.branches.live {
-		if b.child != nil && (best == nil || b.x.Node < best.x.Node) && mayRead(f, b.x, m) {
+		if b.child != nil && (best == nil || b.x.Node < best.x.Node) && canReceive(f, b.x, m) {
 			best = b
 		}
 	}
@@ -322,8 +321,8 @@ func (f *flowRun) Route(m *contract.Inbound) (string, *runtime.ChildRun) {
 	return f.sched.ID(best.x), best.child
 }
 
-// mayRead reports whether the chain that begins with x can run an agent that a message is for.
-func mayRead(f *flowRun, x *schedule.Execution, m *contract.Inbound) bool {
+// canReceive reports whether the chain that begins with x can run an agent to which a message is addressed.
+func canReceive(f *flowRun, x *schedule.Execution, m *contract.Inbound) bool {
 	runs := f.sched.Part(x).Runs
 	for i := range f.run.Flow.Nodes {
 		if n := &f.run.Flow.Nodes[i]; runs.Has(i) && n.Kind == plan.KindAgent && (m.Node == "" || m.Node == n.ID) {
@@ -333,19 +332,19 @@ func mayRead(f *flowRun, x *schedule.Execution, m *contract.Inbound) bool {
 	return false
 }
 
-// cancelTasks cancels the tasks of tools for which executions wait that have yielded: the others cancel theirs themselves.
+// cancelTasks cancels the tool tasks of suspended executions; running ones cancel theirs themselves.
 func (f *flowRun) cancelTasks(ctx workflow.Context) {
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	g, n := group.New(quiet), 0
+	detached, _ := workflow.NewDisconnectedContext(ctx)
+	g, n := group.New(detached), 0
 	for _, x := range f.sched.Suspended {
 		references.EachTask(x.Suspended, func(id string, t *contract.OpenTask) {
 			n++
-			id = fmt.Sprintf("%s~cancel.%d", id, n) // executions below may have the same ids
+			id = fmt.Sprintf("%s~cancel.%d", id, n) // nested executions may have the same ids
 			g.Start(func(ctx workflow.Context) error {
 				agent.CancelTask(ctx, f.run, id, t)
 				return nil
 			})
 		})
 	}
-	_ = g.Wait() // each says for itself that it failed
+	_ = g.Wait() // each logs its own failure
 }

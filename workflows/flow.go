@@ -29,13 +29,13 @@ import (
 	"weft/workflows/wait"
 )
 
-// Settings are what a worker says to the runs that start on it.
+// Settings are a worker's settings for the runs that start on it.
 type Settings prepare.Settings
 
-// Register makes a worker of a test or a rehearsal run all workflow types: without a store, with scripted models.
+// Register registers all workflow types at the worker of a test or a rehearsal: without a store, with scripted models.
 func Register(w worker.WorkflowRegistry) { Settings{Scripts: true}.Register(w) }
 
-// Register makes a worker run all workflow types.
+// Register registers all workflow types at a worker.
 func (s Settings) Register(w worker.WorkflowRegistry) {
 	w.RegisterWorkflowWithOptions(s.Flow, workflow.RegisterOptions{Name: contract.WorkflowFlow})
 	w.RegisterWorkflowWithOptions(s.Branch, workflow.RegisterOptions{Name: contract.WorkflowBranch})
@@ -43,23 +43,23 @@ func (s Settings) Register(w worker.WorkflowRegistry) {
 	w.RegisterWorkflowWithOptions(publish.Deliver, workflow.RegisterOptions{Name: contract.WorkflowWebhookDelivery})
 }
 
-// Flow runs a flow from START until nothing lives, and returns what its exit nodes gave.
+// Flow runs a flow from START until no branch is live, and returns the results of its exit nodes.
 //
-// It fails, without retry, with a [contract.Failure] that names node, place and remedy. A
-// cancelled run tells its children and ends as cancelled.
+// It fails, without retry, with a [contract.Failure] that holds node, position and remedy. A
+// cancelled run cancels its children and ends as cancelled.
 //
-// Its input is a [contract.RunInput]; it is taken as it came, so that what is wrong with it can be said.
+// Its input is a [contract.RunInput], which it decodes itself to report errors precisely.
 func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.RunResult, error) {
 	f := newFlowRun(runtime.New(ctx))
 	f.prep.Settings, f.pub.Status = prepare.Settings(s), contract.StatusRunning
 	f.run.Root = f.run.Transcript.Workflow
-	in, err := read(ctx, raw)
+	in, err := readInput(ctx, raw)
 	if err != nil {
 		f.pub.Status = contract.StatusFailed
-		return nil, runtime.ToApplicationError(cmp.Or(f.run.Answer(ctx, f.report, f.known), err))
+		return nil, runtime.ToApplicationError(cmp.Or(f.run.Answer(ctx, f.status, f.combinedView), err))
 	}
 	f.session = session.New(f.run, f, in)
-	f.runner = node.New(f.run, agent.Kind{Sessions: f.session.Below}, agent.ToolKind{}, nested{})
+	f.runner = node.New(f.run, agent.Kind{Sessions: f.session.Children}, agent.ToolKind{}, nestedFlows{})
 	var out *contract.RunResult
 	if err = f.serve(ctx, in); err == nil {
 		f.run.Requests.Listen(ctx, func(ctx workflow.Context) { out, err = f.complete(ctx, in) })
@@ -67,18 +67,18 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 	return out, runtime.ToApplicationError(err)
 }
 
-// complete runs the flow to its end, and tells others of it.
+// complete runs the flow to its end, and publishes the outcome.
 func (f *flowRun) complete(ctx workflow.Context, in *contract.RunInput) (*contract.RunResult, error) {
 	f.run.Sizes.ResultShare, f.run.Policy.Limit = in.MaxResultBytes, in.MaxEvents
-	out, err := f.play(ctx, in)
+	out, err := f.execute(ctx, in)
 	f.run.Requests.AwaitSignals(ctx)
 	if f.inbox != nil {
-		f.ending = true // an answer must not wait for a flow that does not come
+		f.ending = true // answers must no longer wait for the flow to become known
 		f.inbox.Drain(ctx)
-		f.inbox.Quiet(ctx)
+		f.inbox.AwaitIdle(ctx)
 		if err == nil && !f.session.On() {
 			f.inbox.Drain(ctx)
-			out, err = f.Result() // messages may have come since
+			out, err = f.Result() // messages may have arrived since
 		}
 	}
 	if err == nil && !f.session.Conversing() {
@@ -102,11 +102,11 @@ func (f *flowRun) complete(ctx workflow.Context, in *contract.RunInput) (*contra
 			out = &contract.RunResult{Held: held}
 		}
 	}
-	f.run.Requests.Listeners.Take() // what came while the run did not wait
+	f.run.Requests.Listeners.Take() // messages received while the run did not wait
 	return out, withUsage(f, in, err)
 }
 
-// withUsage is the error of a run below another with what it has spent and said, which the run above takes over.
+// withUsage adds usage and messages to the error of a child run, for its parent.
 func withUsage(f *flowRun, in *contract.RunInput, err error) error {
 	if err == nil || in.Depth == 0 || workflow.IsContinueAsNewError(err) {
 		return err
@@ -125,8 +125,8 @@ func withUsage(f *flowRun, in *contract.RunInput, err error) error {
 	return &out
 }
 
-// read decodes what a run is started with, and refuses what only runs may say.
-func read(ctx workflow.Context, raw converter.RawValue) (*contract.RunInput, error) {
+// readInput decodes the input of a run, and rejects fields that only another run may set.
+func readInput(ctx workflow.Context, raw converter.RawValue) (*contract.RunInput, error) {
 	argument.AssertReadable(ctx, raw)
 	body, err := argument.JSON(raw, "the run's input", `{"v": 1, "flow": …}`)
 	if err != nil {
@@ -139,7 +139,7 @@ func read(ctx workflow.Context, raw converter.RawValue) (*contract.RunInput, err
 	info := workflow.GetInfo(ctx)
 	root := info.ParentWorkflowExecution == nil && info.ContinuedExecutionRunID == ""
 	if in.Snapshot != nil && info.ContinuedExecutionRunID == "" && (in.Depth == 0 || root) {
-		return nil, contract.Failf(contract.ClassBadRequest, "leave snapshot to the interpreter", "snapshot is set, but no run came before this one")
+		return nil, contract.Failf(contract.ClassBadRequest, "remove snapshot", "snapshot is set, but the run does not continue another one")
 	}
 	if !root {
 		return in, nil
@@ -155,46 +155,46 @@ func read(ctx workflow.Context, raw converter.RawValue) (*contract.RunInput, err
 		{"grant", in.Grant != nil}, {"server_sessions", len(in.ServerSessions) > 0},
 	} {
 		if field.set {
-			return nil, contract.Failf(contract.ClassBadRequest, "leave "+field.name+" to the interpreter", "%s is set, but no run is above this one", field.name)
+			return nil, contract.Failf(contract.ClassBadRequest, "remove "+field.name, "%s is set, but the run has no parent", field.name)
 		}
 	}
 	return in, nil
 }
 
-// flowRun is a run of a whole flow.
+// flowRun is a run of an entire flow.
 type flowRun struct {
 	run *runtime.Run
-	// session is what makes several turns of a run; it is off in most.
+	// session runs the turns of a session; it is off in most runs.
 	session *session.Session
 	sched   *schedule.Scheduler
-	// ending is set once the flow has been run.
+	// ending is set once the flow has ended.
 	ending bool
 	trace  []contract.Execution
 	// entry is set until the edges out of START are taken.
 	entry *contract.EntryState
-	// rest is what a sub-agent goes on with in another run.
-	rest *contract.RunSnapshot
-	// answers are those at the run's entry, entered the ids of the edges taken there.
+	// yielded is the snapshot with which a sub-agent continues in another run.
+	yielded *contract.RunSnapshot
+	// answers are those to the conditions at START, entered the ids of the edges taken there.
 	answers   []contract.Answer
 	entered   []string
 	conflicts []contract.Conflict
 	branches  branches
-	// stale is set where the Web UI shows less than has happened.
+	// stale is set if the details in the Web UI are outdated.
 	stale  bool
 	runner *node.Runner
-	// inbox is nil where another run owns the requests of this one.
+	// inbox is nil if another run owns the requests of this one.
 	inbox *inbox.Inbox
-	// dropped counts executions that the trace no longer holds; runs, how often the run has continued as new.
+	// dropped counts executions that the trace no longer holds; runs counts how often the run has continued as new.
 	dropped, runs int
-	// nested is set for a flow that runs in the run of the node that calls it.
+	// nested is set if the flow runs in the run of the node that calls it.
 	nested bool
 	prep   prepare.Preparation
 	pub    publish.Publisher
 }
 
-// serve has the run answer queries and take messages. It makes it the owner of its tree's requests, unless the run above says who is.
+// serve registers queries and messages. It makes the run the owner of its tree's requests, unless its input names another owner.
 func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
-	if err := cmp.Or(f.run.Answer(ctx, f.report, f.known), f.run.Requests.ReceiveHeld(ctx, in.Flow.Plan), f.session.Serve(ctx)); err != nil {
+	if err := cmp.Or(f.run.Answer(ctx, f.status, f.combinedView), f.run.Requests.ReceiveHeld(ctx, in.Flow.Plan), f.session.Serve(ctx)); err != nil {
 		return err
 	}
 	info := workflow.GetInfo(ctx)
@@ -216,15 +216,15 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 	return f.inbox.Serve(ctx)
 }
 
-// play runs the flow to its end, or to where the run stops.
-func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.RunResult, error) {
+// execute runs the flow to its end, or until the run continues as new or yields.
+func (f *flowRun) execute(ctx workflow.Context, in *contract.RunInput) (*contract.RunResult, error) {
 	var err error
 	if in.Snapshot == nil || in.Snapshot.Plan == nil {
-		err = f.settle(ctx, in)
+		err = f.prepare(ctx, in)
 	} else {
 		f.restore(in.Snapshot)
 		if in.Budget != nil || f.nested {
-			f.run.Shared.Budget = in.Budget // others may have spent of what it had
+			f.run.Shared.Budget = in.Budget // other runs may have spent from the remaining budget
 		}
 	}
 	if err == nil && !f.nested {
@@ -244,24 +244,24 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 	return f.Result()
 }
 
-// enter takes the edges out of START.
+// enter follows the edges out of START.
 func (f *flowRun) enter(ctx workflow.Context) error {
-	exit, err := f.judgeEntry(ctx)
+	exit, err := f.evaluateEntry(ctx)
 	if err != nil {
 		return err
 	}
 	first := f.entry.View
 	f.answers, f.entered, f.entry = exit.Answers, route.IDs(f.run.Flow, exit.Taken), nil
-	return f.beyond(f.sched.Arrive(exit.Taken, 1, "", first))
+	return f.asFailure(f.sched.Arrive(exit.Taken, 1, "", first))
 }
 
-// judgeEntry decides which edges out of START are taken: by a fork those that the other run took.
-func (f *flowRun) judgeEntry(ctx workflow.Context) (exit runtime.Exit, err error) {
+// evaluateEntry decides which edges out of START are taken. A fork takes the edges of the original run.
+func (f *flowRun) evaluateEntry(ctx workflow.Context) (exit runtime.Exit, err error) {
 	if k := f.run.Log.Fork; k != nil {
 		return runtime.Exit{Answers: k.Entry.Answers, Taken: f.run.Graph.Edges(k.Entry.Taken)}, nil
 	}
 	j := journal.New(nil, f.entry.Steps)
-	// Its calls are others than those of the turn before.
+	// The id contains the turn, so that its calls differ from those of earlier turns.
 	x := &runtime.Execution{Run: f.run, Node: &plan.Node{ID: plan.Start}, ID: turnID(plan.Start, f.run.Shared.Turn), View: &f.entry.View, Journal: j, Edges: f.run.Graph.Starts}
 	err = route.Leave(ctx, x, nil, "")
 	if errors.Is(err, runtime.ErrYield) {
@@ -276,16 +276,16 @@ func (f *flowRun) judgeEntry(ctx workflow.Context) (exit runtime.Exit, err error
 	return x.Exit, err
 }
 
-// known is the state of all branches together, for the query.
-func (f *flowRun) known() contract.View { return f.sched.Known() }
+// combinedView returns the merged view of all branches, for the query.
+func (f *flowRun) combinedView() contract.View { return f.sched.Known() }
 
-// Opened tells webhooks of a request of the inbox.
+// Opened notifies webhooks of a new request.
 func (f *flowRun) Opened(ctx workflow.Context, req *contract.Request) { f.pub.Opened(ctx, req) }
 
-// Closed tells webhooks of an answer.
+// Closed notifies webhooks of an answer.
 func (f *flowRun) Closed(ctx workflow.Context, a *contract.Answered) { f.pub.Closed(ctx, a) }
 
-// Changed shows how the run stands, as after a change of its requests.
+// Changed publishes the run's status, for example after its requests have changed.
 func (f *flowRun) Changed(ctx workflow.Context) {
 	if f.inbox != nil && f.pub.Alive() {
 		status := contract.StatusRunning
@@ -296,23 +296,23 @@ func (f *flowRun) Changed(ctx workflow.Context) {
 			status = contract.StatusWaiting
 		}
 		f.pub.Publish(ctx, status)
-		f.pub.Changed.SendAsync(true) // what comes together is written together
+		f.pub.Changed.SendAsync(true) // several changes are written at once
 	}
-	f.show(ctx)
+	f.updateDetails(ctx)
 }
 
-// report answers the query status.
-func (f *flowRun) report() contract.Status {
+// status answers the query status.
+func (f *flowRun) status() contract.Status {
 	s := contract.Status{Status: f.pub.Status, Flow: contract.LabelOf(f.run.Flow), Model: f.run.Shared.Model, Conflicts: f.conflicts,
 		Usage: f.run.Budget.Usage, Budget: (*contract.Allowance)(f.run.Shared.Budget), Limited: f.run.Shared.Limited,
 		Rejected: f.run.Requests.Rejected, RejectionReasons: f.run.Requests.RejectionReasons, Tasks: f.run.Requests.Tasks}
-	s.Executions, s.Dropped = lean(slices.Concat(traces(f)...), f.dropped)
+	s.Executions, s.Dropped = statusTrace(slices.Concat(traces(f)...), f.dropped)
 	s.Running, s.Waiting, s.PendingJoins = f.sched.IDs(f.sched.Running), f.sched.IDs(f.sched.Waiting), f.sched.IDs(f.sched.Joins)
 	s.Waits = f.sched.Waits()
 	for i, x := range f.sched.Running {
 		if c := chainOf(f, x); c != nil {
 			s.Usage.Add(c.run.Budget.Usage)
-			s.Running[i] = cmp.Or(c.now, s.Running[i])
+			s.Running[i] = cmp.Or(c.currentID, s.Running[i])
 		}
 	}
 	if len(f.entered) > 0 || len(f.answers) > 0 {
@@ -331,13 +331,13 @@ func (f *flowRun) report() contract.Status {
 	if f.inbox != nil {
 		f.inbox.Status(&s)
 		if !f.pub.Alive() {
-			s.Requests, s.MoreRequests = nil, 0 // nobody waits any more
+			s.Requests, s.MoreRequests = nil, 0 // no longer pending
 		}
 	}
 	return s
 }
 
-// newFlowRun is a run of a flow that has not begun.
+// newFlowRun returns a flow run that has not begun.
 func newFlowRun(r *runtime.Run) *flowRun {
 	f := &flowRun{run: r, prep: prepare.Preparation{Run: r}, pub: publish.Publisher{Run: r},
 		sched: schedule.New(schedule.NewGraph(&plan.Flow{}))} // until the flow is known
@@ -345,11 +345,11 @@ func newFlowRun(r *runtime.Run) *flowRun {
 	return f
 }
 
-// settle does what comes before the run's entry.
-func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
+// prepare prepares a new run up to its entry.
+func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 	text := in.Input
 	var err error
-	if f.nested { // a part of a plan that was checked
+	if f.nested { // a part of a validated plan
 		f.run.Hash, err = in.Flow.Plan.Hash()
 	}
 	if err == nil {
@@ -366,8 +366,8 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 	if f.run.Flow.Hooks != nil || f.run.Flow.StartsSessions() {
 		f.run.Shared.Scope = in.Scope
 	}
-	// The hook before the run may stop it, or give it other parameters.
-	params, err := askHook(ctx, f.run, in.Params, text, 1, nil)
+	// The hook before the run may stop it or change its parameters.
+	params, err := beforeHook(ctx, f.run, in.Params, text, 1, nil)
 	if err == nil && params != nil {
 		err = f.prep.Replace(ctx, in, params)
 		f.sched = schedule.New(f.run.Graph)
@@ -379,7 +379,7 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 	if err != nil {
 		return err
 	}
-	if err := takeFork(f, in.Fork); err != nil {
+	if err := startFork(f, in.Fork); err != nil {
 		return err
 	}
 	f.entry = &contract.EntryState{View: *first}
@@ -391,19 +391,19 @@ func (f *flowRun) Begin(n int, prompt *contract.Prompt) error {
 	if err := prepare.RepairThread(f.run); err != nil {
 		return err
 	}
-	view := f.known()
+	view := f.combinedView()
 	view.Outputs = nil
 	schedule.ForgetVersions(&view)
 	f.dropped += len(f.trace)
-	f.trace, f.answers, f.conflicts, f.rest = nil, nil, nil, nil
+	f.trace, f.answers, f.conflicts, f.yielded = nil, nil, nil, nil
 	f.sched.Reset()
 	f.entry = &contract.EntryState{View: view}
 	f.prep.SetInput(fmt.Sprintf("input~%d", n), prompt.Text, prompt.Media)
 	return nil
 }
 
-// Turn runs the flow from START, or from where it stands, until nothing lives: after the hook before a turn that somebody asked for;
-// that before the first has been asked when the run began.
+// Turn runs the flow from START, or from where it stopped, until no branch is live. If prompt is set, it first runs the hook before
+// the turn; the hook before the first turn has run when the run began.
 func (f *flowRun) Turn(ctx workflow.Context, n int, prompt *contract.Prompt) error {
 	if prompt != nil {
 		text, err := turnHook(ctx, f.run, n, prompt.Text)
@@ -426,7 +426,7 @@ func (f *flowRun) Turn(ctx workflow.Context, n int, prompt *contract.Prompt) err
 	return err
 }
 
-// Show shows how the run stands. It tells webhooks of a turn's end, and runs the hook after it.
+// Show publishes the run's status. If a turn has ended, it notifies webhooks and starts the hook after the turn.
 func (f *flowRun) Show(ctx workflow.Context, ended *contract.Turn, out *contract.RunResult) {
 	if ended == nil {
 		f.Changed(ctx)
@@ -438,11 +438,11 @@ func (f *flowRun) Show(ctx workflow.Context, ended *contract.Turn, out *contract
 	}
 }
 
-// revision is set by the linker in builds that a test of deploys makes: their interpreter does
-// something else than the one before, as a later release's would, behind workflow.GetVersion.
+// revision is set by the linker in builds for a test of deployments: such an interpreter differs
+// from its predecessor as a later release would, guarded by workflow.GetVersion.
 var revision string
 
-// revise is what such an interpreter does besides: a timer before a run's first node.
+// revise is the difference of such an interpreter: a timer before a run's first node.
 func revise(ctx workflow.Context) error {
 	if revision == "" || workflow.GetVersion(ctx, "revision", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return nil

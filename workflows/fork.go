@@ -8,40 +8,40 @@ import (
 	"weft/workflows/schedule"
 )
 
-// A run can be forked: another one begins with what this one's executions did, up to one that it runs anew. So each run keeps what
-// they did in memory, for a query. The other one takes such an execution as done where the scheduler has it ready: which executions
-// there are is a property of the graph and of the answers, so that they are the same.
+// A run can be forked: a new run begins with the recorded executions of this one, up to the one that it runs again. Each run keeps
+// the records in memory, for a query. In the fork, an execution that becomes ready and has a record is replayed from it: since the
+// executions depend only on the graph and the answers to its conditions, they are the same.
 
-// takeFork begins with what another run did.
-func takeFork(f *flowRun, k *contract.ForkedFrom) error {
+// startFork validates and sets the records with which a fork begins.
+func startFork(f *flowRun, k *contract.ForkedFrom) error {
 	if k == nil {
 		return nil
 	}
 	if f.session.On() {
-		return &contract.Failure{Class: contract.ClassBadRequest, Text: "fork: a run that takes turns cannot be forked", Remedy: "start the agent again"}
+		return &contract.Failure{Class: contract.ClassBadRequest, Text: "fork: a session cannot be forked", Remedy: "start the agent again"}
 	}
-	wrong := func(what, id string) error {
+	notFound := func(what, id string) error {
 		return contract.Failf(contract.ClassBadRequest, "fork at a node before it, or keep it in the flow", "fork: the flow has no %s %s", what, id)
 	}
 	if f.run.Flow.Node(k.Node) == nil {
-		return wrong("node", k.Node)
+		return notFound("node", k.Node)
 	}
 	for _, p := range append([]contract.ExecutionRecord{{Execution: k.Entry}}, k.Executions...) {
 		if p.Node != k.Entry.Node && f.run.Flow.Node(p.Node) == nil {
-			return wrong("node", p.Node)
+			return notFound("node", p.Node)
 		}
 		for _, id := range p.Taken {
 			if f.run.Graph.Edge(id) < 0 {
-				return wrong("edge", id+", which "+p.Node+" took")
+				return notFound("edge", id+", which "+p.Node+" took")
 			}
 		}
 	}
-	keepFork(f, k)
+	setFork(f, k)
 	return nil
 }
 
-// keepFork begins, or goes on, with what another run did.
-func keepFork(f *flowRun, k *contract.ForkedFrom) {
+// setFork sets the records of a fork; nil has no effect.
+func setFork(f *flowRun, k *contract.ForkedFrom) {
 	if k == nil {
 		return
 	}
@@ -51,8 +51,8 @@ func keepFork(f *flowRun, k *contract.ForkedFrom) {
 	f.run.Log.Fork, f.run.Log.Replay = k, schedule.NewLog(k.Executions)
 }
 
-// carryFork is what is left of a fork for the next run, which is nothing in most: what is recorded is taken before anything runs.
-func carryFork(f *flowRun) *contract.ForkedFrom {
+// remainingFork returns the remaining records of a fork for the next run, usually nil: they are replayed before any node runs.
+func remainingFork(f *flowRun) *contract.ForkedFrom {
 	if f.run.Log.Fork == nil {
 		return nil
 	}
@@ -61,18 +61,18 @@ func carryFork(f *flowRun) *contract.ForkedFrom {
 	if len(k.Executions)+len(k.Set) == 0 && f.entry == nil {
 		return nil
 	}
-	kept := references.Kept{Stored: f.run.Transcript.Content, Seen: map[string]bool{}}
+	collected := references.Kept{Stored: f.run.Transcript.Content, Seen: map[string]bool{}}
 	for i := range k.Executions {
-		kept.Content(k.Executions[i].SHA)
-		kept.View(&contract.View{State: k.Executions[i].Writes})
+		collected.Content(k.Executions[i].SHA)
+		collected.View(&contract.View{State: k.Executions[i].Writes})
 	}
-	k.Content = kept.Found
+	k.Content = collected.Found
 	return &k
 }
 
-// replayed takes over what an execution of another run did besides what the scheduler keeps.
+// replayed applies the record of an execution, except for the parts that the scheduler applies.
 func replayed(f *flowRun, x *schedule.Replayed) error {
-	f.conflicts = latestOf(append(f.conflicts, x.Conflicts...))
+	f.conflicts = latestConflicts(append(f.conflicts, x.Conflicts...))
 	at := f.execution(x.Execution, &x.View)
 	before := f.run.Conversation.Mark()
 	if added := x.Entry.Conversation; added != nil {
@@ -89,8 +89,8 @@ func replayed(f *flowRun, x *schedule.Replayed) error {
 	return nil
 }
 
-// override lets the first execution that a fork runs anew see the values that it was given, as
-// if it had written them itself. It reports whether there are some.
+// override writes the values set by a fork to the view of the first execution that it runs again, as
+// if that execution had written them. It reports whether there are any.
 func override(f *flowRun, x *schedule.Execution, view *contract.View) (bool, error) {
 	k := f.run.Log.Fork
 	if k == nil || len(k.Set) == 0 || f.run.Flow.Nodes[x.Node].ID != k.Node || x.Step != k.Step {

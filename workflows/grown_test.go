@@ -27,9 +27,9 @@ func TestGrown(t *testing.T) {
 		says  string
 	}{
 		"a node":                   {state: []contract.StateEntry{entry("a#3", 1000), entry("START", 500)}, node: "a"},
-		"the state given":          {state: []contract.StateEntry{entry("a#3", 500), entry("START", 1000)}, node: plan.Start, says: "are what the run was given"},
-		"the input":                {state: []contract.StateEntry{entry("a#3", 500)}, input: 1000, node: plan.Start, says: "are what the run was given"},
-		"input and state together": {state: []contract.StateEntry{entry("a#3", 500), entry("START", 300)}, input: 300, node: plan.Start, says: "are what the run was given"},
+		"the state given":          {state: []contract.StateEntry{entry("a#3", 500), entry("START", 1000)}, node: plan.Start, says: "are the run's input"},
+		"the input":                {state: []contract.StateEntry{entry("a#3", 500)}, input: 1000, node: plan.Start, says: "are the run's input"},
+		"input and state together": {state: []contract.StateEntry{entry("a#3", 500), entry("START", 300)}, input: 300, node: plan.Start, says: "are the run's input"},
 		"nobody knows":             {node: "b"},
 	}
 	for name, tc := range tests {
@@ -48,9 +48,9 @@ func TestGrown(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				got := contract.FailureOf(placeGrown(f, f.run.Sizes.Fits("it", strings.Repeat("x", contract.MaxPayload))))
+				got := contract.FailureOf(locateOversize(f, f.run.Sizes.Fits("it", strings.Repeat("x", contract.MaxPayload))))
 				if got.Class != contract.ClassStateTooLarge || got.Node != tc.node || !strings.Contains(got.Text, tc.says) ||
-					strings.Contains(got.Text, "given") != (tc.says != "") || strings.HasPrefix(got.Remedy, "start the run") != (tc.says != "") {
+					strings.Contains(got.Text, "input") != (tc.says != "") || strings.HasPrefix(got.Remedy, "start the run") != (tc.says != "") {
 					t.Errorf("the failure is %+v", got)
 				}
 			})

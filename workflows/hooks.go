@@ -12,16 +12,16 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/plan"
 	"weft/workflows/plan/pytext"
-	words "weft/workflows/plan/session"
+	plansession "weft/workflows/plan/session"
 	"weft/workflows/runtime"
 	"weft/workflows/wait"
 )
 
-// Hooks are runs of their own: the one before a run is a child that the run waits for, the one after it is started and left alone.
-// What they are given is not checked against what their flow declares, because it is made for another flow.
+// Hooks are runs of their own: the hook before a run is a child for which the run waits, the hook after it is started and abandoned.
+// Their parameters are not validated against their flow's inputs, because they are those of another flow.
 
-// given are the parameters of a run as a hook gets them, with the text that came with them.
-func given(params json.RawMessage, text string) json.RawMessage {
+// hookParams returns the parameters of a run as a hook receives them, with the run's text as "prompt".
+func hookParams(params json.RawMessage, text string) json.RawMessage {
 	if len(params) == 0 || string(params) == "null" {
 		params = json.RawMessage("{}")
 	}
@@ -32,56 +32,56 @@ func given(params json.RawMessage, text string) json.RawMessage {
 	return params
 }
 
-// turnHook runs the hook before a session's turn that somebody asked for. It gives the prompt
-// that the hook makes of it, or the same.
+// turnHook runs the hook before a session's turn with a prompt. It returns the prompt as replaced by the hook, or
+// unchanged.
 func turnHook(ctx workflow.Context, r *runtime.Run, n int, prompt string) (string, error) {
-	var own struct {
+	var changed struct {
 		Prompt string `json:"prompt"`
 	}
-	_, err := askHook(ctx, r, nil, prompt, n, func(params json.RawMessage) error {
-		if err := json.Unmarshal(params, &own); err != nil || own.Prompt == "" {
-			return errors.New("a turn has a prompt and nothing else, and the hook's parameters have none")
+	_, err := beforeHook(ctx, r, nil, prompt, n, func(params json.RawMessage) error {
+		if err := json.Unmarshal(params, &changed); err != nil || changed.Prompt == "" {
+			return errors.New("the hook's parameters have no prompt, and a turn has no other parameters")
 		}
 		return nil
 	})
-	return cmp.Or(own.Prompt, prompt), err
+	return cmp.Or(changed.Prompt, prompt), err
 }
 
-// askHook has the hook before the run's turn n, if there is one, say whether it goes on with the parameters and the text that it is
-// given. It gives the parameters that the hook wants instead, nil if none; fit, if not nil, says what is wrong with them.
-func askHook(ctx workflow.Context, r *runtime.Run, params json.RawMessage, text string, n int,
-	fit func(json.RawMessage) error) (json.RawMessage, error) {
+// beforeHook runs the hook before the run's turn n, if any, with the parameters and the text. It fails if the hook blocks the turn.
+// It returns the parameters with which the hook replaces them, or nil; validate, if not nil, validates those.
+func beforeHook(ctx workflow.Context, r *runtime.Run, params json.RawMessage, text string, n int,
+	validate func(json.RawMessage) error) (json.RawMessage, error) {
 	if r.Flow.Hooks == nil || r.Flow.Hooks.Before == nil {
 		return nil, nil
 	}
 	hook, id := r.Flow.Hooks.Before, turnID(r.Root+"/hook:on_run_start", n)
-	out, problem, err := consultHook(ctx, r, hook, given(params, text), id)
+	out, problem, err := runHook(ctx, r, hook, hookParams(params, text), id)
 	if err != nil {
 		return nil, err
 	}
-	var v words.Verdict
+	var v plansession.Verdict
 	if problem == "" {
-		v, err = words.ReadVerdict(out.ResultData, out.ResultText)
-		if err == nil && !v.Block && v.Params != nil && fit != nil {
-			err = fit(v.Params)
+		v, err = plansession.ReadVerdict(out.ResultData, out.ResultText)
+		if err == nil && !v.Block && v.Params != nil && validate != nil {
+			err = validate(v.Params)
 		}
 		if err != nil {
 			problem = "Hook error: " + err.Error()
 		}
 	}
 	if problem != "" {
-		v = words.Verdict{Block: hook.Block, Reason: problem}
+		v = plansession.Verdict{Block: hook.Block, Reason: problem}
 	}
 	switch {
 	case v.Block:
-		return nil, contract.Failf(contract.ClassHookBlocked, "look at the run of the hook, "+id, "%s", v.Blocked())
+		return nil, contract.Failf(contract.ClassHookBlocked, "inspect the run of the hook, "+id, "%s", v.Blocked())
 	case problem != "":
-		workflow.GetLogger(ctx).Warn("the hook before the run failed; the run goes on", "problem", problem)
+		workflow.GetLogger(ctx).Warn("the hook before the run failed; the run continues", "problem", problem)
 	}
 	return v.Params, nil
 }
 
-// turnID is an id at a turn of a session; of the first, and in runs that are no sessions, it is the same.
+// turnID returns an id that is unique to a turn of a session. For the first turn, and in other runs, it is id itself.
 func turnID(id string, turn int) string {
 	if turn > 1 {
 		return fmt.Sprintf("%s~%d", id, turn)
@@ -89,21 +89,21 @@ func turnID(id string, turn int) string {
 	return id
 }
 
-// admitHook admits the run of a hook, which has what is left of the budget until release.
+// admitHook admits the run of a hook, which may use the remaining budget until release.
 func admitHook(ctx workflow.Context, r *runtime.Run, c *runtime.Child, hook *plan.Hook, params json.RawMessage) (release func(), err error) {
 	flow, src := r.Flow.StartClosure(hook.Flow), r.Source.Sub(hook.Flow)
 	in := r.Below()
 	in.Flow, in.Params, in.Scope, in.Unchecked, in.OnError = contract.FlowRef{Plan: flow, Source: &src}, params, r.Shared.Scope, true, contract.OnErrorFail
 	if c.Outlives {
-		in.Owner = "" // its own: this run ends
+		in.Owner = "" // it owns its requests: this run ends
 	}
 	in.Budget, release = r.Budget.Share(nil, 1)
 	c.Workflow, c.In = contract.WorkflowFlow, &in
-	return release, r.Admit(ctx, c, "what the "+c.Summary+" is given")
+	return release, r.Admit(ctx, c, "the input of the "+c.Summary)
 }
 
-// consultHook runs the hook before the run. The problem is why it has no result.
-func consultHook(ctx workflow.Context, r *runtime.Run, hook *plan.Hook, params json.RawMessage, id string) (*contract.RunResult, string, error) {
+// runHook runs the hook before the run. If the hook has no result, problem says why.
+func runHook(ctx workflow.Context, r *runtime.Run, hook *plan.Hook, params json.RawMessage, id string) (*contract.RunResult, string, error) {
 	c := &runtime.Child{ID: id, Summary: "hook before the run"}
 	release, err := admitHook(ctx, r, c, hook, params)
 	defer release()
@@ -119,7 +119,7 @@ func consultHook(ctx workflow.Context, r *runtime.Run, hook *plan.Hook, params j
 		k := r.Start(hctx, c)
 		ended, stopped = wait.For(ctx, time.Duration(hook.Seconds)*time.Second, "limit of the hook", k.Future.IsReady)
 		if !ended {
-			cancel() // it is too late, whatever it says now
+			cancel() // a late result is ignored
 		}
 		return k.Result(ctx, &out)
 	})
@@ -134,15 +134,15 @@ func consultHook(ctx workflow.Context, r *runtime.Run, hook *plan.Hook, params j
 	case ctx.Err() != nil:
 		return nil, "", ctx.Err()
 	case runtime.AlreadyStarted(err):
-		// Whoever has taken the id must not get past the hook by that.
+		// A run that occupies the id must not bypass the hook.
 		return nil, "", contract.Failf(contract.ClassHookBlocked, "end that run, and start this one again",
-			"the hook before the run did not start: another run has the id %s", contract.BoundID(id))
+			"cannot start the hook before the run: another run has the id %s", contract.BoundID(id))
 	}
 	return nil, "Hook failed: " + contract.FailureOf(err).Text, nil
 }
 
-// finishHook starts the hook after a run that has completed, and does not wait for it. That it cannot
-// be started is no failure of the run.
+// finishHook starts the hook after a completed run, and does not wait for it. If the hook cannot
+// be started, the run does not fail.
 func finishHook(ctx workflow.Context, r *runtime.Run, out *contract.RunResult, n int) {
 	if r.Flow == nil || r.Flow.Hooks == nil || r.Flow.Hooks.After == nil || out.Yielded != nil {
 		return
@@ -150,7 +150,7 @@ func finishHook(ctx workflow.Context, r *runtime.Run, out *contract.RunResult, n
 	hook := r.Flow.Hooks.After
 	c := &runtime.Child{ID: turnID(r.Root+"/hook:on_run_finish", n), Summary: "hook after the run", Outlives: true,
 		Timeout: time.Duration(hook.Seconds) * time.Second}
-	// Nobody waits for what it spends, so it has what is left now, and so have later turns.
+	// Its usage is not reported back, so it may use the entire remaining budget, and so may later turns.
 	release, err := admitHook(ctx, r, c, hook, resultParams(out))
 	defer release()
 	if err == nil {
@@ -161,7 +161,7 @@ func finishHook(ctx workflow.Context, r *runtime.Run, out *contract.RunResult, n
 	}
 }
 
-// resultParams are the parameters of a hook after a run: data that is an object, else a prompt, else nothing.
+// resultParams returns the parameters of a hook after a run: the result if it is an object, else a prompt, else none.
 func resultParams(out *contract.RunResult) json.RawMessage {
 	prompt := string(out.ResultData)
 	switch {

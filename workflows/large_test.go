@@ -49,14 +49,14 @@ func TestEveryGuard(t *testing.T) {
 			_, err := lone(ctx, most, n).Result()
 			return err
 		}, contract.ClassTooLarge},
-		"what a branch brings back": {func(ctx workflow.Context, most, n int) error {
+		"a branch result": {func(ctx workflow.Context, most, n int) error {
 			f := lone(ctx, most, 0)
-			c := &chain{run: f.run, strand: "s", view: &contract.View{}, at: &runtime.Execution{Node: &f.run.Flow.Nodes[0], Step: 1}}
+			c := &chain{run: f.run, strand: "s", view: &contract.View{}, current: &runtime.Execution{Node: &f.run.Flow.Nodes[0], Step: 1}}
 			schedule.SetEntry(c.view, contract.StateEntry{Key: "k", Value: json.RawMessage(`"` + strings.Repeat("x", n) + `"`), By: contract.Stamp{Strand: "s"}})
 			_, err := branchResult(ctx, c, &contract.BranchInput{}, c.result(nil))
 			return err
 		}, contract.ClassTooLarge},
-		"what a run carries into a new one": {func(ctx workflow.Context, most, n int) error {
+		"a snapshot": {func(ctx workflow.Context, most, n int) error {
 			err := lone(ctx, most, n).ContinueAsNew(ctx)
 			if workflow.IsContinueAsNewError(err) {
 				return nil

@@ -49,7 +49,7 @@ func TestStatusAnswerFits(t *testing.T) {
 				f.pub.Status = contract.StatusWaiting
 				f.session = session.New(f.run, f, &contract.RunInput{})
 				fill(f)
-				return f.run.Answer(ctx, f.report, f.known)
+				return f.run.Answer(ctx, f.status, f.combinedView)
 			})
 			v, err := env.QueryWorkflow(contract.QueryStatus)
 			if err != nil {

@@ -39,7 +39,7 @@ var pages = []struct {
 		"execution node state",
 		"counsel#3 Legal Review running",
 		"rules#2 Regulation Desk done",
-		"editor#3 Editor a join, waits until nothing can reach it",
+		"editor#3 Editor join, waiting until no branch can reach it",
 		"prices#2 Price Desk done",
 		"demand#2 Demand Desk done",
 		"outline#1 Outline done",
@@ -50,7 +50,7 @@ var pages = []struct {
 	{id: run, page: "memo", want: []string{"flow_hash", `"Market Briefing"`}},
 	{id: waiting, page: "user-metadata", want: []string{
 		"A <b>|</b> *b* &lt; $x$ ~~y~~ waiting for an answer", "<!--42--> _x_ [y](http://z/_a_)",
-		"Waits for 1 answer.", "tool_result", "run look_up with", `{"id": "a#1/client/1.1-`, `"result": "…"}`,
+		"Waiting for 1 answer.", "tool_result", "run look_up with", `{"id": "a#1/client/1.1-`, `"result": "…"}`,
 	}},
 	{id: waiting, page: "timeline", want: []string{"a#1 · waits for tool_result"}},
 	{id: waiting, page: "search-attributes", want: []string{"WeftStatus", "waiting"}},

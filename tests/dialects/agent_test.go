@@ -63,8 +63,8 @@ func TestToolErrors(t *testing.T) {
 - {turn: 1, call: [{tool: nothing}, {tool: search, raw: "[1"}]}
 - {say: done}`,
 			replies: []string{
-				"!there is no tool \"nothing\"; there are: get_state, set_state, set_state_filtered, list_state_keys, get_chat_history, call_sub_agent, search",
-				"!the arguments of search are no JSON object: unexpected end of JSON input; call it again with an object",
+				"!unknown tool \"nothing\"; available tools: get_state, set_state, set_state_filtered, list_state_keys, get_chat_history, call_sub_agent, search",
+				"!arguments of search must be a JSON object: unexpected end of JSON input; call it again with an object",
 			},
 		},
 	}
@@ -152,7 +152,7 @@ func TestStateTools(t *testing.T) {
 		t.Fatal(p.Err)
 	}
 	want := []string{"ok", `{"b":{"n":12345678901234567890},"nope":null}`, `{"inputData":[1,2]}`, "ok", `["b","inputData"]`, "ok", "ok",
-		`!wants {"key": "name", "value": any JSON}`, ""}
+		`!expected {"key": "name", "value": any JSON}`, ""}
 	if diff := cmp.Diff(want, toolReplies(t, p, "a#1")); diff != "" {
 		t.Errorf("replies (-want +got):\n%s", diff)
 	}
@@ -365,15 +365,15 @@ func TestOutcomesWithoutResult(t *testing.T) {
 			document: `{"name":"ends","nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"x","name":"X","prompt":"p","is_exit_node":true}],
 "edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"a","target":"END"},{"id":"out","source":"a","target":"x","condition_prompt":"done?"},{"id":"e4","source":"x","target":"END"}]}`,
 			script: `rules: [{kind: judge, yes: false, reason: because}, {say: ok}]`, class: contract.ClassNoExit,
-			text: `node "a" at step 1 (flow.json:1): the run ended and no exit node had run; no edge led on from [a#1]; a#1 "done?": no; let an edge lead`,
+			text: `node "a" at step 1 (flow.json:1): the run ended before an exit node ran; no edge was taken after [a#1]; a#1 "done?": no; add an edge`,
 		},
 		"all conditions say no": {
 			script: `rules: [{kind: judge, yes: false, reason: because}, {say: ok}]`, class: contract.ClassNoExit,
-			text: `node "a" at step 1 (flow.json:1): the run ended and no exit node had run; all conditions said no after [a#1]; a#1 "again?": no; a#1 "done?": no`,
+			text: `node "a" at step 1 (flow.json:1): the run ended before an exit node ran; no condition was met after [a#1]; a#1 "again?": no; a#1 "done?": no`,
 		},
 		"a loop without end": {
 			script: `rules: [{question: "again?", yes: true}, {question: "done?", yes: false}, {say: ok}]`, class: contract.ClassStepLimit,
-			text: `node "a" at step 26 (flow.json:1): the run would go beyond its limit of 25 steps`,
+			text: `node "a" at step 26 (flow.json:1): the run would exceed its limit of 25 steps`,
 		},
 		"a judge that does not answer": {
 			script: `rules: [{question: "again?", say: perhaps}, {kind: judge, yes: true}, {say: ok}]`, class: contract.ClassConditionUnparsable,

@@ -24,7 +24,7 @@ func TestAgentSpecWorkers(t *testing.T) {
 	got := threadOf(t, p, "conversation")
 	for _, want := range []string{
 		"tool : {\"n\":3,\"unit\":\"cups\"}\ntool : A leaf.\ntool : {\"n\":4,\"unit\":\"pots\"}\ntool : the agent failed: node \"team/mute\" at step 1 (flow.json:6): the agent never submitted its result",
-		"tool : there is no recipient \"nobody\"; there are: counter, library, mute\ntool : send_message wants {\"recipient\": \"name\", \"message\": \"text\"}\n",
+		"tool : unknown recipient \"nobody\"; available recipients: counter, library, mute\ntool : send_message expects {\"recipient\": \"name\", \"message\": \"text\"}\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the conversation was\n%s, want %q", got, want)
@@ -32,7 +32,7 @@ func TestAgentSpecWorkers(t *testing.T) {
 	}
 	if got, want := threadOf(t, p, "team#1:boss>library~1"), `user team>team/library: What is tea?
 assistant team/library: 
-tool : the conversation is handed to reader
+tool : the conversation is handed over to reader
 assistant team/reader: A leaf.
 user team>team/reader: Sure?
 assistant team/reader: Yes.
@@ -73,7 +73,7 @@ func TestAgentSpecSwarm(t *testing.T) {
 		t.Errorf("outputs %s, want %s", p.Result.ResultData, want)
 	}
 	got := threadOf(t, p, "conversation")
-	for _, want := range []string{"tool : that is c\n", `tool : there is no recipient "c"; there are: b`, "assistant team/b: \ntool : still c\ntool : the conversation is handed to c\nassistant team/c: \n"} {
+	for _, want := range []string{"tool : that is c\n", `tool : unknown recipient "c"; available recipients: b`, "assistant team/b: \ntool : still c\ntool : the conversation is handed over to c\nassistant team/c: \n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the conversation was\n%s, want %q", got, want)
 		}
@@ -87,7 +87,7 @@ assistant team/c/asked: still c
 `; got != want {
 		t.Errorf("b's conversation with c was\n%s, want\n%s", got, want)
 	}
-	if got := threadOf(t, p, "team#2:a>b~1"); !strings.Contains(got, `tool : there is no tool "handoff_conversation"; there are: send_message`) {
+	if got := threadOf(t, p, "team#2:a>b~1"); !strings.Contains(got, `tool : unknown tool "handoff_conversation"; available tools: send_message`) {
 		t.Errorf("a's conversation with b was\n%s", got)
 	}
 }

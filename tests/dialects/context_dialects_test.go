@@ -97,7 +97,7 @@ func (s *sentTo) whole(t *testing.T, p harness.Outcome, summarised bool) {
 			continue
 		}
 		cut++
-		want := fmt.Sprintf("[%d earlier messages of this conversation are left out here]", c.Sent.Skip)
+		want := fmt.Sprintf("[%d earlier messages of this conversation are omitted]", c.Sent.Skip)
 		if summarised {
 			want = "Summarized conversation: the gist"
 		}

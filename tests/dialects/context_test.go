@@ -102,7 +102,7 @@ func TestContextPolicies(t *testing.T) {
 				skip := 0
 				if c.Sent != nil {
 					skip = c.Sent.Skip
-					if want := map[bool]string{true: "Summarized conversation: the gist", false: fmt.Sprintf("[%d earlier messages of this conversation are left out here]", skip)}[tc.summaries != nil]; c.Sent.Note != want {
+					if want := map[bool]string{true: "Summarized conversation: the gist", false: fmt.Sprintf("[%d earlier messages of this conversation are omitted]", skip)}[tc.summaries != nil]; c.Sent.Note != want {
 						t.Errorf("the note is %q, want %q", c.Sent.Note, want)
 					}
 				}

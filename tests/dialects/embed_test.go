@@ -111,7 +111,7 @@ func TestFunctionsWithoutRetry(t *testing.T) {
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}
-	want := "!outcome unknown: the line is dead; the call may have taken effect and is not repeated: find out whether it has before you make it again\nlook done"
+	want := "!outcome unknown: the line is dead; the call may have taken effect and is not retried: check whether it has before you repeat it\nlook done"
 	if got := strings.Join(toolReplies(t, p, "a#1"), "\n"); got != want || counts["charge"].Load() != 1 || counts["look"].Load() != 2 {
 		t.Errorf("the tools said:\n%s", got)
 	}
@@ -121,7 +121,7 @@ func TestFunctionsWithoutRetry(t *testing.T) {
 // in the settings or when asked.
 func TestUnknownOutcome(t *testing.T) {
 	t.Parallel()
-	const told = "!outcome unknown: the line is dead; the call may have taken effect and is not repeated: find out whether it has before you make it again"
+	const told = "!outcome unknown: the line is dead; the call may have taken effect and is not retried: check whether it has before you repeat it"
 	tests := map[string]struct {
 		retry, onError string
 		giveUp         bool

@@ -131,7 +131,7 @@ func TestResultsOfAnotherWorker(t *testing.T) {
 			fn: func(context.Context, map[string]any) (string, error) {
 				return "", (&contract.Failure{Class: contract.ClassUnavailable, Text: "the line is dead"}).ApplicationError()
 			},
-			how: tool.Activity{Retry: "never"}, reply: "!outcome unknown: the line is dead; the call may have taken effect and is not repeated: find out whether it has before you make it again",
+			how: tool.Activity{Retry: "never"}, reply: "!outcome unknown: the line is dead; the call may have taken effect and is not retried: check whether it has before you repeat it",
 		},
 		"what an operator must mend": {
 			fn: func(context.Context, map[string]any) (string, error) {

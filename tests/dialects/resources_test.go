@@ -49,9 +49,9 @@ func TestReadResource(t *testing.T) {
 		"what nothing links to":   {script: find + secret, want: []string{link, "!no result in this conversation links to the resource doc:///2"}},
 		"a link, before its call": {script: "- {turn: 1, call: [{tool: read_resource, arguments: {uri: 'doc:///1'}}]}\n", want: []string{"!no result in this conversation links"}},
 		"no URI":                  {script: find + "- {turn: 2, call: [{tool: read_resource}]}\n", want: []string{link, "!read_resource wants"}},
-		"not allowed":             {script: find + read, off: true, want: []string{link, `!there is no tool "read_resource"; there are: `}},
+		"not allowed":             {script: find + read, off: true, want: []string{link, `!unknown tool "read_resource"; available tools: `}},
 		"a person agrees":         {script: find + read, confirm: &yes, want: []string{link, text}},
-		"a person refuses":        {script: find + read, confirm: &no, want: []string{link, "!a person refused the call of read_resource"}},
+		"a person refuses":        {script: find + read, confirm: &no, want: []string{link, "!a user rejected the call of read_resource"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

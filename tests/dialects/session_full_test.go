@@ -32,7 +32,7 @@ func TestChildSessionIsFull(t *testing.T) {
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}
-	const full = `{"error":"too_large: 100 prompts are queued already"}`
+	const full = `{"error":"too_large: 100 prompts are already queued"}`
 	running := `{"session_id":"` + childID(1) + `","status":"running"}`
 	want := []string{full, running, full, full, running, `{"error":"Session not finished or idle"}`}
 	got := toolAnswers(t, p)

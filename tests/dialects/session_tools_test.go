@@ -89,7 +89,7 @@ func TestSessionLimits(t *testing.T) {
 		f := harness.AgentFlow("boss", plan.Startable{Agent: "boss", Type: "autonomous"})
 		f.Limits.MaxDepth = 2
 		p := sessionRun(t, f, `rules:
-- {contains: "nest at most", say: "at the bottom"}
+- {contains: "nested at most", say: "at the bottom"}
 - {contains: result_text, say: "back"}
 - {call: [{tool: start_agent_session, arguments: {agent_name: boss, parameters: {prompt: go}}}]}`, nil, stop(t))
 		if p.Err != nil {
@@ -164,7 +164,7 @@ func TestSessionHooks(t *testing.T) {
 	if f := third.out.Failure; f == nil || f.Class != contract.ClassHookBlocked || f.Text != "Blocked by on_run_start hook: no threes" {
 		t.Errorf("the third turn is %+v, %v", third.out, third.err)
 	}
-	if f := fourth.out.Failure; f == nil || !strings.Contains(f.Text, "Hook error: a turn has a prompt") {
+	if f := fourth.out.Failure; f == nil || !strings.Contains(f.Text, "Hook error: the hook's parameters have no prompt") {
 		t.Errorf("the fourth turn is %+v, %v", fourth.out, fourth.err)
 	}
 	var said []string
@@ -260,7 +260,7 @@ func TestSessionChildren(t *testing.T) {
 	want := []string{`{"session_id":"` + childID(1) + `","result_text":"written","result_data":null}`,
 		`{"error":"hook_blocked: Blocked by on_run_start hook: bad words"}`,
 		`{"session_id":"` + childID(3) + `","result_text":null,"result_data":{"said":"you"}}`,
-		`{"error":"procedural_agent_no_resume: the agent 'greeter' takes no prompts"}`}
+		`{"error":"procedural_agent_no_resume: the agent 'greeter' accepts no prompts"}`}
 	if diff := cmp.Diff(want, toolAnswers(t, p)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -377,7 +377,7 @@ func TestSessionResumeWithParameters(t *testing.T) {
 	const refused = `{"error":"parameter_validation_failed: Parameters do not match agent's parameters_schema (\"helper\"): `
 	want := []string{`{"session_id":"` + childID(1) + `","result_text":"of bees","result_data":null}`,
 		refused + `$.topic: 'topic' is a required property"}`, refused + `$.topic: ['cats'] is not one of ['bees', 'ants']"}`, refused + `$.prompt: 'prompt' is a required property"}`,
-		`{"error":"parameters is no object"}`, `{"session_id":"` + childID(1) + `","result_text":"of ants","result_data":null}`}
+		`{"error":"parameters must be an object"}`, `{"session_id":"` + childID(1) + `","result_text":"of ants","result_data":null}`}
 	if diff := cmp.Diff(want, toolAnswers(t, p)); diff != "" {
 		t.Errorf("the tools answered (-want +got):\n%s", diff)
 	}

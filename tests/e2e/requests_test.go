@@ -259,7 +259,7 @@ func TestEndToEndNoAnswerInTime(t *testing.T) {
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(harness.MailTools), Name: "flow.json"}, DataConnections: harness.MailConnection(), MaxEvents: 1,
 		Script: harness.Script(t, `rules:
 - {turn: 1, call: [{tool: send_mail, arguments: {to: ann}}]}
-- {contains: "nobody answered within 1 seconds", say: no mail}`)})
+- {contains: "no answer within 1 seconds", say: no mail}`)})
 	out, err := harness.Result(t, run)
 	if err != nil || *out.ResultText != "no mail" {
 		t.Fatalf("%+v, %v", out, err)

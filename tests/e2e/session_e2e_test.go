@@ -169,7 +169,7 @@ func TestEndToEndSessionTooLarge(t *testing.T) {
 		s := h.Status(t, run.GetID())
 		return s.Session != nil && len(s.Session.Children) == 1 && s.Session.Children[0].Status == contract.TurnFailed
 	})
-	if got := h.Status(t, run.GetID()).Session.Children[0].Problem; !strings.HasPrefix(got, "state_too_large: the session above goes on in a new run") {
+	if got := h.Status(t, run.GetID()).Session.Children[0].Problem; !strings.HasPrefix(got, "state_too_large: the parent session continues as new") {
 		t.Errorf("the child's problem is %q", got)
 	}
 	if second := h.Prompt(t, run.GetID(), "a", "and"); second.ResultText == nil || *second.ResultText != "seen" {

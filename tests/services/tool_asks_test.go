@@ -138,9 +138,9 @@ func TestEndToEndToolAsksTheModel(t *testing.T) {
 		"while it holds the call": {asks: 1, want: `"text":"Four."`, calls: 3, thread: "b1#1:book~1.1.held1"},
 		"before it answers":       {modern: true, asks: 1, want: `"text":"Four."`, calls: 3, thread: "b1#1:book~1.1.1.1"},
 		"in several runs":         {modern: true, asks: 1, events: 1, want: `"text":"Four."`, calls: 3},
-		"too often":               {modern: false, asks: 25, want: "a call may ask 20 times", calls: 22},
+		"too often":               {modern: false, asks: 25, want: "at most 20 requests are allowed per call", calls: 22},
 		"which fails, held":       {asks: 1, rule: "fail: {class: refused}", want: "the model did not answer: refused", calls: 2},
-		"which fails":             {modern: true, asks: 1, rule: "fail: {class: refused}", want: "asked the model a question, which was not answered", calls: 2},
+		"which fails":             {modern: true, asks: 1, rule: "fail: {class: refused}", want: "the model did not answer the question of the server", calls: 2},
 		"beyond the budget, held": {asks: 2, budget: &contract.Budget{Calls: 3}, want: "x"},
 		"beyond the budget":       {modern: true, asks: 2, budget: &contract.Budget{Calls: 2}, want: "x"},
 	} {

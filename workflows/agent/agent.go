@@ -24,11 +24,11 @@ import (
 	"weft/workflows/values"
 )
 
-// Kind runs nodes of kind agent. Its agents start and prompt Sessions by their tools, if they are not nil.
+// Kind runs nodes of kind agent. Sessions, if not nil, are those that its agents start and prompt by tools.
 type Kind struct{ Sessions *subsession.Children }
 
-// Visit runs a node of kind agent. Each call of the model and of a tool is one activity. Tools run in parallel; their results go
-// back in the order asked.
+// Visit runs a node of kind agent. Each model call and each tool call is one activity. Tools run in parallel; their results are
+// returned to the model in the order of the calls.
 func (k Kind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	a := &agentRun{run: r, execution: x, sessions: k.Sessions, cfg: x.Node.Agent, state: contract.AgentState{Left: x.Node.Agent.MaxCalls}}
 	if len(a.cfg.Members) > 0 {
@@ -47,20 +47,20 @@ func (k Kind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) 
 	return out, err
 }
 
-// converse goes on with the agent's thread until the agent has ended, or yields.
+// converse continues the agent's thread until the agent ends or yields.
 func (a *agentRun) converse(ctx workflow.Context) (out runtime.Outcome, _ error) {
 	a.describe()
 	for resumed := a.execution.Suspended != nil; ; resumed = false {
 		if !resumed {
-			a.takeMark()
-			a.execution.Journal.Boundary(a.bulk())
+			a.save()
+			a.execution.Journal.Boundary(a.threadBytes())
 		}
 		if stop, err := a.run.Policy.ShouldContinueAsNew(ctx, a.execution.Journal.Weight()); err != nil {
 			return out, a.run.Failed(a.execution, err)
 		} else if stop {
 			return out, runtime.ErrYield
 		}
-		if err := a.askPerson(ctx); err != nil {
+		if err := a.askUser(ctx); err != nil {
 			return out, err
 		}
 		ans, err := a.model(ctx)
@@ -73,7 +73,7 @@ func (a *agentRun) converse(ctx workflow.Context) (out runtime.Outcome, _ error)
 			continue
 		}
 		if a.cfg.Conversation == plan.ConversationFork {
-			// The merge behind the node may pick it.
+			// A later merge node may select it.
 			a.run.Conversation.Fork(a.execution.Node.ID).Messages = transcript.Carried(a.thread.Entries[a.state.StartLen:])
 		}
 		out.Value, out.Exhausted = a.result, a.state.Exhausted
@@ -85,7 +85,7 @@ func (a *agentRun) converse(ctx workflow.Context) (out runtime.Outcome, _ error)
 	}
 }
 
-// agentRun is one execution of an agent node under way.
+// agentRun is a running execution of an agent node.
 type agentRun struct {
 	run       *runtime.Run
 	execution *runtime.Execution
@@ -93,24 +93,24 @@ type agentRun struct {
 	cfg       *plan.Agent
 	thread    *transcript.Thread
 	profile   contract.ProfileRef
-	// state is what the agent carries when it yields, without its messages and side conversations.
+	// state is the agent's state as saved when it yields, without its messages and side conversations.
 	state contract.AgentState
-	// marked is the state at the last boundary, without the messages, of which there were markedLen; markedView is the view there.
-	marked     contract.AgentState
-	markedView contract.View
-	markedLen  int
-	// result is the value by which the node ends.
+	// saved is the state at the last boundary, without its savedLen messages; savedView is the view there.
+	saved     contract.AgentState
+	savedView contract.View
+	savedLen  int
+	// result is the value with which the node ends.
 	result *value.Value
-	// unfit is why the answer cannot be the flow's result.
+	// unfit says why the answer cannot be the flow's result.
 	unfit *contract.Failure
-	// ports are the values that the node takes by name.
+	// ports are the values of the node's named inputs.
 	ports value.Value
-	// team has the other agents of the node, above is the one that asked this one, next the one to which a message hands the thread.
+	// team has the other agents of the node, above is the agent that asked this one, next the agent to which the thread is handed over.
 	team  *team
-	above *agentRun
-	// before counts what was asked in each side conversation when the agent was asked.
-	before map[string]int
-	next   string
+	asker *agentRun
+	// before holds the number of questions in each side conversation at the time when the agent was asked.
+	questionsBefore map[string]int
+	handoffTo       string
 }
 
 // begin opens the thread with the run's input and the outputs of earlier nodes, by reference.
@@ -128,7 +128,7 @@ func (a *agentRun) begin() error {
 		a.restore(a.execution.Suspended.Agent)
 		return nil
 	}
-	if speaks, err := a.speaks(); err != nil || !speaks {
+	if speaks, err := a.speaksFirst(); err != nil || !speaks {
 		return err
 	}
 	m := &contract.Message{Role: contract.RoleUser, Parts: a.outputs("", a.run.Shared.InputPart())}
@@ -141,15 +141,15 @@ func (a *agentRun) begin() error {
 	a.run.Transcript.Write(a.thread, m)
 	if a.cfg.React != nil {
 		a.state.Think = true
-		a.tell(a.cfg.React.Prompt)
+		a.appendUser(a.cfg.React.Prompt)
 	}
 	return nil
 }
 
-// outputs are the latest outputs of earlier nodes, but that of one execution, behind other parts.
-func (a *agentRun) outputs(but string, before ...contract.Part) []contract.Part {
+// outputs appends the latest outputs of earlier nodes, except that of one execution, to other parts.
+func (a *agentRun) outputs(except string, leading ...contract.Part) []contract.Part {
 	n := len(a.execution.View.Outputs)
-	parts, refs := append(make([]contract.Part, 0, len(before)+n), before...), make([]contract.ContentRef, 0, n)
+	parts, refs := append(make([]contract.Part, 0, len(leading)+n), leading...), make([]contract.ContentRef, 0, n)
 	outputs := make([]*contract.NodeOutput, n)
 	for i := range outputs {
 		outputs[i] = &a.execution.View.Outputs[i]
@@ -159,20 +159,20 @@ func (a *agentRun) outputs(but string, before ...contract.Part) []contract.Part 
 	})
 	for _, o := range outputs {
 		node := a.run.Flow.Node(o.Node)
-		if o.By.Exec == but || forks(node) {
+		if o.By.Exec == except || forks(node) {
 			continue
 		}
 		refs = append(refs, contract.ContentRef{SHA: o.SHA})
 		part := contract.Part{Ref: &refs[len(refs)-1], Node: cmp.Or(o.Name, o.Node)}
 		if node != nil && node.Merge != nil {
-			// It stands for the node that gave their values to those whose results it merges.
-			gave := func(n plan.Node) bool { return forks(&n) && n.StateKey == node.Merge.Input }
-			if i := slices.IndexFunc(a.run.Flow.Nodes, gave); i >= 0 {
+			// It is named after the node that distributed values to the nodes whose results it merges.
+			distributes := func(n plan.Node) bool { return forks(&n) && n.StateKey == node.Merge.Input }
+			if i := slices.IndexFunc(a.run.Flow.Nodes, distributes); i >= 0 {
 				part.Node = cmp.Or(a.run.Flow.Nodes[i].Name, a.run.Flow.Nodes[i].ID)
 			}
 		}
 		if a.run.Flow.Values != nil {
-			// A short value of this run is sent itself, so that no worker has to query it.
+			// A short value of this run is sent inline, so that no worker has to query it.
 			m, err := contract.DecodeMessage(a.run.Transcript.Content[o.SHA])
 			if err == nil && len(m.Text) <= transcript.MaxInline && len(m.Parts) == 0 {
 				part.Ref, part.Text = nil, m.Text
@@ -183,20 +183,20 @@ func (a *agentRun) outputs(but string, before ...contract.Part) []contract.Part 
 	return parts
 }
 
-// forks reports whether a node only gives what it got to parallel nodes.
+// forks reports whether a node only passes its input to parallel nodes.
 func forks(n *plan.Node) bool {
 	return n != nil && n.Kind == plan.KindTransform && n.Choice == plan.ChooseAll
 }
 
-// modelRef is the model that a call is for, unless one of its own is named. A script answers for all.
-func modelRef(a *agentRun, own ...string) string {
+// modelRef returns the first model named by the call, the agent or the run. A script replaces all models.
+func modelRef(a *agentRun, preferred ...string) string {
 	if contract.ScriptedAll(a.run.Shared.Model) {
 		return a.run.Shared.Model
 	}
-	return cmp.Or(append(own, a.cfg.Model, a.run.Shared.Model)...)
+	return cmp.Or(append(preferred, a.cfg.Model, a.run.Shared.Model)...)
 }
 
-// describe makes the call profile: what every call of this node repeats.
+// describe creates the call profile: the part that is the same in every call of this node.
 func (a *agentRun) describe() {
 	p := contract.Profile{
 		Model: modelRef(a), Node: a.who(), System: a.cfg.System, Params: a.cfg.Params, Finish: a.cfg.Finish,
@@ -204,8 +204,8 @@ func (a *agentRun) describe() {
 		CallsAsText: a.cfg.CallsAsText, Contacts: Contacts(a.cfg), Signed: a.team != nil,
 	}
 	if len(a.state.Refused) > 0 {
-		own := *p.Output
-		own.IfLast, p.Output = "", &own
+		output := *p.Output
+		output.IfLast, p.Output = "", &output
 	}
 	if r := a.cfg.Remote; r != nil {
 		p.Remote = &contract.RemoteAgent{Connection: plan.Connection{ID: r.Connection, Kind: plan.ConnectionA2A}, PollMillis: r.PollMillis}
@@ -231,33 +231,33 @@ func (a *agentRun) describe() {
 	}
 	a.profile.Body = raw
 	if len(raw) > transcript.MaxInline {
-		a.run.Transcript.Keep(raw) // once is enough; calls beside this one ask for it
+		a.run.Transcript.Keep(raw) // stored once; concurrent calls query it
 	}
 }
 
-// resolvedConnection finds the connection of a tool: a run that lacks one does not begin.
+// resolvedConnection returns the connection of a tool. It exists: a run does not begin without it.
 func resolvedConnection(r *runtime.Run, t *plan.Tool) *contract.ResolvedConnection {
 	i := slices.IndexFunc(r.Shared.Connections, func(c contract.ResolvedConnection) bool { return c.ID == t.BoundTo() })
 	return &r.Shared.Connections[i]
 }
 
-// answer is what a model said, or what a node calls.
+// answer is a model's message, or the message with the call of a tool node.
 type answer struct {
 	res *contract.ModelResult
 	msg *contract.Message
 	sha string
-	// checked is the result's, if it has one.
+	// checked is that of the result, if any.
 	checked contract.Checked
 }
 
 // model calls the model once.
 func (a *agentRun) model(ctx workflow.Context) (*answer, error) {
-	if most := a.cfg.MaxTurns; most > 0 && a.state.Turn >= most {
+	if limit := a.cfg.MaxTurns; limit > 0 && a.state.Turn >= limit {
 		return nil, a.run.Fail(a.execution, contract.ClassTurnLimit, "raise the node's limit, or make its task easier",
-			"the node has made the %d model calls that it may make, and has not come to an end", most)
+			"the node reached its limit of %d model calls without finishing", limit)
 	}
 	a.state.Turn++
-	if err := a.steered(ctx); err != nil {
+	if err := a.receiveMessages(ctx); err != nil {
 		return nil, err
 	}
 	w := a.window()
@@ -266,7 +266,7 @@ func (a *agentRun) model(ctx workflow.Context) (*answer, error) {
 	}
 	res, err := a.completion(ctx, "", w.shown())
 	if tooLong(err) {
-		// Once with less; then it is an error.
+		// Retry once with less.
 		if fits, failed := w.fit(ctx, true); failed != nil {
 			err = failed
 		} else if fits {
@@ -292,7 +292,7 @@ func (a *agentRun) model(ctx workflow.Context) (*answer, error) {
 	return ans, nil
 }
 
-// completion makes one call of the model, which is sent of the conversation what is sent, or all of it.
+// completion makes one model call with the part of the conversation that sent describes, or all of it if sent is nil.
 func (a *agentRun) completion(ctx workflow.Context, suffix string, sent *contract.Sent) (*contract.ModelResult, error) {
 	in := contract.ModelInput{Profile: a.profile, NoTools: a.state.Exhausted || a.state.Think, Step: a.execution.Step, Sent: sent}
 	in.Base, in.Tail = a.thread.Pending()
@@ -310,10 +310,10 @@ func (a *agentRun) completion(ctx workflow.Context, suffix string, sent *contrac
 	return &res, err
 }
 
-// steered puts what people have written to the run since into the conversation.
-func (a *agentRun) steered(ctx workflow.Context) error {
-	if a.above != nil {
-		return nil // people talk with the node, not with whom it asks
+// receiveMessages appends the messages that users have sent to the run since the last model call.
+func (a *agentRun) receiveMessages(ctx workflow.Context) error {
+	if a.asker != nil {
+		return nil // users talk to the node, not to its members
 	}
 	var messages []contract.Inbound
 	err := a.run.RunStep(ctx, a.execution.Journal, a.execution.ID+"/messages/"+strconv.Itoa(a.state.Turn), "", &messages, func(*journal.Step) error {
@@ -321,29 +321,29 @@ func (a *agentRun) steered(ctx workflow.Context) error {
 		return nil
 	})
 	for _, m := range messages {
-		a.tell(m.Text)
+		a.appendUser(m.Text)
 	}
 	return err
 }
 
-// beyondBudget is the reply to a call that is beyond the budget.
-const beyondBudget = "max_iterations reached"
+// budgetExceeded is the reply to a tool call that exceeds the budget.
+const budgetExceeded = "max_iterations reached"
 
-// repair looks at an answer that should be JSON. It sends a wrong one back with its errors
-// as often as the node allows. A node that is to answer in JSON only if it is the last is asked for that first.
+// repair handles an answer that should be JSON. It returns an invalid one to the model with the errors,
+// as often as the node allows. A node that must answer in JSON only if it is the last is asked for JSON first.
 func (a *agentRun) repair(ctx workflow.Context, ans *answer) (again bool, err error) {
 	msg := ans.msg
 	if a.cfg.Output == nil || ans.checked.Data != nil {
 		return false, nil
 	}
-	if ask := a.cfg.Output.IfLast; ask != "" && a.above == nil && len(a.state.Refused) == 0 {
+	if prompt := a.cfg.Output.IfLast; prompt != "" && a.asker == nil && len(a.state.Refused) == 0 {
 		if err = route.Leave(ctx, a.execution, &contract.ContentRef{SHA: ans.sha}, ""); err != nil || !a.execution.Exit.NoRoute {
 			return false, err
 		}
 		a.state.Refused = a.execution.Exit.Answers
 		a.describe()
-		replyUnrun(a, msg, beyondBudget)
-		a.tell(ask)
+		replyUnrun(a, msg, budgetExceeded)
+		a.appendUser(prompt)
 		return true, nil
 	}
 	var f *contract.Failure
@@ -364,25 +364,25 @@ func (a *agentRun) repair(ctx workflow.Context, ans *answer) (again bool, err er
 		f.Errors = ans.checked.Errors
 	default:
 		a.state.Repairs++
-		replyUnrun(a, msg, beyondBudget)
-		a.tell(repairText(a.cfg.Output.Schema, ans.checked.Errors))
+		replyUnrun(a, msg, budgetExceeded)
+		a.appendUser(repairText(a.cfg.Output.Schema, ans.checked.Errors))
 		return true, nil
 	}
 	if a.cfg.Output.IfLast == "" {
 		return false, f
 	}
-	a.unfit = f // another node may give the flow's result
+	a.unfit = f // another node may provide the flow's result
 	return false, nil
 }
 
-// replyUnrun answers calls that are not run: each needs its result before the conversation can go on.
+// replyUnrun replies to calls that are not executed: each needs a result before the conversation can continue.
 func replyUnrun(a *agentRun, msg *contract.Message, text string) {
 	for i := range msg.Calls {
-		a.note(&msg.Calls[i], contract.ToolReply{Text: text, Failed: true})
+		a.appendReply(&msg.Calls[i], contract.ToolReply{Text: text, Failed: true})
 	}
 }
 
-// repairText asks for output again, in the words of the blueprint dialect's framework.
+// repairText asks for valid output, with the text of the blueprint dialect's framework.
 func repairText(schema json.RawMessage, problems []contract.FieldError) string {
 	var pretty bytes.Buffer
 	if json.Indent(&pretty, textutil.Unescape(schema), "", "  ") != nil {

@@ -52,9 +52,9 @@ func TestSetState(t *testing.T) {
 		"one byte too many":                       {[]string{`{"key":"key","value":"1234567890123456"}`}, "", "would hold 21 bytes, at most 20"},
 		"one byte too many beside another":        {[]string{`{"key":"a","value":123456789}`, `{"key":"b","value":1234567890}`}, "a=123456789", "would hold 21 bytes"},
 		"one byte too many in the place of a key": {[]string{`{"key":"key","value":"123456789012345"}`, `{"key":"key","value":"1234567890123456"}`}, "key=123456789012345", "would hold 21 bytes"},
-		"no key":       {[]string{`{"value":1}`}, "", "wants"},
-		"an empty key": {[]string{`{"key":"","value":1}`}, "", "wants"},
-		"no value":     {[]string{`{"key":"k"}`}, "", "wants"},
+		"no key":       {[]string{`{"value":1}`}, "", "expected"},
+		"an empty key": {[]string{`{"key":"","value":1}`}, "", "expected"},
+		"no value":     {[]string{`{"key":"k"}`}, "", "expected"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -91,8 +91,8 @@ func TestGetState(t *testing.T) {
 		"a string is one key":    {`{"keys":"k"}`, `{"k":"v"}`},
 		"key instead of keys":    {`{"key":"k"}`, `{"k":"v"}`},
 		"no keys":                {`{"keys":[]}`, `{}`},
-		"nothing":                {`{}`, `!get_state wants {"keys": ["name", …]}`},
-		"numbers":                {`{"keys":[1]}`, `!get_state wants {"keys": ["name", …]}`},
+		"nothing":                {`{}`, `!get_state expects {"keys": ["name", …]}`},
+		"numbers":                {`{"keys":[1]}`, `!get_state expects {"keys": ["name", …]}`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -152,9 +152,9 @@ func TestNoteBoundsAResult(t *testing.T) {
 		a := agentAlone(t, 20)
 		a.run.Allow(tc.most)
 		a.thread = a.run.Transcript.Open("t")
-		a.note(&contract.ToolCall{ID: "1", Name: "sub"}, contract.ToolReply{Text: strings.Repeat("x", tc.n)})
+		a.appendReply(&contract.ToolCall{ID: "1", Name: "sub"}, contract.ToolReply{Text: strings.Repeat("x", tc.n)})
 		m, err := contract.DecodeMessage(a.thread.Entries[0].Raw)
-		if err != nil || m.Error != tc.fails || tc.fails && !strings.Contains(m.Text, "ask for less") {
+		if err != nil || m.Error != tc.fails || tc.fails && !strings.Contains(m.Text, "request less") {
 			t.Errorf("%d bytes with a store of %d: %.200q, %v", tc.n, tc.most, m.Text, err)
 		}
 	}

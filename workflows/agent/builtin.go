@@ -19,10 +19,10 @@ import (
 	"weft/workflows/values"
 )
 
-// maxKeys bounds what one get_state reads.
+// maxKeys limits the keys of one get_state.
 const maxKeys = 1000
 
-// builtinArgs are the arguments of all tools of the interpreter's own.
+// builtinArgs are the arguments of all built-in tools.
 type builtinArgs struct {
 	Keys     json.RawMessage `json:"keys"`
 	Key      *string         `json:"key"`
@@ -31,8 +31,8 @@ type builtinArgs struct {
 	Agent    json.RawMessage `json:"agent_def"`
 }
 
-// builtins are the tools of the interpreter's own that the agent's model has: those of the flow, and the one that reads
-// resources where the settings of a connection allow it.
+// builtins returns the built-in tools that the agent's model has: those of the flow, and read_resource if the settings of a
+// connection allow it.
 func (a *agentRun) builtins() []string {
 	own := func(t plan.Tool) bool { return t.As == plan.BuiltinReadResource }
 	reads := func(t plan.Tool) bool { return resolvedConnection(a.run, &t).Resources }
@@ -42,23 +42,23 @@ func (a *agentRun) builtins() []string {
 	return append(slices.Clip(a.cfg.Builtins), plan.BuiltinReadResource)
 }
 
-// builtin is [toolCall.choose] for a tool of the interpreter's own.
+// builtin is [toolCall.choose] for a built-in tool.
 func (c *toolCall) builtin() error {
 	a, name := c.agent, c.call.Name
 	if slices.Contains(plan.SessionTools, name) {
 		if name == plan.SessionStart {
-			c.nameRun()
+			c.setRunID()
 		}
-		c.run = c.session
+		c.run = c.sessionTool
 		return nil
 	}
 	var args builtinArgs
 	if err := json.Unmarshal(c.args, &args); err != nil {
-		return replies.Refuse("the arguments of %s: %v", name, err)
+		return replies.Refuse("invalid arguments of %s: %v", name, err)
 	}
 	switch name {
 	case plan.BuiltinCallSubAgent:
-		c.nameRun()
+		c.setRunID()
 		c.run = func(ctx workflow.Context) (contract.ToolReply, error) { return c.inlineAgent(ctx, &args) }
 	case plan.BuiltinGetState:
 		c.effect = func() contract.ToolReply { return getState(a.execution.View, &args) }
@@ -75,12 +75,12 @@ func (c *toolCall) builtin() error {
 			c.reply = contract.ToolReply{Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: chat.SHA}}}}
 		}
 	default:
-		return replies.Refuse("tool %q is unknown to this build", name)
+		return replies.Refuse("tool %q is not supported by this build", name)
 	}
 	return nil
 }
 
-// getState reads keys; one string is one key. A key that nobody wrote is null.
+// getState reads keys; a single string is one key. A key that was never written is null.
 func getState(v *contract.View, args *builtinArgs) contract.ToolReply {
 	var names []string
 	var one string
@@ -91,12 +91,12 @@ func getState(v *contract.View, args *builtinArgs) contract.ToolReply {
 	case args.Key != nil:
 		names = []string{*args.Key}
 	default:
-		return replies.Error(`get_state wants {"keys": ["name", …]}`)
+		return replies.Error(`get_state expects {"keys": ["name", …]}`)
 	}
 	if len(names) > maxKeys {
-		return replies.Error("%d keys at once, at most %d are read; ask for fewer", len(names), maxKeys)
+		return replies.Error("%d keys requested, at most %d are allowed; request fewer", len(names), maxKeys)
 	}
-	// Short values stand in the reply, long ones are referred to.
+	// The reply contains short values, and references to long ones.
 	var parts []contract.Part
 	text, comma := "{", ""
 	for _, name := range names {
@@ -120,16 +120,16 @@ func getState(v *contract.View, args *builtinArgs) contract.ToolReply {
 	return contract.ToolReply{Parts: append(parts, contract.Part{Text: text})}
 }
 
-// setState writes a key, within the state's bound.
+// setState writes a key, within the state's limit.
 func setState(r *runtime.Run, x *runtime.Execution, args *builtinArgs) contract.ToolReply {
 	if args.Key == nil || *args.Key == "" || len(args.Value) == 0 {
-		return replies.Error(`wants {"key": "name", "value": any JSON}`)
+		return replies.Error(`expected {"key": "name", "value": any JSON}`)
 	}
 	if contract.Reserved(*args.Key) {
-		return replies.Error("keys that begin with $ are the flow's own; use another name")
+		return replies.Error("keys that begin with $ are reserved; use another name")
 	}
 	if d := plan.Depth(args.Value); d > transcript.MaxDepth {
-		return replies.Error("the value nests %d deep, at most %d are stored", d, transcript.MaxDepth)
+		return replies.Error("the value is nested %d levels deep, at most %d are allowed", d, transcript.MaxDepth)
 	}
 	switch grown, err := values.WriteState(r, x, *args.Key, args.Value); {
 	case err != nil:
@@ -140,7 +140,7 @@ func setState(r *runtime.Run, x *runtime.Execution, args *builtinArgs) contract.
 	return contract.ToolReply{Text: "ok"}
 }
 
-// condense has a model shorten a long value to what the node needs.
+// condense has a model shorten a long value to the part that the node needs.
 func (c *toolCall) condense(ctx workflow.Context, args *builtinArgs) (contract.ToolReply, error) {
 	r, x := c.agent.run, c.agent.execution
 	in := contract.CondenseInput{Model: r.Shared.Model, Script: r.Shared.Script, Node: x.Node.ID, Step: x.Step, Prompt: c.agent.cfg.Prompt,
@@ -155,7 +155,7 @@ func (c *toolCall) condense(ctx workflow.Context, args *builtinArgs) (contract.T
 	return contract.ToolReply{}, err
 }
 
-// listKeys lists the state's keys, which are kept sorted.
+// listKeys lists the state's keys, which are sorted.
 func listKeys(v *contract.View) contract.ToolReply {
 	names := []string{}
 	for _, e := range v.State {
@@ -166,8 +166,8 @@ func listKeys(v *contract.View) contract.ToolReply {
 	return replies.JSON(names)
 }
 
-// session calls one of [plan.SessionTools]: the command is one step, and waiting for what it asked for another.
-func (c *toolCall) session(ctx workflow.Context) (contract.ToolReply, error) {
+// sessionTool calls one of [plan.SessionTools]: the command is one step, and waiting for its outcome another.
+func (c *toolCall) sessionTool(ctx workflow.Context) (contract.ToolReply, error) {
 	a := c.agent
 	if a.sessions == nil {
 		return contract.ToolReply{Text: `{"error":"sessions cannot be started here"}`}, nil

@@ -12,7 +12,7 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// withValues is an agent with values in its texts.
+// withValues returns an agent whose prompts have their placeholders replaced by values.
 func withValues(a *plan.Agent, in value.Value) *plan.Agent {
 	own := *a
 	own.System = value.FillIn(own.System, in)
@@ -26,30 +26,30 @@ func withValues(a *plan.Agent, in value.Value) *plan.Agent {
 	return &own
 }
 
-// speaks reports whether the agent begins with a message of its own: not where a person spoke last in its conversation, nor where
-// one is to speak first. An agent that runs elsewhere is told what a person said last, whoever spoke since.
-func (a *agentRun) speaks() (bool, error) {
+// speaksFirst reports whether the agent begins with a message of its own: not if the last message of its conversation is a user's, nor
+// if the user has to begin. A remote agent receives the user's last message, whoever has written since.
+func (a *agentRun) speaksFirst() (bool, error) {
 	if a.execution.Node.Ports == nil || a.cfg.Conversation != plan.ConversationFlow {
 		return true, nil
 	}
-	before := false
+	others := false
 	for _, e := range slices.Backward(a.thread.Entries) {
 		m, err := contract.DecodeMessage(e.Raw)
 		switch {
-		case err == nil && m.Aside && !before:
+		case err == nil && m.Aside && !others:
 			continue
 		case err != nil || m.Role == contract.RoleUser:
 			return false, err
 		case a.cfg.Remote == nil:
 			return true, nil
 		}
-		before = true
+		others = true
 	}
-	return before || a.cfg.Chat == nil || a.cfg.Chat.First == "", nil
+	return others || a.cfg.Chat == nil || a.cfg.Chat.First == "", nil
 }
 
-// askPerson asks a person where it is their turn: at the beginning of a conversation, and after an answer in words.
-func (a *agentRun) askPerson(ctx workflow.Context) error {
+// askUser asks the user for a message when it is their turn: at the beginning of a conversation, and after an answer in text.
+func (a *agentRun) askUser(ctx workflow.Context) error {
 	if a.cfg.Chat == nil || a.result != nil {
 		return nil
 	}
@@ -74,18 +74,18 @@ func (a *agentRun) askPerson(ctx workflow.Context) error {
 	case err != nil:
 		return err
 	case reply.Message == nil:
-		return a.run.Fail(a.execution, contract.ClassNoAnswer, "start the run again", "nobody answered")
+		return a.run.Fail(a.execution, contract.ClassNoAnswer, "start the run again", "no answer")
 	}
-	// What an agent may do is counted from one message of a person to the next.
+	// The budget of tool calls is per message of the user.
 	a.state.Left, a.state.Exhausted = a.cfg.MaxCalls, false
-	a.tell(reply.Message.Text)
+	a.appendUser(reply.Message.Text)
 	return nil
 }
 
-// checkPorts refuses arguments of a finish tool that do not give what the node's ports declare.
+// checkPorts validates the arguments of a finish tool against the node's output ports.
 func checkPorts(a *agentRun, v value.Value) error {
 	if v.Kind != value.Object {
-		return fmt.Errorf("the arguments are %s, want an object", v.Kind)
+		return fmt.Errorf("the arguments are %s, expected an object", v.Kind)
 	}
 	for _, o := range a.execution.Node.Ports.Out {
 		m, ok := v.Get(o.Name)
@@ -99,7 +99,7 @@ func checkPorts(a *agentRun, v value.Value) error {
 	return nil
 }
 
-// openThread opens the thread that an agent writes to.
+// openThread opens the thread to which the agent writes.
 func (a *agentRun) openThread() {
 	if a.cfg.Conversation == plan.ConversationFlow {
 		a.thread = a.run.Conversation.Open()

@@ -15,26 +15,26 @@ import (
 	"weft/workflows/runtime"
 )
 
-// A conversation is kept whole; what a model is sent of it may be less, see [plan.Context]. That stands beside the thread, once for
-// each policy, so that it changes seldom and a provider's cache holds.
+// A conversation is stored completely; a model may be sent a part of it, see [plan.Context]. The part is recorded with the thread,
+// once for each policy, so that it rarely changes and a provider's cache remains valid.
 
-// window is what of an agent's conversation its model is sent; nil is all of it.
+// window is the part of an agent's conversation that its model is sent; nil is all of it.
 type window struct {
-	a *agentRun
-	s *contract.Sent
-	// messages are those of the conversation, nil for those that no model is sent, and those that are left out already.
+	agent *agentRun
+	sent  *contract.Sent
+	// messages are those of the conversation; nil for those that no model is sent, and those already omitted.
 	messages []*contract.Message
 }
 
-// bytesPerToken is the estimate for what no model has counted yet.
+// bytesPerToken is the estimate for messages whose tokens no model has counted yet.
 const bytesPerToken = 4
 
 func (a *agentRun) window() *window {
 	if len(a.cfg.Contexts())+len(a.cfg.Longs()) == 0 {
 		return nil
 	}
-	w := &window{a: a, s: a.thread.SentBy(a.cfg), messages: make([]*contract.Message, len(a.thread.Entries))}
-	for i := w.s.Skip; i < len(w.messages); i++ {
+	w := &window{agent: a, sent: a.thread.SentBy(a.cfg), messages: make([]*contract.Message, len(a.thread.Entries))}
+	for i := w.sent.Skip; i < len(w.messages); i++ {
 		if m, err := contract.DecodeMessage(a.thread.Entries[i].Raw); err == nil && !m.Aside {
 			w.messages[i] = m
 		}
@@ -42,36 +42,36 @@ func (a *agentRun) window() *window {
 	return w
 }
 
-// shown is what the next model call is told of it; nil is everything.
+// shown describes the window for the next model call; nil is the entire conversation.
 func (w *window) shown() *contract.Sent {
-	if w == nil || w.s.Skip == 0 && w.s.Texts == nil {
+	if w == nil || w.sent.Skip == 0 && w.sent.Texts == nil {
 		return nil
 	}
-	return &contract.Sent{Skip: w.s.Skip, Note: w.s.Note, Texts: slices.Clone(w.s.Texts)}
+	return &contract.Sent{Skip: w.sent.Skip, Note: w.sent.Note, Texts: slices.Clone(w.sent.Texts)}
 }
 
-// counted notes what a model counted, and how much it takes.
+// counted records the tokens that a model counted, and the size of its context.
 func (w *window) counted(res *contract.ModelResult) {
-	if w == nil || w.a.cfg.Context == nil || w.a.cfg.Context.Tokens == 0 && res.Context == 0 {
+	if w == nil || w.agent.cfg.Context == nil || w.agent.cfg.Context.Tokens == 0 && res.Context == 0 {
 		return
 	}
-	w.s.Context = cmp.Or(res.Context, w.s.Context)
+	w.sent.Context = cmp.Or(res.Context, w.sent.Context)
 	if res.Usage.Input > 0 {
-		w.s.Tokens, w.s.Counted = res.Usage.Input+res.Usage.Output, len(w.a.thread.Entries)
+		w.sent.Tokens, w.sent.Counted = res.Usage.Input+res.Usage.Output, len(w.agent.thread.Entries)
 	}
 }
 
-// limit is how many tokens are sent at most; 0 is any number. A policy that shortens leaves a quarter of the context that a server
-// has to the answer.
+// limit returns the maximum number of tokens to send; 0 means no limit. A policy that shortens leaves a quarter of the model's
+// context for the answer.
 func (w *window) limit(c *plan.Context) int {
-	room := w.s.Context - w.s.Context/4
+	room := w.sent.Context - w.sent.Context/4
 	if room > 0 && c.How != plan.ContextFail && (c.Tokens == 0 || c.Tokens > room) {
 		return room
 	}
 	return c.Tokens
 }
 
-// fit makes what is sent fit. refused says that a model found it too long.
+// fit shortens the window to what the policies allow. refused is set if the model rejected it as too long.
 func (w *window) fit(ctx workflow.Context, refused bool) (changed bool, err error) {
 	if w == nil {
 		return false, nil
@@ -79,7 +79,7 @@ func (w *window) fit(ctx workflow.Context, refused bool) (changed bool, err erro
 	if err := w.shorten(ctx); err != nil {
 		return false, err
 	}
-	for _, c := range w.a.cfg.Contexts() {
+	for _, c := range w.agent.cfg.Contexts() {
 		cut, err := w.cut(ctx, c, refused)
 		if err != nil {
 			return false, err
@@ -89,21 +89,21 @@ func (w *window) fit(ctx workflow.Context, refused bool) (changed bool, err erro
 	return changed, nil
 }
 
-// cut leaves out what a policy leaves out. refused says that a model found what is sent too long.
+// cut omits the oldest messages according to a policy. refused is set if the model rejected the window as too long.
 func (w *window) cut(ctx workflow.Context, c *plan.Context, refused bool) (changed bool, err error) {
-	s := w.s
+	s := w.sent
 	switch {
 	case !refused && !w.over(c), refused && c.How == plan.ContextFail:
 		return false, nil
 	case c.How == plan.ContextFail:
-		return false, w.a.run.Fail(w.a.execution, contract.ClassContextLength, "set the policy truncate or summarise, or raise its threshold",
-			"the conversation is about %d tokens in %d messages, more than the agent's policy sends", w.tokens(), len(w.messages))
+		return false, w.agent.run.Fail(w.agent.execution, contract.ClassContextLength, "set the policy truncate or summarise, or raise its threshold",
+			"the conversation is about %d tokens in %d messages, more than the agent's policy allows", w.tokens(), len(w.messages))
 	}
 	upto := w.cutAt(c, refused)
 	if upto <= s.Skip {
 		return false, nil
 	}
-	note := fmt.Sprintf("[%d earlier messages of this conversation are left out here]", upto)
+	note := fmt.Sprintf("[%d earlier messages of this conversation are omitted]", upto)
 	if c.How == plan.ContextSummarise {
 		text, err := w.summary(ctx, c.Summary, s.Skip, upto, s.Note)
 		if err != nil {
@@ -118,9 +118,9 @@ func (w *window) cut(ctx workflow.Context, c *plan.Context, refused bool) (chang
 	return true, nil
 }
 
-// over reports whether what would be sent is beyond a threshold.
+// over reports whether the window exceeds a threshold of a policy.
 func (w *window) over(c *plan.Context) bool {
-	s, messages := w.s, min(w.s.Skip, 1)
+	s, messages := w.sent, min(w.sent.Skip, 1)
 	for i := s.Skip; i < len(w.messages); i++ {
 		if w.messages[i] != nil {
 			messages++
@@ -130,23 +130,23 @@ func (w *window) over(c *plan.Context) bool {
 		c.Characters > 0 && w.total(s.Skip, utf8.RuneCountInString)+utf8.RuneCountInString(s.Note) > c.Characters
 }
 
-// tooMany reports whether there are more tokens than are sent.
+// tooMany reports whether the window has more tokens than its limit.
 func (w *window) tooMany(c *plan.Context) bool {
 	limit := w.limit(c)
 	return limit > 0 && w.tokens() > limit
 }
 
-// tokens estimates what would be sent: what the model counted last, and what came since.
+// tokens estimates the window's tokens: those that the model counted last, plus the messages since.
 func (w *window) tokens() int {
-	if w.s.Tokens > 0 && w.s.Counted <= len(w.messages) {
-		return w.s.Tokens + (w.total(w.s.Counted, bytesOf)+bytesPerToken-1)/bytesPerToken
+	if w.sent.Tokens > 0 && w.sent.Counted <= len(w.messages) {
+		return w.sent.Tokens + (w.total(w.sent.Counted, bytesOf)+bytesPerToken-1)/bytesPerToken
 	}
-	return (len(w.a.cfg.System) + len(w.s.Note) + w.total(w.s.Skip, bytesOf) + bytesPerToken - 1) / bytesPerToken
+	return (len(w.agent.cfg.System) + len(w.sent.Note) + w.total(w.sent.Skip, bytesOf) + bytesPerToken - 1) / bytesPerToken
 }
 
 func bytesOf(text string) int { return len(text) }
 
-// total measures the messages from a place on.
+// total measures the messages from an index on.
 func (w *window) total(from int, measure func(string) int) int {
 	n := 0
 	for i := from; i < len(w.messages); i++ {
@@ -155,14 +155,14 @@ func (w *window) total(from int, measure func(string) int) int {
 	return n
 }
 
-// size measures one message as it would be sent.
+// size measures a message as it would be sent.
 func (w *window) size(i int, measure func(string) int) int {
 	m, n := w.messages[i], 0
 	if m == nil {
 		return 0
 	}
 	if k := w.shortened(i); k >= 0 {
-		n = measure(w.s.Texts[k].Text)
+		n = measure(w.sent.Texts[k].Text)
 	} else {
 		n = w.textSize(m, measure)
 		for k := range m.Media {
@@ -175,12 +175,12 @@ func (w *window) size(i int, measure func(string) int) int {
 	return n
 }
 
-// shortened finds what stands for a message; -1 if nothing does.
+// shortened returns the index of the text that replaces a message; -1 if none does.
 func (w *window) shortened(i int) int {
-	return slices.IndexFunc(w.s.Texts, func(t contract.SentText) bool { return t.Index == i })
+	return slices.IndexFunc(w.sent.Texts, func(t contract.SentText) bool { return t.Index == i })
 }
 
-// textSize measures a message's text, with what its parts refer to as far as this run holds it.
+// textSize measures a message's text, including referenced content that this run holds.
 func (w *window) textSize(m *contract.Message, measure func(string) int) int {
 	if len(m.Parts) == 0 {
 		return measure(m.Text)
@@ -189,7 +189,7 @@ func (w *window) textSize(m *contract.Message, measure func(string) int) int {
 	for _, p := range m.Parts {
 		text := p.Text
 		if p.Ref != nil {
-			if inner, err := contract.DecodeMessage(w.a.run.Transcript.Content[p.Ref.SHA]); err == nil {
+			if inner, err := contract.DecodeMessage(w.agent.run.Transcript.Content[p.Ref.SHA]); err == nil {
 				text = inner.Text
 			}
 		}
@@ -198,9 +198,9 @@ func (w *window) textSize(m *contract.Message, measure func(string) int) int {
 	return n
 }
 
-// cutAt is where what is sent begins from now on.
+// cutAt returns the index of the first message to send from now on.
 func (w *window) cutAt(c *plan.Context, refused bool) int {
-	n, skip := len(w.messages), w.s.Skip
+	n, skip := len(w.messages), w.sent.Skip
 	for n > 0 && w.messages[n-1] == nil {
 		n--
 	}
@@ -210,7 +210,7 @@ func (w *window) cutAt(c *plan.Context, refused bool) int {
 	if tight {
 		at = w.roomFrom(c, at, refused)
 	}
-	// Results stay with their calls: with room they are both sent, else they are both left out.
+	// Tool results stay with their calls: both are sent if they fit, else both are omitted.
 	left, right := max(at, skip), max(at, skip+1)
 	for right < n && isResult(right) {
 		right++
@@ -224,13 +224,13 @@ func (w *window) cutAt(c *plan.Context, refused bool) int {
 	return left
 }
 
-// roomFrom is where what is sent may begin for half of it to have room.
+// roomFrom returns the lowest index from which the messages before at fit into half of the limit, or of the current window.
 func (w *window) roomFrom(c *plan.Context, at int, refused bool) int {
 	room := w.limit(c) / 2 * bytesPerToken
 	if refused || room == 0 {
-		room = w.total(w.s.Skip, bytesOf) / 2
+		room = w.total(w.sent.Skip, bytesOf) / 2
 	}
-	for ; at > w.s.Skip; at-- {
+	for ; at > w.sent.Skip; at-- {
 		if room -= w.size(at-1, bytesOf); room < 0 {
 			break
 		}
@@ -238,10 +238,10 @@ func (w *window) roomFrom(c *plan.Context, at int, refused bool) int {
 	return at
 }
 
-// shorten has summaries stand for long messages, each made once. A policy is applied to what the one before it has made.
+// shorten replaces long messages by summaries, each created once. A policy applies to the result of the policy before it.
 func (w *window) shorten(ctx workflow.Context) error {
-	longs := w.a.cfg.Longs()
-	for i := w.s.Skip; len(longs) > 0 && i < len(w.messages); i++ {
+	longs := w.agent.cfg.Longs()
+	for i := w.sent.Skip; len(longs) > 0 && i < len(w.messages); i++ {
 		if w.messages[i] == nil || w.shortened(i) >= 0 {
 			continue
 		}
@@ -252,7 +252,7 @@ func (w *window) shorten(ctx workflow.Context) error {
 			}
 			to := i + 1
 			if short != "" {
-				to = i // the summary that there is stands for the message
+				to = i // the previous summary replaces the message
 			}
 			text, err := w.summary(ctx, &l.Summary, i, to, short)
 			if err != nil {
@@ -262,24 +262,24 @@ func (w *window) shorten(ctx workflow.Context) error {
 			size = utf8.RuneCountInString(short)
 		}
 		if short != "" {
-			w.s.Texts = append(w.s.Texts, contract.SentText{Index: i, Text: short})
+			w.sent.Texts = append(w.sent.Texts, contract.SentText{Index: i, Text: short})
 		}
 	}
 	return nil
 }
 
-// summary has a model summarise messages of the thread. It is "" where they are too long for that model too.
-func (w *window) summary(ctx workflow.Context, by *plan.Summary, from, to int, before string) (string, error) {
-	r, x := w.a.run, w.a.execution
-	in := contract.SummariseInput{Model: modelRef(w.a, by.Model), Script: r.Shared.Script, Node: w.a.who(), Step: x.Step, Instructions: by.Instructions,
-		Params: by.Params, From: from, To: to, Before: before, Home: r.Home()}
-	in.Base, in.Tail = w.a.thread.Pending()
-	w.a.state.Summaries++
+// summary has a model summarise messages of the thread. It returns "" if they are too long for that model, too.
+func (w *window) summary(ctx workflow.Context, by *plan.Summary, from, to int, previous string) (string, error) {
+	r, x := w.agent.run, w.agent.execution
+	in := contract.SummariseInput{Model: modelRef(w.agent, by.Model), Script: r.Shared.Script, Node: w.agent.who(), Step: x.Step, Instructions: by.Instructions,
+		Params: by.Params, From: from, To: to, Before: previous, Home: r.Home()}
+	in.Base, in.Tail = w.agent.thread.Pending()
+	w.agent.state.Summaries++
 	var out contract.SummariseResult
-	err := r.CallStep(ctx, x.Journal, contract.HashOf(w.a.thread.Hash, strconv.Itoa(from), strconv.Itoa(to), before), &runtime.Call{
+	err := r.CallStep(ctx, x.Journal, contract.HashOf(w.agent.thread.Hash, strconv.Itoa(from), strconv.Itoa(to), previous), &runtime.Call{
 		Activity: contract.ActivitySummariseConversation, Args: []any{&in}, What: "a summary of the conversation", At: x,
-		ID: fmt.Sprintf("%s/summary/%d.%d", x.ID, w.a.state.Turn, w.a.state.Summaries), Summary: fmt.Sprintf("%s · summary · %s", w.a.who(), in.Model),
-		Options: r.Options(r.Flow.Policy.ModelSeconds), Model: &runtime.ModelCall{Bytes: w.a.thread.Bytes}, Out: &out,
+		ID: fmt.Sprintf("%s/summary/%d.%d", x.ID, w.agent.state.Turn, w.agent.state.Summaries), Summary: fmt.Sprintf("%s · summary · %s", w.agent.who(), in.Model),
+		Options: r.Options(r.Flow.Policy.ModelSeconds), Model: &runtime.ModelCall{Bytes: w.agent.thread.Bytes}, Out: &out,
 	})
 	if tooLong(err) {
 		return "", nil
@@ -287,7 +287,7 @@ func (w *window) summary(ctx workflow.Context, by *plan.Summary, from, to int, b
 	return strings.TrimSpace(out.Text), err
 }
 
-// tooLong reports whether a model found what it was sent too long.
+// tooLong reports whether a model rejected its input as too long.
 func tooLong(err error) bool {
 	return err != nil && contract.FailureOf(err).Class == contract.ClassContextLength
 }

@@ -16,18 +16,18 @@ import (
 	"weft/workflows/values"
 )
 
-// follow decides what comes after a message of the model: another call, or the end.
+// follow processes a message of the model, and reports whether the model is called again.
 func (a *agentRun) follow(ctx workflow.Context, ans *answer) (again bool, err error) {
 	res, msg := ans.res, ans.msg
 	switch {
 	case a.state.Think:
-		a.thought(msg)
+		a.endThought(msg)
 		return true, nil
 	case len(msg.Calls) > 0 && !a.state.Exhausted:
 		if err := a.call(ctx, ans); err != nil || a.result != nil {
 			return false, err
 		}
-		return true, a.acted(len(msg.Calls))
+		return true, a.finishRound(len(msg.Calls))
 	case a.cfg.Chat != nil && !a.state.Exhausted && (!a.cfg.Chat.WhenAsked || res.Asks):
 		return true, nil
 	case a.cfg.Finish != nil:
@@ -36,8 +36,8 @@ func (a *agentRun) follow(ctx workflow.Context, ans *answer) (again bool, err er
 	return a.repair(ctx, ans)
 }
 
-// acted counts a round of tool calls, and lets the model think where it is time to.
-func (a *agentRun) acted(calls int) error {
+// finishRound counts a round of tool calls, and has the model think if that is due.
+func (a *agentRun) finishRound(calls int) error {
 	if c := a.execution.Node.Cost; c != nil {
 		if err := a.execution.Spend(c.Round); err != nil {
 			return err
@@ -51,32 +51,32 @@ func (a *agentRun) acted(calls int) error {
 		return nil
 	}
 	a.state.Think = true
-	a.tell(react.Prompt)
+	a.appendUser(react.Prompt)
 	return nil
 }
 
-// thought lets the model act again. Tools that it called in a thought are not run.
-func (a *agentRun) thought(msg *contract.Message) {
+// endThought ends a thought, and has the model act again. Tools that it called in the thought are not executed.
+func (a *agentRun) endThought(msg *contract.Message) {
 	a.state.Think = false
-	replyUnrun(a, msg, "no tool is run while you think; call it afterwards")
+	replyUnrun(a, msg, "tools are not executed while you think; call the tool afterwards")
 	if a.cfg.React.Act != "" {
-		a.tell(a.cfg.React.Act)
+		a.appendUser(a.cfg.React.Act)
 	}
 }
 
-// tell appends a user's message.
-func (a *agentRun) tell(text string) {
+// appendUser appends a user message to the thread.
+func (a *agentRun) appendUser(text string) {
 	a.run.Transcript.Write(a.thread, &contract.Message{Role: contract.RoleUser, Text: text})
 }
 
-// remind answers a model that called no tool although it has to.
+// remind replies to a model that called no tool although it must call one.
 func (a *agentRun) remind() error {
 	f := a.cfg.Finish
-	of := a.execution.ID
+	key := a.execution.ID
 	if f.PerRun {
-		of = a.execution.Node.ID
+		key = a.execution.Node.ID
 	}
-	if a.run.Conversation.Remind(of) >= f.Reminders {
+	if a.run.Conversation.Remind(key) >= f.Reminders {
 		return a.run.Fail(a.execution, contract.ClassNoFinish, "use a model that obeys tool_choice, or say in the task how to end", "%s", f.Failure)
 	}
 	if c := a.execution.Node.Cost; c != nil {
@@ -84,14 +84,14 @@ func (a *agentRun) remind() error {
 			return err
 		}
 	}
-	a.tell(f.Reminder)
+	a.appendUser(f.Reminder)
 	return nil
 }
 
-// end answers a call of the tool by which the node ends, and takes its value: anew where the run goes on in a message's middle.
-func (c *toolCall) end() contract.ToolReply {
+// finish replies to a call of the node's finish tool, and sets the node's result. It does so again if the run resumes within a message.
+func (c *toolCall) finish() contract.ToolReply {
 	if c.agent.result != nil {
-		return contract.ToolReply{Text: "the node has its result already", Free: true}
+		return contract.ToolReply{Text: "the node already has a result", Free: true}
 	}
 	args, err := arguments(c.call.Arguments)
 	var v value.Value
@@ -105,7 +105,7 @@ func (c *toolCall) end() contract.ToolReply {
 	return contract.ToolReply{Text: string(args)}
 }
 
-// finishValue reads the value in a finish tool's arguments.
+// finishValue reads the value from a finish tool's arguments.
 func (c *toolCall) finishValue(args json.RawMessage) (value.Value, error) {
 	f := c.agent.cfg.Finish
 	if problems := c.answer.checked.Errors; len(problems) > 0 {
@@ -134,12 +134,12 @@ func (c *toolCall) finishValue(args json.RawMessage) (value.Value, error) {
 		return value.Reread(value.Tagged, v)
 	}
 	if f.Only {
-		return v, fmt.Errorf("want {%q: the result}, got %s", f.Keys[0], v.Brief())
+		return v, fmt.Errorf("expected {%q: the result}, got %s", f.Keys[0], v.Brief())
 	}
 	return value.Reread(f.Read, v)
 }
 
-// critique makes a verification's result of the arguments and of the value that came in.
+// critique builds a verification's result from the arguments and the node's input value.
 func critique(a *agentRun, v value.Value) (value.Value, error) {
 	correct, ok := v.Get("isCorrect")
 	if !ok || correct.Kind != value.Bool {
@@ -156,7 +156,7 @@ func critique(a *agentRun, v value.Value) (value.Value, error) {
 	return value.Critique(correct.True, feedback.Text, input), nil
 }
 
-// opening makes the message with which an agent begins.
+// opening returns the message with which an agent begins.
 func (a *agentRun) opening() (*contract.Message, error) {
 	m := &contract.Message{Role: contract.RoleUser}
 	var before contract.StateEntry
@@ -173,7 +173,7 @@ func (a *agentRun) opening() (*contract.Message, error) {
 		case plan.FromOutputs:
 			parts = a.outputs(before.By.Exec)
 		case plan.FromPorts:
-			// One value alone is its text, several are a JSON object.
+			// A single value is sent as its text, several as a JSON object.
 			text := a.ports.Spaced()
 			if len(a.ports.Members) == 1 {
 				text = a.ports.Members[0].Value.Spaced()

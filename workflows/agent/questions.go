@@ -19,21 +19,21 @@ import (
 	"weft/workflows/wait"
 )
 
-// What the servers of tools ask is answered by people, who have days for it, and by the run's model.
+// Requests of tool servers are answered by users, possibly days later, and by the run's model.
 
-// maxRounds is how often the server of a tool may ask people, and how often the run's model, before it answers a call.
+// maxRounds is the maximum number of rounds of questions to users, and of questions to the run's model, for one call.
 const maxRounds = 20
 
-// modelCall ends the id of the call that answers a question.
+// modelCall is the suffix of the id of a model call that answers a question.
 const modelCall = "/model/1"
 
-// answerAll gets what the server of a tool needs before it answers: answers of people, days later if need be, or of the model, or
-// just time. A round begins with 1; 0 stands for a task, which may ask a question again until it has read the answer. Where
-// there is no answer to be had, the call is refused by [replies.Refused].
+// answerAll answers the questions of a tool's server; users may take days to answer. Without questions it only waits for a while.
+// Rounds count from 1; 0 stands for a task, which may repeat a question until it has read the answer. The error is a
+// [replies.Refused] if a question cannot be answered. The answers are nil if the call must be repeated unchanged.
 func (c *toolCall) answerAll(ctx workflow.Context, in *contract.InputRequired, round int) (*contract.ToolAnswers, error) {
 	out := &contract.ToolAnswers{State: in.State, Answers: map[string]json.RawMessage{}}
 	if len(in.Questions) == 0 {
-		return out, wait.Pause(ctx, time.Duration(round)*time.Second, c.tool.As+" is to be called again")
+		return out, wait.Pause(ctx, time.Duration(round)*time.Second, "repeating the call of "+c.tool.As)
 	}
 	places := make([]string, len(in.Questions))
 	var forModel []string
@@ -44,10 +44,10 @@ func (c *toolCall) answerAll(ctx workflow.Context, in *contract.InputRequired, r
 			places[i] = questionID(q)
 		}
 		if q.Sampling != nil {
-			forModel = append(forModel, conversations(c)+places[i]+modelCall)
+			forModel = append(forModel, conversationPrefix(c)+places[i]+modelCall)
 		}
 	}
-	if err := maySample(c, forModel); err != nil {
+	if err := checkSampling(c, forModel); err != nil {
 		return nil, err
 	}
 	g := group.New(ctx)
@@ -63,27 +63,27 @@ func (c *toolCall) answerAll(ctx workflow.Context, in *contract.InputRequired, r
 	}
 	for i := range in.Questions {
 		if q := &in.Questions[i]; string(out.Answers[q.Key]) != accepted {
-			return nil, replies.Refuse("%s was not called: its server wants %s to be opened first, and a person declined", c.tool.As, q.URL)
+			return nil, replies.Refuse("%s was not called: its server requires that %s is opened first, and a user declined", c.tool.As, q.URL)
 		}
 	}
-	return nil, nil // it knows by itself
+	return nil, nil // the server itself detects that the URLs were opened
 }
 
-// answerHeld answers what the server asks while it holds the call: by the same requests, but for as long as the call lasts.
+// answerHeld answers a question that the server asks during the call: by the same requests, but only while the call lasts.
 func (c *toolCall) answerHeld(ctx workflow.Context, in *contract.ServerAsks) (*contract.ServerAnswer, error) {
 	if c.heldQuestions++; c.heldQuestions > maxRounds {
-		return &contract.ServerAnswer{Problem: fmt.Sprintf("a call may ask %d times", maxRounds)}, nil
+		return &contract.ServerAnswer{Problem: fmt.Sprintf("at most %d requests are allowed per call", maxRounds)}, nil
 	}
 	if in.Ask.Sampling != nil {
 		result, err := c.sample(ctx, fmt.Sprintf("held%d", c.heldQuestions), in.Ask.Sampling, true)
 		if err != nil && !contract.Cancelled(err) {
-			// The server is not told more: it is not the operator's.
+			// Details are not sent to the server: it may belong to a third party.
 			return &contract.ServerAnswer{Problem: "the model did not answer: " + contract.FailureOf(err).Class}, nil
 		}
 		return &contract.ServerAnswer{Result: result}, err
 	}
 	req := c.question(&in.Ask, fmt.Sprintf("held.%d", c.heldQuestions))
-	// Another attempt asks anew, in this run or in the one that continues it.
+	// Another attempt opens a new request, in this run or in the one that continues it.
 	req.Hash = contract.SHA(fmt.Appendf(nil, "%s\n%s\n%s\n%d", req.Hash, c.agent.run.Transcript.Run, in.Call, in.Attempt))
 	req.Timeout = in.Timeout
 	reply, err := c.agent.run.Requests.Await(ctx, c.agent.execution, req, nil)
@@ -93,7 +93,7 @@ func (c *toolCall) answerHeld(ctx workflow.Context, in *contract.ServerAsks) (*c
 	return &contract.ServerAnswer{Result: elicited(&in.Ask, reply.ToolResult), Expired: reply.Expired}, nil
 }
 
-// answerOne gets the answer of one question, whose place among those of the call is named.
+// answerOne answers one question; place identifies it among those of the call.
 func (c *toolCall) answerOne(ctx workflow.Context, q *contract.ToolQuestion, place string) (json.RawMessage, error) {
 	switch {
 	case q.Answer != nil:
@@ -103,7 +103,7 @@ func (c *toolCall) answerOne(ctx workflow.Context, q *contract.ToolQuestion, pla
 		if err == nil || runtime.Interrupted(err) || contract.FailureOf(err).Class == contract.ClassBudget {
 			return out, err
 		}
-		return nil, replies.Refuse("the server of %s asked the model a question, which was not answered: %v", c.tool.As, contract.FailureOf(err))
+		return nil, replies.Refuse("the model did not answer the question of the server of %s: %v", c.tool.As, contract.FailureOf(err))
 	}
 	reply, err := c.agent.run.Requests.Ask(ctx, c.agent.execution, c.question(q, place))
 	if err != nil {
@@ -112,34 +112,34 @@ func (c *toolCall) answerOne(ctx workflow.Context, q *contract.ToolQuestion, pla
 	return elicited(q, reply.ToolResult), nil
 }
 
-// maySample refuses more questions to the model than a call has. now are the ids of the calls that answer those asked now.
-func maySample(c *toolCall, now []string) error {
-	if now == nil {
+// checkSampling refuses more than maxRounds questions to the model for one call. now are the ids of the model calls of this round.
+func checkSampling(c *toolCall, current []string) error {
+	if current == nil {
 		return nil
 	}
 	steps, err := c.agent.execution.Journal.Snapshot()
-	n := len(now)
+	n := len(current)
 	for _, s := range steps {
-		if strings.HasPrefix(s.ID, conversations(c)) && strings.HasSuffix(s.ID, modelCall) && !slices.Contains(now, s.ID) {
+		if strings.HasPrefix(s.ID, conversationPrefix(c)) && strings.HasSuffix(s.ID, modelCall) && !slices.Contains(current, s.ID) {
 			n++
 		}
 	}
 	if err == nil && n > maxRounds {
-		err = replies.Refuse("the server of %s asks the model more than %d questions for one call", c.tool.As, maxRounds)
+		err = replies.Refuse("the server of %s sent the model more than %d questions for one call", c.tool.As, maxRounds)
 	}
 	return err
 }
 
-// question is the request of a question, whose place is named.
+// question returns the request for a question at a place.
 func (c *toolCall) question(q *contract.ToolQuestion, place string) contract.Request {
-	catalogue := c.declared(contract.ToolSpec{Name: c.tool.Name, Result: q.Schema})
+	catalogue := c.storeSpec(contract.ToolSpec{Name: c.tool.Name, Result: q.Schema})
 	req := contract.Request{ID: c.id("input") + "~" + place, Kind: contract.RequestToolResult, Hash: catalogue.SHA,
 		Text: strings.TrimSpace(c.tool.As + " asks: " + q.Text + " " + q.URL), Catalogue: catalogue}
 	c.describe(&req)
 	return req
 }
 
-// questionID tells a question of a task from its others.
+// questionID identifies a question among those of a task.
 func questionID(q *contract.ToolQuestion) string {
 	parts := []string{q.Key, q.Text, string(q.Schema), q.URL}
 	if raw, err := json.Marshal(q.Sampling); err == nil && q.Sampling != nil {
@@ -148,29 +148,29 @@ func questionID(q *contract.ToolQuestion) string {
 	return contract.HashOf(parts...)
 }
 
-// accepted is the result of a question without values that a person has accepted.
+// accepted is the result of a question without values that a user has accepted.
 const accepted = `{"action":"accept"}`
 
-// elicited is an answer as a result of elicitation/create, with the defaults of the question's schema.
-func elicited(q *contract.ToolQuestion, given *contract.ToolResultAnswer) json.RawMessage {
+// elicited returns an answer as a result of elicitation/create, with the defaults of the question's schema.
+func elicited(q *contract.ToolQuestion, answer *contract.ToolResultAnswer) json.RawMessage {
 	switch {
-	case given == nil:
+	case answer == nil:
 		return json.RawMessage(`{"action":"cancel"}`)
-	case given.Error != "":
+	case answer.Error != "":
 		return json.RawMessage(`{"action":"decline"}`)
 	case q.URL != "":
 		return json.RawMessage(accepted)
 	}
-	return json.RawMessage(`{"action":"accept","content":` + string(value.Complete(q.Schema, given.Result)) + `}`)
+	return json.RawMessage(`{"action":"accept","content":` + string(value.Complete(q.Schema, answer.Result)) + `}`)
 }
 
-// conversations begins the names of the conversations with the model, which are named like those with members.
-func conversations(c *toolCall) string {
+// conversationPrefix returns the prefix of the names of the call's conversations with the model, which are named like those with members.
+func conversationPrefix(c *toolCall) string {
 	return fmt.Sprintf("%s:%s~%d.%d.", c.agent.execution.ID, contract.EscapeID(c.tool.As), c.agent.state.Turn, c.index+1)
 }
 
-// sample has the run's model answer what the server of a call asks, by one call in a conversation of its own. It is a step, unless
-// the server holds the call meanwhile.
+// sample has the run's model answer a question of the call's server, by one model call in a separate conversation. It is a step
+// unless held is set: the server asks during the call.
 func (c *toolCall) sample(ctx workflow.Context, place string, s *contract.Sampling, held bool) (json.RawMessage, error) {
 	a, r, x := c.agent, c.agent.run, c.agent.execution
 	params := &plan.Params{MaxTokens: s.MaxTokens, Temperature: s.Temperature, Stop: s.Stop}
@@ -178,16 +178,16 @@ func (c *toolCall) sample(ctx workflow.Context, place string, s *contract.Sampli
 		params.API = own.API
 	}
 	p := contract.Profile{Model: modelRef(a), Node: a.who(), System: s.System, Script: r.Shared.Script, Home: r.Home(), Params: params}
-	profile, _ := json.Marshal(p) // names and numbers always have JSON
-	thread := r.Transcript.Open(conversations(c) + place)
+	profile, _ := json.Marshal(p) // strings and numbers can always be encoded
+	thread := r.Transcript.Open(conversationPrefix(c) + place)
 	for i := range s.Messages {
 		r.Transcript.Write(thread, &s.Messages[i])
 	}
 	in := &contract.ModelInput{Step: x.Step, Profile: contract.ProfileRef{ContentRef: contract.ContentRef{SHA: contract.SHA(profile)}, Body: profile}}
 	in.Base, in.Tail = thread.Pending()
 	var res contract.ModelResult
-	call := &runtime.Call{Activity: contract.ActivityCallModel, Args: []any{in}, At: x, What: "what the server of " + c.tool.As + " asks the model",
-		ID: conversations(c) + place + modelCall, Summary: fmt.Sprintf("%s · asked by %s · %s", p.Node, c.tool.As, p.Model),
+	call := &runtime.Call{Activity: contract.ActivityCallModel, Args: []any{in}, At: x, What: "the question of the server of " + c.tool.As,
+		ID: conversationPrefix(c) + place + modelCall, Summary: fmt.Sprintf("%s · asked by %s · %s", p.Node, c.tool.As, p.Model),
 		Options: r.Options(r.Flow.Policy.ModelSeconds), Model: &runtime.ModelCall{Bytes: thread.Bytes},
 		Result: runtime.ResultSize{Together: 1, Share: &in.MaxResultBytes}, Out: &res}
 	var err error
@@ -203,10 +203,10 @@ func (c *toolCall) sample(ctx workflow.Context, place string, s *contract.Sampli
 	return sampled(&res)
 }
 
-// stopReasons are those of the protocol.
+// stopReasons maps stop reasons to those of the protocol.
 var stopReasons = map[string]string{"length": "maxTokens", "content_filter": "contentFilter"}
 
-// sampled is a model's answer as a result of sampling/createMessage.
+// sampled returns a model's answer as a result of sampling/createMessage.
 func sampled(res *contract.ModelResult) (json.RawMessage, error) {
 	m, err := contract.DecodeMessage(res.Message)
 	if err != nil {

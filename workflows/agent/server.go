@@ -18,13 +18,13 @@ import (
 	"weft/workflows/transcript"
 )
 
-// callServer calls a tool outside, as an activity.
+// callServer calls a tool of a server, by an activity.
 func (c *toolCall) callServer(ctx workflow.Context) (contract.ToolReply, error) {
 	t, n := c.tool, c.agent.execution.Node
 	in := contract.ToolInput{Connection: c.conn.Connection, Name: t.Name, Arguments: c.args, CallID: c.call.ID, As: t.As, Note: c.note, Schema: t.ArgumentsSchema,
 		ByNode: c.byNode(), AsTask: slices.Contains(c.conn.AsTasks, t.Name)}
 	if len(c.args) > transcript.MaxInline && c.note == "" {
-		// History has them already, in the message that asks for the call; the activity adds the defaults.
+		// The history already has them in the message with the call; the activity adds the defaults.
 		in.Arguments, in.Call = nil, &contract.ContentRef{SHA: c.answer.sha}
 	}
 	if in.ByNode && len(n.Ports.Out) > 1 {
@@ -45,7 +45,7 @@ func (c *toolCall) callServer(ctx workflow.Context) (contract.ToolReply, error) 
 	return reply, err
 }
 
-// callTool makes one call of a tool as a step.
+// callTool calls a tool once, as a step.
 func (c *toolCall) callTool(ctx workflow.Context, in contract.ToolInput, id string) (contract.ToolReply, error) {
 	a := c.agent
 	in.Repeat = c.conn.Repeats(c.tool.Name)
@@ -56,15 +56,15 @@ func (c *toolCall) callTool(ctx workflow.Context, in contract.ToolInput, id stri
 		}
 		return reply, err
 	})
-	serve(a, c.conn, reply.Session)
+	setSession(a, c.conn, reply.Session)
 	return reply, err
 }
 
-// invoke makes a call of a tool in a step by an activity. The first call of another agent goes on with the session that served it.
+// invoke calls a tool by an activity in a step. An agent's first call of a server continues a session of its node or of the run.
 func (c *toolCall) invoke(ctx workflow.Context, s *journal.Step, in *contract.ToolInput) (contract.ToolReply, error) {
 	a, b := c.agent, c.conn
 	var out contract.ToolResult
-	session := servedBy(a, b)
+	session := sessionFor(a, b)
 	in.Session = session.Sealed
 	call := c.activity(contract.ActivityCallTool, s, in, &out)
 	call.Options = runtime.Retrying(a.run.Options(a.run.Flow.Policy.ToolSeconds), b.Connection.Retry)
@@ -74,11 +74,11 @@ func (c *toolCall) invoke(ctx workflow.Context, s *journal.Step, in *contract.To
 		call.Local = runtime.LocalBytes
 	}
 	if hold := time.Duration(b.HoldSeconds) * time.Second; hold > 0 {
-		// The activity itself bounds its attempts: the time in which its server waits for a person does not count.
+		// The activity itself limits its attempts: the time that its server waits for a user does not count.
 		in.TimeoutMillis, call.Held = call.Options.StartToCloseTimeout.Milliseconds(), &held.Questions{}
-		asking, end := workflow.WithCancel(ctx)
+		askCtx, end := workflow.WithCancel(ctx)
 		defer end()
-		call.Held.Serve(asking, c.answerHeld)
+		call.Held.Serve(askCtx, c.answerHeld)
 		call.Options.StartToCloseTimeout += hold
 		call.Options.ScheduleToCloseTimeout += hold
 	}
@@ -88,12 +88,12 @@ func (c *toolCall) invoke(ctx workflow.Context, s *journal.Step, in *contract.To
 	if out.Session != (contract.ServerSession{}) {
 		a.run.Shared.Sessions()[b.Server()] = out.Session
 	}
-	serve(a, b, out.Session)
+	setSession(a, b, out.Session)
 	return contract.ToolReply{Message: out.Message, Failed: out.Error, Input: out.Input, Task: out.Task, Session: out.Session}, nil
 }
 
-// serve has the agent's next call go on with a session, so that its model is told where that is gone, whatever others use.
-func serve(a *agentRun, b *contract.ResolvedConnection, s contract.ServerSession) {
+// setSession records the session for the agent's next call, whichever others use: its model is notified if that session has been lost.
+func setSession(a *agentRun, b *contract.ResolvedConnection, s contract.ServerSession) {
 	if s == (contract.ServerSession{}) {
 		return
 	}
@@ -101,24 +101,24 @@ func serve(a *agentRun, b *contract.ResolvedConnection, s contract.ServerSession
 		a.state.Served = map[string]contract.ServerSession{}
 	}
 	a.state.Served[b.Server()] = s
-	noteServed(a)
+	recordSessions(a)
 }
 
-// servedBy is the session with which the agent's next call goes on: its own, that of its node's last execution, or anybody's.
-func servedBy(a *agentRun, b *contract.ResolvedConnection) contract.ServerSession {
+// sessionFor returns the session for the agent's next call: its own, that of its node's last execution, or that of any agent.
+func sessionFor(a *agentRun, b *contract.ResolvedConnection) contract.ServerSession {
 	if s, ok := a.state.Served[b.Server()]; ok {
 		return s
 	}
-	node, agent := reader(a)
+	node, agent := agentKey(a)
 	return cmp.Or(a.run.Shared.NodeSessions[node][agent+b.Server()], a.run.Shared.ServerSessions[b.Server()])
 }
 
-// noteServed has the node's next execution go on with the agent's sessions.
-func noteServed(a *agentRun) {
+// recordSessions records the agent's sessions for the node's next execution.
+func recordSessions(a *agentRun) {
 	if len(a.state.Served) == 0 || a.execution.Node.Tool != nil {
-		return // a tool's node has no model to tell
+		return // a tool node has no model to notify
 	}
-	node, agent := reader(a)
+	node, agent := agentKey(a)
 	a.run.Shared.Sessions()
 	if a.run.Shared.NodeSessions[node] == nil {
 		a.run.Shared.NodeSessions[node] = map[string]contract.ServerSession{}
@@ -128,8 +128,8 @@ func noteServed(a *agentRun) {
 	}
 }
 
-// reader names the agent: its node, and which of the node's agents it is.
-func reader(a *agentRun) (node, agent string) {
+// agentKey identifies the agent: its node, and the agent within a team.
+func agentKey(a *agentRun) (node, agent string) {
 	if a.team != nil {
 		return a.team.top.execution.Node.ID, a.execution.Node.ID + " "
 	}
@@ -139,34 +139,34 @@ func reader(a *agentRun) (node, agent string) {
 // resourceArguments is the schema of the arguments of [plan.BuiltinReadResource].
 var resourceArguments = json.RawMessage(`{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"]}`)
 
-// readResource reads a resource that a result in the agent's conversation links to, from the server that gave the link.
+// readResource reads a resource to which a tool result in the agent's conversation links, from the server of that tool.
 func (c *toolCall) readResource(ctx workflow.Context) (contract.ToolReply, error) {
-	var asked struct {
+	var args struct {
 		URI string `json:"uri"`
 	}
-	if json.Unmarshal(c.args, &asked) != nil || asked.URI == "" {
-		return replies.Error(`read_resource wants {"uri": "the URI of a link"}`), nil
+	if json.Unmarshal(c.args, &args) != nil || args.URI == "" {
+		return replies.Error(`read_resource expects {"uri": "the URI of a link"}`), nil
 	}
-	from := linking(c.agent, asked.URI)
-	if from == nil {
-		return replies.Error("no result in this conversation links to the resource %s; read links as results have them", asked.URI), nil
+	source := linkSource(c.agent, args.URI)
+	if source == nil {
+		return replies.Error("no result in this conversation links to the resource %s; use the exact URI of a link", args.URI), nil
 	}
 	const name = plan.BuiltinReadResource
-	c.tool = &plan.Tool{Name: name, As: name, Connection: from.Connection, Confirm: from.Confirm, ArgumentsSchema: resourceArguments}
-	c.conn = resolvedConnection(c.agent.run, from)
+	c.tool = &plan.Tool{Name: name, As: name, Connection: source.Connection, Confirm: source.Confirm, ArgumentsSchema: resourceArguments}
+	c.conn = resolvedConnection(c.agent.run, source)
 	if err := c.confirm(ctx); err != nil {
 		return contract.ToolReply{}, err
 	}
-	if json.Unmarshal(c.args, &asked) != nil || linking(c.agent, asked.URI) != from {
-		return replies.Error("%sthis is no link of the tool %s", c.note, from.As), nil
+	if json.Unmarshal(c.args, &args) != nil || linkSource(c.agent, args.URI) != source {
+		return replies.Error("%sthe URI is not a link of the tool %s", c.note, source.As), nil
 	}
-	// It is read under the name of the tool that gave the link, which the run may call.
-	in := contract.ToolInput{Connection: c.conn.Connection, Name: from.Name, Resource: asked.URI, CallID: c.call.ID, As: c.tool.As, Note: c.note}
+	// It is read under the name of the tool that returned the link, because the run is authorized to call that.
+	in := contract.ToolInput{Connection: c.conn.Connection, Name: source.Name, Resource: args.URI, CallID: c.call.ID, As: c.tool.As, Note: c.note}
 	return c.callTool(ctx, in, c.id("tool"))
 }
 
-// linking is the agent's tool whose last result with a link to a resource is in its conversation, or nil.
-func linking(a *agentRun, uri string) *plan.Tool {
+// linkSource returns the agent's tool that last returned a link to a resource in its conversation, or nil.
+func linkSource(a *agentRun, uri string) *plan.Tool {
 	for _, e := range slices.Backward(a.thread.Entries) {
 		m, err := contract.DecodeMessage(e.Raw)
 		if err != nil || m.Role != contract.RoleTool || !slices.Contains(m.Links, uri) {

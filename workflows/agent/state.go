@@ -9,33 +9,33 @@ import (
 	"weft/workflows/transcript"
 )
 
-// takeMark notes how the agent stands.
-func (a *agentRun) takeMark() {
-	a.marked, a.markedLen = a.state, len(a.thread.Entries)
-	m := &a.marked
+// save saves the agent's state at a boundary.
+func (a *agentRun) save() {
+	a.saved, a.savedLen = a.state, len(a.thread.Entries)
+	m := &a.saved
 	m.Called, m.Sent, m.Starts, m.Served = a.thread.Called.Len, a.thread.CarriedSent(), slices.Clone(a.state.Starts), maps.Clone(a.state.Served)
-	if a.above == nil {
-		a.markedView = schedule.Clone(a.execution.View) // the node has one
+	if a.asker == nil {
+		a.savedView = schedule.Clone(a.execution.View) // all agents of a node share one view
 	}
 	if a.team != nil {
-		m.Conversations = a.team.grown(a.before)
+		m.Conversations = a.team.grown(a.questionsBefore)
 	}
 }
 
-// snapshot gives the agent's state at its last boundary, and puts the view back to what it was there.
+// snapshot returns the agent's state at its last boundary, and resets the view to that point.
 //
-// It leaves out the journal, which has the steps of calls under way and travels beside it, and what is made of the plan again:
-// configuration, profile, values of ports. Of a member it has the side conversations that have grown since it was asked.
+// It omits the journal, which is saved separately, and data that is derived from the plan: configuration, profile and values of
+// ports. The snapshot of a member has only the side conversations that have grown since it was asked.
 func (a *agentRun) snapshot() *contract.AgentState {
-	out := a.marked
-	out.Messages = transcript.Carried(a.thread.Entries[:a.markedLen])
-	if a.above == nil {
-		*a.execution.View = a.markedView
+	out := a.saved
+	out.Messages = transcript.Carried(a.thread.Entries[:a.savedLen])
+	if a.asker == nil {
+		*a.execution.View = a.savedView
 	}
 	return &out
 }
 
-// restore makes the agent what it was at its last boundary.
+// restore restores the agent's state at its last boundary.
 func (a *agentRun) restore(s *contract.AgentState) {
 	a.run.Transcript.Restore(a.thread, s.Messages, s.Called, s.Sent)
 	a.state = *s
@@ -44,7 +44,7 @@ func (a *agentRun) restore(s *contract.AgentState) {
 		a.team.catchUp(a.run, s.Conversations)
 		a.speakAs(s.Active)
 	}
-	noteServed(a)
-	a.takeMark()
-	a.execution.Journal.Grow(a.bulk())
+	recordSessions(a)
+	a.save()
+	a.execution.Journal.Grow(a.threadBytes())
 }

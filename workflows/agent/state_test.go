@@ -46,19 +46,19 @@ func TestSnapshotHasTheWholeAgent(t *testing.T) {
 			Turn: 3, Left: 2, Exhausted: true, Errors: 1, Repairs: 1, Summaries: 2, StartLen: 1, Results: 2, Think: true, Active: "m",
 			Refused: []contract.Answer{{Edge: "e"}}, Starts: []contract.StartCount{{ID: "call_1", N: 2}}, Served: map[string]contract.ServerSession{"web": {Sealed: "s"}},
 		}
-		old.team.lines = []*line{{state: contract.SideConversation{Name: "m", Questions: 2, Active: "m"}, thread: talked(old.run.Transcript, "a#1:m~1")}}
+		old.team.conversations = []*sideConversation{{state: contract.SideConversation{Name: "m", Questions: 2, Active: "m"}, thread: talked(old.run.Transcript, "a#1:m~1")}}
 
-		old.takeMark()
+		old.save()
 		again.restore(new(workflowtest.Travels(t, *old.snapshot())))
 		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "execution": fromPlan, "sessions": wasRun, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
-			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "before": wasRun, "marked": "see snapshot", "markedView": "see snapshot", "markedLen": "see snapshot",
-			"result": "the message that gives it is looked at again", "unfit": "the node ends with it", "next": "a boundary comes after it"})
-		for name, pair := range map[string][2]*transcript.Thread{"its own": {old.thread, again.thread}, "a member's": {old.team.lines[0].thread, again.team.lines[0].thread}} {
+			"thread": "see below", "team": "see below", "asker": "the agent that asked carries it", "questionsBefore": wasRun, "saved": "see snapshot", "savedView": "see snapshot", "savedLen": "see snapshot",
+			"result": "the message that gives it is looked at again", "unfit": "the node ends with it", "handoffTo": "a boundary follows it"})
+		for name, pair := range map[string][2]*transcript.Thread{"its own": {old.thread, again.thread}, "a member's": {old.team.conversations[0].thread, again.team.conversations[0].thread}} {
 			t.Run(name, func(t *testing.T) {
 				workflowtest.SameFields(t, pair[0], pair[1], workflowtest.Without{"published": "the next run names all messages once more"})
 			})
 		}
-		workflowtest.SameFields(t, old.team, again.team, workflowtest.Without{"top": "see above", "lines": "see below"})
-		workflowtest.SameFields(t, old.team.lines[0], again.team.lines[0], workflowtest.Without{"thread": "see above", "by": "who is asked is carried by who asks", "yielded": wasRun})
+		workflowtest.SameFields(t, old.team, again.team, workflowtest.Without{"top": "see above", "conversations": "see below"})
+		workflowtest.SameFields(t, old.team.conversations[0], again.team.conversations[0], workflowtest.Without{"thread": "see above", "askedBy": "the agent that asked carries the one that is asked", "yielded": wasRun})
 	})
 }

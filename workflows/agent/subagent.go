@@ -15,26 +15,26 @@ import (
 	"weft/workflows/runtime"
 )
 
-// subAgent runs a flow of the bundle as a child run of type Flow. Its result is the tool's. A tool with a schema of its own
-// gives the flow its arguments, others a question.
+// subAgent runs a flow of the bundle as a child run of type Flow, and returns its result. The flow's input is the arguments if the
+// tool has an argument schema, else a question.
 func (c *toolCall) subAgent(ctx workflow.Context) (contract.ToolReply, error) {
 	var args builtinArgs
 	params := c.args
 	if len(c.tool.ArgumentsSchema) == 0 {
 		params = nil
 		if err := json.Unmarshal(c.args, &args); err != nil || strings.TrimSpace(args.Question) == "" {
-			return replies.Error(`%s wants {"user_question": "…"}`, c.call.Name), nil
+			return replies.Error(`%s expects {"user_question": "…"}`, c.call.Name), nil
 		}
 	}
-	flow, err := bundled(c.agent, "agent", c.conn.Connection.Agent)
+	flow, err := bundledFlow(c.agent, "agent", c.conn.Connection.Agent)
 	if err != nil {
 		return contract.ToolReply{}, err
 	}
-	return c.child(ctx, args.Question, params, flow)
+	return c.runChild(ctx, args.Question, params, flow)
 }
 
-// bundled is a flow of the bundle.
-func bundled(a *agentRun, what, id string) (contract.FlowRef, error) {
+// bundledFlow returns a flow of the bundle.
+func bundledFlow(a *agentRun, what, id string) (contract.FlowRef, error) {
 	r := a.run
 	flow, src := r.Flow.Closure(id), r.Source.Sub(id)
 	if flow == nil {
@@ -43,34 +43,34 @@ func bundled(a *agentRun, what, id string) (contract.FlowRef, error) {
 	return contract.FlowRef{Plan: flow, Source: &src}, nil
 }
 
-// inlineAgent runs a flow that the model itself wrote. It is compiled like any document; its errors go back to the model.
+// inlineAgent runs a flow that the model itself wrote. It is compiled like any document; errors are returned to the model.
 func (c *toolCall) inlineAgent(ctx workflow.Context, args *builtinArgs) (contract.ToolReply, error) {
 	if strings.TrimSpace(args.Question) == "" || len(args.Agent) == 0 {
-		return replies.Error(`%s wants {"user_question": "…", "agent_def": a whole agent definition}`, c.call.Name), nil
+		return replies.Error(`%s expects {"user_question": "…", "agent_def": a complete agent definition}`, c.call.Name), nil
 	}
 	var text string
 	if json.Unmarshal(args.Agent, &text) != nil {
 		text = string(args.Agent)
 	}
-	return c.child(ctx, args.Question, nil, contract.FlowRef{Text: text, Name: "agent_def.json", Dialect: c.agent.run.Flow.Dialect})
+	return c.runChild(ctx, args.Question, nil, contract.FlowRef{Text: text, Name: "agent_def.json", Dialect: c.agent.run.Flow.Dialect})
 }
 
-// child runs a flow below this one, as a step, or goes on with what it came back with: its result is the tool's.
-func (c *toolCall) child(ctx workflow.Context, question string, params json.RawMessage, flow contract.FlowRef) (contract.ToolReply, error) {
+// runChild runs a child flow as a step, or continues it from its snapshot, and returns its result.
+func (c *toolCall) runChild(ctx workflow.Context, question string, params json.RawMessage, flow contract.FlowRef) (contract.ToolReply, error) {
 	r, x, n := c.agent.run, c.agent.execution, len(c.answer.msg.Calls)
 	if limit := r.Flow.Limits.MaxDepth; r.Shared.Depth >= limit {
-		return replies.Error("sub-agents nest at most %d deep; answer without one", limit), nil
+		return replies.Error("sub-agents can be nested at most %d levels deep; answer without one", limit), nil
 	}
 	if !r.Budget.MayStart() {
-		return replies.Error("the run cannot start more agents: its budget of %d is spent; answer without one", max(0, r.Shared.Budget.Runs)), nil
+		return replies.Error("the run's budget of %d runs is used up; answer without a sub-agent", max(0, r.Shared.Budget.Runs)), nil
 	}
 	return c.step(ctx, c.runID, contract.HashOf(question, string(params), flow.Text), func(s *journal.Step) (contract.ToolReply, error) {
 		ended, err := r.Budget.Begin(ctx, s.Run == nil)
 		if err != nil {
-			return failedBelow("the sub-agent", err)
+			return childFailure("the sub-agent", err)
 		}
 		defer ended()
-		// Others that were asked for together have their parts, and the agent itself goes on.
+		// The budget is shared with the other calls of the message, and with the agent itself.
 		part, release := r.Budget.Share(s.Run, 1+n)
 		defer release()
 		in := r.Below()
@@ -84,13 +84,13 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 		var out contract.RunResult
 		k := &runtime.Child{Workflow: contract.WorkflowFlow, ID: s.ID, Summary: x.Node.ID + " · sub-agent"}
 		if err := r.AwaitFlow(ctx, k, in, "the sub-agent", n, &out, s, x.Journal); err != nil {
-			return failedBelow("the sub-agent", err)
+			return childFailure("the sub-agent", err)
 		}
 		return childReply(&out, len(params) > 0), nil
 	})
 }
 
-// confine gives a flow that a model wrote, which is its text, what the node has, and nothing else.
+// confine limits a flow that a model wrote, which has a text, to the connections and grants of the node.
 func confine(a *agentRun, in *contract.RunInput) {
 	if in.Flow.Text == "" {
 		return
@@ -106,7 +106,7 @@ func confine(a *agentRun, in *contract.RunInput) {
 	in.Grant = r.Shared.Grant.Narrow(bound)
 }
 
-// childReply is a sub-agent's result as a tool's: where it has no value of its own, what was said last.
+// childReply returns a sub-agent's result as a tool reply: its value or, if it has none, its last message.
 func childReply(out *contract.RunResult, named bool) contract.ToolReply {
 	if out.ResultText != nil {
 		return contract.ToolReply{Text: *out.ResultText}
@@ -121,9 +121,8 @@ func childReply(out *contract.RunResult, named bool) contract.ToolReply {
 	return contract.ToolReply{Text: string(out.ResultData)}
 }
 
-// nameRun gives the run that the call starts its id, which tells it from those of other calls with the call's id: a model may give
-// that to several.
-func (c *toolCall) nameRun() {
+// setRunID sets the workflow id of the run that the call starts. The id is unique even if the model used the call's id several times.
+func (c *toolCall) setRunID() {
 	starts := &c.agent.state.Starts
 	i := slices.IndexFunc(*starts, func(s contract.StartCount) bool { return s.ID == c.call.ID })
 	if i < 0 {
@@ -137,8 +136,8 @@ func (c *toolCall) nameRun() {
 	}
 }
 
-// failedBelow gives the failure of a sub-agent, or of a member, to the model, unless an operator must fix it.
-func failedBelow(who string, err error) (contract.ToolReply, error) {
+// childFailure returns the failure of a sub-agent or a member as a reply to the model, unless an operator must fix it.
+func childFailure(who string, err error) (contract.ToolReply, error) {
 	if runtime.Interrupted(err) {
 		return contract.ToolReply{}, err
 	}

@@ -15,53 +15,53 @@ import (
 )
 
 const (
-	// The run looks at a task as often as its server wants, but less often the longer it lasts: each look adds to the history.
+	// The run polls a task as often as its server suggests, but less often the longer it lasts: each poll adds to the history.
 	minPoll, maxPoll = time.Second, 5 * time.Minute
 	pollShare        = 50
-	// cancelSeconds bounds the cancellation of a task.
+	// cancelSeconds limits the cancellation of a task.
 	cancelSeconds = 30
 )
 
-// task is a call that its server goes on with by itself.
+// task is a call that its server continues asynchronously.
 type task struct {
 	call *toolCall
-	// id is that of the step that waits for the task.
+	// id is the id of the step that waits for the task.
 	id string
-	// in asks for the task.
+	// in is the input that polls the task.
 	in contract.ToolInput
-	// at is how the task stands, started when it began.
-	at      contract.ToolReply
+	// latest is the task's last status, started when it began.
+	latest  contract.ToolReply
 	started time.Time
-	// given are answers that the server may not have read yet.
-	given map[string]json.RawMessage
+	// given are the answers sent so far; the server may not have read them yet.
+	sent map[string]json.RawMessage
 }
 
-// awaitTask waits for the task that a call has become, without a worker, and returns its result. It is one step without state
-// of its own: the server has the task, and the journal the answers of people. A run that is cancelled cancels the task.
+// awaitTask waits for the task that a call has become, without occupying a worker, and returns its result. It is one step without
+// state: the server has the task, and the journal the answers of users. If the run is cancelled, it cancels the task.
 func (c *toolCall) awaitTask(ctx workflow.Context, in contract.ToolInput, created contract.ToolReply) (contract.ToolReply, error) {
 	in.Input, in.TaskID = nil, created.Task.ID
-	in.Repeat = true // looking at a task changes nothing, and an answer is taken once
-	k := &task{call: c, id: c.id("tool") + "~task", in: in, at: created, started: *created.Started, given: map[string]json.RawMessage{}}
+	in.Repeat = true // polling is idempotent, and the server accepts an answer once
+	k := &task{call: c, id: c.id("tool") + "~task", in: in, latest: created, started: *created.Started, sent: map[string]json.RawMessage{}}
 	done := c.agent.run.Requests.AddTask(c.agent.execution.ID + " " + c.tool.As)
 	defer done()
 	reply, err := c.step(ctx, k.id, contract.HashOf(c.tool.Name, in.TaskID), func(s *journal.Step) (contract.ToolReply, error) {
 		s.Task = k.open()
-		for k.at.Task != nil {
-			if err := k.look(ctx, s); err != nil {
+		for k.latest.Task != nil {
+			if err := k.poll(ctx, s); err != nil {
 				return contract.ToolReply{}, err
 			}
 		}
-		return k.at, nil
+		return k.latest, nil
 	})
 	if err != nil && ctx.Err() != nil {
 		k.cancel(ctx)
 	}
-	serve(c.agent, c.conn, reply.Session)
+	setSession(c.agent, c.conn, reply.Session)
 	return reply, err
 }
 
-// look waits until it is time, and for the answers that the task asks for, and looks at it.
-func (k *task) look(ctx workflow.Context, s *journal.Step) (err error) {
+// poll waits until the next poll is due, answers the task's questions, and polls the task.
+func (k *task) poll(ctx workflow.Context, s *journal.Step) (err error) {
 	if err := k.pause(ctx, s); err != nil {
 		return err
 	}
@@ -71,19 +71,19 @@ func (k *task) look(ctx workflow.Context, s *journal.Step) (err error) {
 		}
 		return err
 	}
-	if k.at, err = k.call.invoke(ctx, s, &k.in); err == nil {
+	if k.latest, err = k.call.invoke(ctx, s, &k.in); err == nil {
 		k.call.agent.run.Policy.Moved = true
 	}
 	return err
 }
 
-// pause waits until it is time to look at the task again. It yields where the run wants to continue as new.
+// pause waits until the next poll is due. It yields if the run should continue as new.
 func (k *task) pause(ctx workflow.Context, s *journal.Step) error {
-	if s.Failure != nil || k.at.Input != nil {
-		return nil // an operator, or a person, is to be waited for
+	if s.Failure != nil || k.latest.Input != nil {
+		return nil // the next poll waits for an operator or a user anyway
 	}
 	policy, journal := k.call.agent.run.Policy, k.call.agent.execution.Journal
-	pause := max(time.Duration(k.at.Task.PollMillis)*time.Millisecond, min(workflow.Now(ctx).Sub(k.started)/pollShare, maxPoll), minPoll)
+	pause := max(time.Duration(k.latest.Task.PollMillis)*time.Millisecond, min(workflow.Now(ctx).Sub(k.started)/pollShare, maxPoll), minPoll)
 	yield, err := wait.For(ctx, pause, k.call.tool.As+" works on a task", func() bool { return policy.ShouldYield(ctx, journal.Weight()) })
 	if err == nil && yield {
 		return runtime.ErrYield
@@ -91,15 +91,15 @@ func (k *task) pause(ctx workflow.Context, s *journal.Step) error {
 	return err
 }
 
-// answers gets the answers that the task asks for.
+// answers answers the task's questions; nil if there are none.
 func (k *task) answers(ctx workflow.Context) (*contract.ToolAnswers, error) {
-	if k.at.Input == nil {
+	if k.latest.Input == nil {
 		return nil, nil
 	}
 	out := &contract.ToolAnswers{Answers: map[string]json.RawMessage{}}
 	fresh := &contract.InputRequired{}
-	for _, q := range k.at.Input.Questions {
-		if a := k.given[questionID(&q)]; a != nil {
+	for _, q := range k.latest.Input.Questions {
+		if a := k.sent[questionID(&q)]; a != nil {
 			out.Answers[q.Key] = a
 		} else {
 			fresh.Questions = append(fresh.Questions, q)
@@ -114,31 +114,31 @@ func (k *task) answers(ctx workflow.Context) (*contract.ToolAnswers, error) {
 	}
 	for i := range fresh.Questions {
 		q := &fresh.Questions[i]
-		k.given[questionID(q)], out.Answers[q.Key] = answers.Answers[q.Key], answers.Answers[q.Key]
+		k.sent[questionID(q)], out.Answers[q.Key] = answers.Answers[q.Key], answers.Answers[q.Key]
 	}
 	return out, nil
 }
 
-// open is the task as what cancels it.
+// open returns the input of the call that cancels the task.
 func (k *task) open() *contract.OpenTask {
-	session := servedBy(k.call.agent, k.call.conn)
+	session := sessionFor(k.call.agent, k.call.conn)
 	return &contract.OpenTask{Queue: session.Queue, Cancel: contract.ToolInput{
 		Connection: k.in.Connection, Name: k.in.Name, CallID: k.in.CallID, As: k.in.As, TaskID: k.in.TaskID, CancelTask: true, Repeat: true, Session: session.Sealed}}
 }
 
-// cancel ends a task whose result nobody waits for.
+// cancel cancels the task: its result is no longer needed.
 func (k *task) cancel(ctx workflow.Context) {
 	CancelTask(ctx, k.call.agent.run, k.id+"~cancel", k.open())
 }
 
-// CancelTask cancels a task whose result nobody waits for, whether the run is cancelled or not. That it fails changes nothing.
+// CancelTask cancels a task whose result is no longer needed, even if the run is cancelled. It logs an error.
 func CancelTask(ctx workflow.Context, r *runtime.Run, id string, t *contract.OpenTask) {
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	detached, _ := workflow.NewDisconnectedContext(ctx)
 	var out contract.ToolResult
 	call := &runtime.Call{Activity: contract.ActivityCallTool, Args: []any{&t.Cancel}, What: "the call of " + t.Cancel.As, ID: id,
 		Summary: "cancel the task of " + t.Cancel.As, Options: r.Options(cancelSeconds), Queue: t.Queue, Out: &out}
 	call.Options.ScheduleToCloseTimeout = cancelSeconds * time.Second
-	if err := r.Invoke(quiet, call); err != nil {
-		workflow.GetLogger(ctx).Warn("A task of a tool was not cancelled.", "tool", t.Cancel.Name, "error", err)
+	if err := r.Invoke(detached, call); err != nil {
+		workflow.GetLogger(ctx).Warn("cannot cancel the task of a tool", "tool", t.Cancel.Name, "error", err)
 	}
 }

@@ -21,35 +21,35 @@ import (
 	"weft/workflows/wait"
 )
 
-// The agents of a node ask each other in conversations of their own, and hand over the one that they are in, all within the node's
-// execution: an agent that is asked is an [agentRun] below the one that asks, and its answer is that one's tool result.
+// The agents of a node ask each other in side conversations and hand over the conversation that they are in, all within the node's
+// execution: an agent that is asked is an [agentRun] below the one that asks, and its answer is a tool result there.
 
-// team is what the agents of one execution share: the node's own agent, with its members, and the conversations in which they are asked.
+// team is the state that the agents of one execution share: the node's own agent, with its members, and the side conversations.
 type team struct {
-	top   *agentRun
-	lines []*line
+	top           *agentRun
+	conversations []*sideConversation
 }
 
-// line is a conversation in which a member is asked.
-type line struct {
-	// state is the conversation as it travels, up to date but for its thread, of which it may lack the last messages.
+// sideConversation is a conversation in which a member is asked.
+type sideConversation struct {
+	// state is the conversation's state as saved; it may lack the last messages of its thread.
 	state  contract.SideConversation
 	thread *transcript.Thread
-	// by is the agent whose question is being answered; yielded is set where it stopped in its middle.
-	by      *agentRun
+	// by is the agent whose question is being answered; yielded is set if the answer was interrupted.
+	askedBy *agentRun
 	yielded bool
 }
 
-// who names the agent that speaks.
+// who returns the id of the active agent.
 func (a *agentRun) who() string { return cmp.Or(a.state.Active, a.execution.Node.ID) }
 
-// bulk is how many bytes the execution would carry.
-func (a *agentRun) bulk() int {
+// threadBytes returns the number of bytes in the threads of the execution's snapshot.
+func (a *agentRun) threadBytes() int {
 	if a.team == nil {
 		return a.thread.Bytes
 	}
 	n := a.team.top.thread.Bytes
-	for _, l := range a.team.lines {
+	for _, l := range a.team.conversations {
 		if l.thread != nil {
 			n += l.thread.Bytes
 		}
@@ -57,30 +57,30 @@ func (a *agentRun) bulk() int {
 	return n
 }
 
-// line finds the conversation of a name.
-func (t *team) line(name string) *line {
-	i := slices.IndexFunc(t.lines, func(l *line) bool { return l.state.Name == name })
+// conversation returns the side conversation with a name; it creates it if necessary.
+func (t *team) conversation(name string) *sideConversation {
+	i := slices.IndexFunc(t.conversations, func(l *sideConversation) bool { return l.state.Name == name })
 	if i < 0 {
-		i, t.lines = len(t.lines), append(t.lines, &line{state: contract.SideConversation{Name: name}})
+		i, t.conversations = len(t.conversations), append(t.conversations, &sideConversation{state: contract.SideConversation{Name: name}})
 	}
-	return t.lines[i]
+	return t.conversations[i]
 }
 
-// turned is what the arguments of the tools say by which an agent turns to another.
-type turned struct {
+// contactArgs are the arguments of the tools by which an agent contacts another.
+type contactArgs struct {
 	Recipient string `json:"recipient"`
 	Message   string `json:"message"`
 }
 
-// to finds whom a call turns to.
-func (c *toolCall) to(k *plan.Contacts) (*plan.Contact, turned, error) {
-	var args turned
+// recipient returns the contact to whom a call is addressed.
+func (c *toolCall) recipient(k *plan.Contacts) (*plan.Contact, contactArgs, error) {
+	var args contactArgs
 	err := json.Unmarshal([]byte(c.call.Arguments), &args)
-	switch asks := k == c.agent.cfg.Ask; {
-	case asks && (err != nil || strings.TrimSpace(args.Message) == ""):
-		return nil, args, replies.Refuse(`%s wants {"recipient": "name", "message": "text"}`, k.Name)
+	switch isQuestion := k == c.agent.cfg.Ask; {
+	case isQuestion && (err != nil || strings.TrimSpace(args.Message) == ""):
+		return nil, args, replies.Refuse(`%s expects {"recipient": "name", "message": "text"}`, k.Name)
 	case err != nil:
-		return nil, args, replies.Refuse(`%s wants {"recipient": "name"}`, k.Name)
+		return nil, args, replies.Refuse(`%s expects {"recipient": "name"}`, k.Name)
 	}
 	var names []string
 	for i := range k.To {
@@ -89,25 +89,25 @@ func (c *toolCall) to(k *plan.Contacts) (*plan.Contact, turned, error) {
 		}
 		names = append(names, k.To[i].Name)
 	}
-	return nil, args, replies.Refuse("there is no recipient %q; there are: %s", args.Recipient, strings.Join(names, ", "))
+	return nil, args, replies.Refuse("unknown recipient %q; available recipients: %s", args.Recipient, strings.Join(names, ", "))
 }
 
-// ask has a member answer, or a flow in a run of its own that the question begins: with its outputs, or else with what was said in
-// it last.
+// ask has a member answer, or a flow in a child run that begins with the question: the answer is the flow's outputs or else its last
+// message.
 func (c *toolCall) ask(ctx workflow.Context) (contract.ToolReply, error) {
-	to, args, err := c.to(c.agent.cfg.Ask)
+	to, args, err := c.recipient(c.agent.cfg.Ask)
 	if err != nil {
 		return contract.ToolReply{}, err
 	}
 	t := c.agent.team
 	if to.Flow != "" {
-		flow, err := bundled(c.agent, "flow", to.Flow)
+		flow, err := bundledFlow(c.agent, "flow", to.Flow)
 		if err != nil {
 			return contract.ToolReply{}, err
 		}
-		return c.child(ctx, args.Message, values.Wanted(flow.Plan, t.top.ports).JSON(), flow)
+		return c.runChild(ctx, args.Message, values.Wanted(flow.Plan, t.top.ports).JSON(), flow)
 	}
-	l := t.line(to.Thread)
+	l := t.conversation(to.Thread)
 	if l.state.Questions == 0 && l.state.Active == "" {
 		l.state.Active = to.Member
 	}
@@ -118,16 +118,16 @@ func (c *toolCall) ask(ctx workflow.Context) (contract.ToolReply, error) {
 	return reply, err
 }
 
-// askMember has a member answer in a conversation, or goes on where it stopped.
-func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, args *turned, s *journal.Step) (reply contract.ToolReply, err error) {
+// askMember has a member answer in a side conversation, or continues an interrupted answer.
+func (c *toolCall) askMember(ctx workflow.Context, l *sideConversation, to *plan.Contact, args *contactArgs, s *journal.Step) (reply contract.ToolReply, err error) {
 	if err := c.whenFree(ctx, l, to.Name); err != nil {
 		return reply, err
 	}
 	before := c.agent.team.questions()
-	l.by = c.agent
-	sub := c.asked(l, to, args, s.Execution)
+	l.askedBy = c.agent
+	sub := c.memberRun(l, to, args, s.Execution)
 	out, err := sub.converse(ctx)
-	l.by = nil
+	l.askedBy = nil
 	if errors.Is(err, runtime.ErrYield) {
 		l.yielded, sub.execution.State.Agent = true, sub.snapshot()
 		if s.Execution, err = sub.execution.Suspend(); err != nil {
@@ -136,9 +136,9 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 		return reply, runtime.ErrYield
 	}
 	if err != nil {
-		// The next question begins anew: this conversation may have ended in the middle.
+		// The next question starts a new thread: this one may be incomplete.
 		l.thread, l.state = nil, contract.SideConversation{Name: l.state.Name, Questions: l.state.Questions, Active: to.Member}
-		reply, err = failedBelow("the agent", err)
+		reply, err = childFailure("the agent", err)
 	} else {
 		l.state.Active = cmp.Or(sub.state.Active, to.Member)
 		reply, err = sub.reply(&out)
@@ -147,40 +147,40 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 	return reply, err
 }
 
-// whenFree waits until a conversation is free. Calls of one message take turns; whoever else is asked
-// meanwhile cannot be waited for, because they may be waiting for this agent.
-func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) error {
+// whenFree waits until a conversation is free. Calls of one message take turns; a question of another agent cannot be waited
+// for, because it may in turn wait for this agent.
+func (c *toolCall) whenFree(ctx workflow.Context, l *sideConversation, name string) error {
 	a := c.agent
-	if l.by != nil && l.by != a && !l.yielded {
-		return replies.Refuse("%s is still at work on an earlier question of yours; go on without asking again", name)
+	if l.askedBy != nil && l.askedBy != a && !l.yielded {
+		return replies.Refuse("%s is still working on an earlier question; continue without asking again", name)
 	}
 	err := wait.Until(ctx, func() bool {
-		return l.by == nil || l.yielded || a.run.Policy.ShouldYield(ctx, a.execution.Journal.Weight())
+		return l.askedBy == nil || l.yielded || a.run.Policy.ShouldYield(ctx, a.execution.Journal.Weight())
 	})
-	if err == nil && (l.by != nil || l.yielded) {
+	if err == nil && (l.askedBy != nil || l.yielded) {
 		return runtime.ErrYield
 	}
 	return err
 }
 
-// asked is the execution of a member that is asked, or that goes on with what it stopped with.
-func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract.SuspendedExecution) *agentRun {
+// memberRun returns the agentRun of a member that is asked, or that continues with its suspended execution.
+func (c *toolCall) memberRun(l *sideConversation, to *plan.Contact, args *contactArgs, suspended *contract.SuspendedExecution) *agentRun {
 	l.state.Questions++
 	a, t := c.agent, c.agent.team
 	m := t.top.execution.Node.Agent.MemberNamed(to.Member)
 	id := fmt.Sprintf("%s:%s~%d", t.top.execution.ID, contract.EscapeID(l.state.Name), l.state.Questions)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
 	x := &runtime.Execution{Run: a.run, Node: node, ID: id, Step: a.execution.Step, Order: a.execution.Order, Strand: a.execution.Strand, View: a.execution.View,
-		Suspended: rest, Journal: journal.Of(a.execution.Journal, rest)}
+		Suspended: suspended, Journal: journal.Of(a.execution.Journal, suspended)}
 	sub := &agentRun{run: a.run, execution: x, sessions: a.sessions, cfg: &m.Agent, state: contract.AgentState{Left: m.Agent.MaxCalls},
-		team: t, above: a, ports: t.top.ports, before: t.questions()}
+		team: t, asker: a, ports: t.top.ports, questionsBefore: t.questions()}
 	sub.speakAs(l.state.Active)
 	if l.thread == nil {
 		l.thread = a.run.Transcript.Open(id)
 	}
 	sub.thread = l.thread
-	if rest != nil && rest.Agent != nil {
-		sub.restore(rest.Agent)
+	if suspended != nil && suspended.Agent != nil {
+		sub.restore(suspended.Agent)
 		return sub
 	}
 	sub.state.StartLen = len(sub.thread.Entries)
@@ -188,7 +188,7 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 	return sub
 }
 
-// speakAs makes an agent of the team the one that goes on with the conversation.
+// speakAs makes an agent of the team the active one.
 func (a *agentRun) speakAs(id string) {
 	cfg := a.team.top.execution.Node.Agent
 	if m := cfg.MemberNamed(id); m != nil {
@@ -199,21 +199,21 @@ func (a *agentRun) speakAs(id string) {
 	a.state.Active, a.cfg = id, withValues(cfg, a.team.top.ports)
 }
 
-// hand hands the agent's conversation over: once all calls of the message have their answers, the other agent goes on.
-func (c *toolCall) hand() contract.ToolReply {
+// handOver hands the agent's conversation over: once all calls of the message have results, the other agent continues it.
+func (c *toolCall) handOver() contract.ToolReply {
 	a := c.agent
-	to, _, err := c.to(a.cfg.Handoff)
+	to, _, err := c.recipient(a.cfg.Handoff)
 	switch {
 	case err != nil:
 		return replies.Error("%s", err.Error())
-	case a.next != "":
-		return replies.Error("the conversation is handed over already")
+	case a.handoffTo != "":
+		return replies.Error("the conversation has already been handed over")
 	}
-	a.next = cmp.Or(to.Member, a.team.top.execution.Node.ID)
-	return contract.ToolReply{Text: "the conversation is handed to " + to.Name}
+	a.handoffTo = cmp.Or(to.Member, a.team.top.execution.Node.ID)
+	return contract.ToolReply{Text: "the conversation is handed over to " + to.Name}
 }
 
-// reply is a member's answer to a question: its words, or the values that it ends with.
+// reply returns a member's answer to a question: its text, or the values with which it ended.
 func (a *agentRun) reply(out *runtime.Outcome) (contract.ToolReply, error) {
 	if out.Value == nil {
 		return contract.ToolReply{Text: out.Text}, nil
@@ -230,21 +230,21 @@ func (a *agentRun) reply(out *runtime.Outcome) (contract.ToolReply, error) {
 	return contract.ToolReply{Text: string(all.JSON())}, nil
 }
 
-// questions counts what was asked in each conversation.
+// questions returns the number of questions in each conversation.
 func (t *team) questions() map[string]int {
 	out := map[string]int{}
-	for _, l := range t.lines {
+	for _, l := range t.conversations {
 		out[l.state.Name] = l.state.Questions
 	}
 	return out
 }
 
-// grown are the conversations in which more was asked than before, but those in use, or in whose middle
-// somebody stopped: who is in one carries it.
+// grown returns the conversations with more questions than before, except those in use or interrupted, which
+// the agent that answers in them saves.
 func (t *team) grown(before map[string]int) []contract.SideConversation {
 	var out []contract.SideConversation
-	for _, l := range t.lines {
-		if l.by != nil || l.yielded || l.state.Questions <= before[l.state.Name] {
+	for _, l := range t.conversations {
+		if l.askedBy != nil || l.yielded || l.state.Questions <= before[l.state.Name] {
 			continue
 		}
 		if s, t := &l.state, l.thread; t != nil {
@@ -256,11 +256,11 @@ func (t *team) grown(before map[string]int) []contract.SideConversation {
 	return out
 }
 
-// catchUp takes over what another run asked in conversations.
+// catchUp applies the conversations of another run, if they have more questions.
 func (t *team) catchUp(r *runtime.Run, list []contract.SideConversation) {
 	for _, c := range list {
-		l := t.line(c.Name)
-		if l.by != nil || l.state.Questions >= c.Questions {
+		l := t.conversation(c.Name)
+		if l.askedBy != nil || l.state.Questions >= c.Questions {
 			continue
 		}
 		l.state, l.thread = c, nil
@@ -271,7 +271,7 @@ func (t *team) catchUp(r *runtime.Run, list []contract.SideConversation) {
 	}
 }
 
-// Contacts are the tools by which an agent turns to others, for its call profile.
+// Contacts returns the tools by which an agent contacts others, for its call profile.
 func Contacts(a *plan.Agent) []contract.ToolSpec {
 	var out []contract.ToolSpec
 	for _, k := range []*plan.Contacts{a.Ask, a.Handoff} {

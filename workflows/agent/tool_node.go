@@ -15,8 +15,8 @@ import (
 // ToolKind runs nodes of kind tool.
 type ToolKind struct{}
 
-// Visit runs a node of kind tool: one call with the values that the node takes. It is a call like a model's, with the same rules,
-// requests and limits, in a conversation of the node's own.
+// Visit runs a node of kind tool: one call with the values of the node's inputs. It is executed like a call of a model, with the
+// same rules, requests and limits, in a separate conversation.
 func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	t := *x.Node.Tool
 	a := agentRun{run: r, execution: x, cfg: &plan.Agent{Tools: []plan.Tool{t}, MaxCalls: 1, MaxErrors: 2}, state: contract.AgentState{Left: 1, Turn: 1}}
@@ -26,9 +26,9 @@ func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 		return runtime.Outcome{}, err
 	}
 	if in, err = value.Cast(t.ArgumentsSchema, in); err != nil {
-		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct what gives the value, or its type", "the tool %q: %s", t.Name, err.Error())
+		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the source of the value, or its type", "the tool %q: %s", t.Name, err.Error())
 	}
-	// It is written down as a model would write it.
+	// The call is recorded like a call of a model.
 	msg := &contract.Message{Role: contract.RoleAssistant, Calls: []contract.ToolCall{{ID: "call_1", Name: t.As, Arguments: string(in.JSON())}}}
 	if err = a.call(ctx, &answer{msg: msg, sha: r.Transcript.Write(a.thread, msg).SHA}); err != nil {
 		return runtime.Outcome{}, err
@@ -44,12 +44,12 @@ func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 		return runtime.Outcome{}, err
 	}
 	if msg.Error {
-		return runtime.Outcome{}, r.Fail(x, contract.ClassToolErrors, "look at what the node was given; fix the tool or the flow",
+		return runtime.Outcome{}, r.Fail(x, contract.ClassToolErrors, "check the node's inputs; fix the tool or the flow",
 			"the tool %q failed: %s", t.Name, textutil.Cut(msg.Text, 500))
 	}
 	v, err := result.Named(x.Node.Ports.Out, msg.Text)
 	if err != nil {
-		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "let the tool return what the node declares", "the tool %q: %s", t.Name, err.Error())
+		return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "make the tool return the declared outputs", "the tool %q: %s", t.Name, err.Error())
 	}
 	return runtime.Outcome{Ref: a.run.Transcript.Ref(last.Sha), Value: &v}, nil
 }

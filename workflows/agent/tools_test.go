@@ -42,7 +42,7 @@ func TestElsewhereHasNoStore(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if made != tc.made || reply.Failed == tc.made || !tc.made && !strings.Contains(reply.Text, "at most 1945600 reach the worker") {
+				if made != tc.made || reply.Failed == tc.made || !tc.made && !strings.Contains(reply.Text, "at most 1945600 can be sent to the worker") {
 					t.Errorf("the call is made: %t, the reply is %.200q", made, reply.Text)
 				}
 				return nil
@@ -79,7 +79,7 @@ func TestToolErrorsInARow(t *testing.T) {
 				for _, reply := range tc.replies {
 					calls = append(calls, &toolCall{call: &contract.ToolCall{ID: "1", Name: "t"}, reply: reply})
 				}
-				f := contract.FailureOf(a.noteAll(calls))
+				f := contract.FailureOf(a.appendReplies(calls))
 				if (f != nil) != tc.fails || f != nil && (f.Class != contract.ClassToolErrors || !strings.HasSuffix(f.Text, ": no")) {
 					t.Errorf("got %v", f)
 				}

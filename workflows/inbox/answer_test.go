@@ -11,7 +11,7 @@ import (
 // TestUselessArguments refuses arguments of a call that is not made.
 func TestUselessArguments(t *testing.T) {
 	for answer, want := range map[string]string{
-		`{"id": "a", "approve": false, "arguments": {"to": "bob"}}`: `arguments {"to": "bob"} are those of a call that is allowed, but approve is false; leave out one of them`,
+		`{"id": "a", "approve": false, "arguments": {"to": "bob"}}`: `arguments {"to": "bob"} are set, but approve is false; set approve to true or remove arguments`,
 		`{"id": "a", "approve": false, "reason": "no"}`:             "",
 		`{"id": "a", "approve": true, "arguments": {"to": "bob"}}`:  "",
 	} {

@@ -18,20 +18,20 @@ import (
 	"weft/workflows/wait"
 )
 
-// Bounds of what outsiders can make a run keep.
+// Limits of the data that clients can make a run store.
 const (
-	maxAnswered = 1000
-	maxOpen     = 2000
-	maxAnswer   = 1 << 20
-	maxKept     = 20                    // answered requests in a status
-	maxListed   = 800 << 10             // of requests in a status, so that a query's answer holds it
-	maxLimit    = 100 * 365 * 24 * 3600 // seconds
-	// maxRequestID is more than a request's id has, maxWorkflowID the server's limit.
+	maxAnswered      = 1000
+	maxOpen          = 2000
+	maxAnswer        = 1 << 20
+	maxShownAnswered = 20                    // answered requests in a status
+	maxListed        = 800 << 10             // bytes of requests in a status, so that a query's answer can hold it
+	maxLimit         = 100 * 365 * 24 * 3600 // seconds
+	// maxRequestID is longer than any request's id, maxWorkflowID is the server's limit.
 	maxRequestID  = 300
 	maxWorkflowID = 1000
 )
 
-// Inbox holds the requests of a tree of runs: what is open, and what was answered. It takes answers and unsolicited messages.
+// Inbox holds the open and answered requests of a tree of runs. It accepts answers and unsolicited messages.
 type Inbox struct {
 	run        *runtime.Run
 	Requests   []contract.Request
@@ -39,43 +39,43 @@ type Inbox struct {
 	remembered []contract.Remembered
 	seen       []string
 	seq        int
-	// limits end the timers of open requests.
-	limits map[string]workflow.CancelFunc
-	// relays are answers still to be relayed, looking those by signal that are being looked at.
-	relays  []relay
-	looking []*contract.Answered
-	host    Host
-	// given are messages that branches have and may come back with unread; full is set where unread ones wait
+	// limits cancels the timers of open requests.
+	timers map[string]workflow.CancelFunc
+	// relays are answers still to be relayed, processing those by signal that are being processed.
+	relays     []relay
+	processing []*contract.Answered
+	host       Host
+	// assigned are messages at branches, which may return them unread; full is set while unread messages wait
 	// for a workflow task with room for them.
-	given []dispatched
-	full  bool
+	assigned []assignedMessage
+	full     bool
 }
 
-// Host is the run whose inbox it is.
+// Host is the run to which an inbox belongs.
 type Host interface {
-	// Changed is called when there is something new to show.
+	// Changed is called when the requests have changed.
 	Changed(ctx workflow.Context)
 	// Opened and Closed are called with each request and answer, once.
 	Opened(ctx workflow.Context, req *contract.Request)
 	Closed(ctx workflow.Context, a *contract.Answered)
-	// Knows reports whether the flow is known yet, and whether it has a node.
-	Knows(node string) (ready, found bool)
-	// Route finds the branch that gets a message, nil where none that runs does.
+	// FindNode reports whether the flow is known yet, and whether it has a node.
+	FindNode(node string) (ready, found bool)
+	// Route returns the running branch that receives a message; child is nil if there is none.
 	Route(m *contract.Inbound) (branch string, child *runtime.ChildRun)
 }
 
-// New is the empty inbox of a run, which owns the requests of its tree from then on.
+// New returns an empty inbox, and makes its run the owner of its tree's requests.
 func New(r *runtime.Run, h Host) *Inbox {
-	d := &Inbox{run: r, host: h, limits: map[string]workflow.CancelFunc{}}
+	d := &Inbox{run: r, host: h, timers: map[string]workflow.CancelFunc{}}
 	r.Requests.Asker, r.Requests.Owner = d, true
 	return d
 }
 
-// Serve registers the messages that an owner takes, and listens to runs below it.
+// Serve registers the messages of an owner, and listens to its descendants.
 func (d *Inbox) Serve(ctx workflow.Context) error {
 	var kinds []runtime.Message
 	for _, kind := range contract.Requests {
-		kinds = append(kinds, runtime.Message{Name: kind, Shape: shapes[kind].whole, Handler: answers{d, kind}})
+		kinds = append(kinds, runtime.Message{Name: kind, Shape: shapes[kind].full, Handler: answers{d, kind}})
 	}
 	if err := d.run.Requests.Receive(ctx, kinds...); err != nil {
 		return err
@@ -85,13 +85,13 @@ func (d *Inbox) Serve(ctx workflow.Context) error {
 	return nil
 }
 
-// Drain takes in all signals that have come.
+// Drain processes all received signals.
 func (d *Inbox) Drain(ctx workflow.Context) {
 	d.run.Requests.Drain(ctx)
 	d.receiveAnnouncements(ctx)
 }
 
-// receiveAnnouncements takes in what runs below the owner say.
+// receiveAnnouncements processes the signals of the owner's descendants.
 func (d *Inbox) receiveAnnouncements(ctx workflow.Context) {
 	receive := func(name string, take func(*contract.Request) error) {
 		runtime.Each(ctx, d.run.Requests, workflow.GetSignalChannel(ctx, name), func(req *contract.Request, err error) {
@@ -99,12 +99,12 @@ func (d *Inbox) receiveAnnouncements(ctx workflow.Context) {
 				err = take(req)
 			}
 			if err != nil {
-				d.reject(ctx, name, fmt.Errorf("it is from no run of this tree: %w", err))
+				d.reject(ctx, name, fmt.Errorf("it is not from a run of this tree: %w", err))
 			}
 		})
 	}
 	receive(contract.SignalRequest, func(req *contract.Request) error {
-		if err := d.announced(req); err != nil {
+		if err := d.checkAnnounced(req); err != nil {
 			return err
 		}
 		return d.Open(ctx, req)
@@ -114,7 +114,7 @@ func (d *Inbox) receiveAnnouncements(ctx workflow.Context) {
 			d.Disown(ctx, req.Run.Workflow)
 			return nil
 		}
-		err := d.foreign(req.ID)
+		err := d.checkForeign(req.ID)
 		if err == nil {
 			d.Close(ctx, req.ID)
 		}
@@ -122,12 +122,12 @@ func (d *Inbox) receiveAnnouncements(ctx workflow.Context) {
 	})
 }
 
-// shapes are the JSON of the kinds of answers, for people: the whole, and what an example has behind the id.
-var shapes = map[string]struct{ whole, example string }{
+// shapes holds the JSON of each kind of answer, for users: in full, and the fields of an example after the id.
+var shapes = map[string]struct{ full, example string }{
 	contract.RequestMessage:    {`{"text": "…"}, with "id" to answer a request, with "node" to address an agent`, `, "text": "…"`},
 	contract.RequestToolResult: {`{"id": "…", "result": any JSON} or {"id": "…", "error": "…"}`, `, "result": "…"`},
 	contract.RequestConfirm:    {`{"id": "…", "approve": true or false, "reason": "…"}`, `, "approve": true`},
-	contract.RequestRetry:      {`{"id": "…"} when what the request names is fixed, with "give_up": true to fail the node`, ""},
+	contract.RequestRetry:      {`{"id": "…"} when the failure's cause is fixed, or with "give_up": true to fail the node`, ""},
 }
 
 // answers is the [runtime.MessageHandler] of the answers of a kind.
@@ -149,42 +149,42 @@ func (a answers) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	return a.d.answer(ctx, s, workflow.GetCurrentUpdateInfo(ctx).ID)
 }
 
-// Signalled takes an answer by signal. A wrong one is counted and shown, and changes nothing.
+// Signalled processes an answer by signal. An invalid answer is counted and listed in the status.
 func (a answers) Signalled(ctx workflow.Context, raw json.RawMessage) error {
 	d := a.d
 	s, err := d.admit(a.kind, raw)
 	if err != nil {
 		return err
 	}
-	d.looking = append(d.looking, s)
+	d.processing = append(d.processing, s)
 	wait.Go(ctx, "answer", func(ctx workflow.Context) {
 		if _, err := d.answer(ctx, s, ""); err != nil {
 			d.reject(ctx, a.kind, err)
 		}
-		d.looking = slices.DeleteFunc(d.looking, func(l *contract.Answered) bool { return l == s })
+		d.processing = slices.DeleteFunc(d.processing, func(l *contract.Answered) bool { return l == s })
 	})
 	return nil
 }
 
-// Busy counts answers by signal that are being looked at, and answers still to be relayed.
-func (d *Inbox) Busy() int { return len(d.looking) + len(d.relays) }
+// Busy returns the number of answers by signal in progress plus that of answers still to be relayed.
+func (d *Inbox) Busy() int { return len(d.processing) + len(d.relays) }
 
 func (a answers) Refused(ctx workflow.Context, _ error) { a.d.host.Changed(ctx) }
 
-// looked waits until all answers that have come for a request by now, or for the oldest one, are taken or refused.
-func (d *Inbox) looked(ctx workflow.Context, id string) error {
+// awaitProcessing waits until all answers received so far for a request, or without a request id, have been processed.
+func (d *Inbox) awaitProcessing(ctx workflow.Context, id string) error {
 	d.Drain(ctx)
-	came := slices.Clone(d.looking)
+	received := slices.Clone(d.processing)
 	return wait.Until(ctx, func() bool {
-		return !slices.ContainsFunc(came, func(l *contract.Answered) bool {
-			return (l.Reply.ID == id || l.Reply.ID == "") && slices.Contains(d.looking, l)
+		return !slices.ContainsFunc(received, func(l *contract.Answered) bool {
+			return (l.Reply.ID == id || l.Reply.ID == "") && slices.Contains(d.processing, l)
 		})
 	})
 }
 
-// announced refuses what no run below this one says. Anybody can send the signal, and an answer that cannot be relayed would be
-// a command that the server refuses for ever.
-func (d *Inbox) announced(req *contract.Request) error {
+// checkAnnounced returns an error if a request cannot be a descendant's. Any client can send the signal, and the server would reject the
+// command that relays an answer to an invalid id, again and again.
+func (d *Inbox) checkAnnounced(req *contract.Request) error {
 	wf := req.Run.Workflow
 	names := []string{req.Node, req.Execution, req.At, req.Hash, req.Tool, req.Name, req.Connection, req.Run.Run}
 	for _, ref := range []*contract.ContentRef{req.Call, req.Catalogue} {
@@ -196,28 +196,28 @@ func (d *Inbox) announced(req *contract.Request) error {
 	case len(req.ID) > maxRequestID:
 		return fmt.Errorf("the id has %d bytes, at most %d are allowed", len(req.ID), maxRequestID)
 	case !slices.Contains(contract.Requests, req.Kind):
-		return fmt.Errorf("its kind is %q", textutil.Cut(req.Kind, 50))
+		return fmt.Errorf("its kind is invalid: %q", textutil.Cut(req.Kind, 50))
 	case wf == "" || wf == d.run.Transcript.Workflow || len(wf) > maxWorkflowID:
-		return fmt.Errorf("the run that waits is %q", textutil.Cut(wf, 200))
+		return fmt.Errorf("its workflow id is invalid: %q", textutil.Cut(wf, 200))
 	case len(req.Text) > 2*contract.MaxAsked || len(req.Arguments) > 8*contract.MaxShown:
-		return fmt.Errorf("it has %d bytes of text and %d of arguments", len(req.Text), len(req.Arguments))
+		return fmt.Errorf("it is too large: %d bytes of text and %d bytes of arguments", len(req.Text), len(req.Arguments))
 	}
 	for _, name := range names {
 		if len(name) > contract.MaxField+len("…") {
-			return fmt.Errorf("it names something with %d bytes, at most %d are allowed: %s", len(name), contract.MaxField, textutil.Cut(name, 50))
+			return fmt.Errorf("a field has %d bytes, at most %d are allowed: %s", len(name), contract.MaxField, textutil.Cut(name, 50))
 		}
 	}
 	req.Failure = req.Failure.Shown()
-	return d.foreign(req.ID)
+	return d.checkForeign(req.ID)
 }
 
-// foreign refuses an id that is missing, or is that of a request of this run's own, which is not opened and closed by signal.
-func (d *Inbox) foreign(id string) error {
+// checkForeign returns an error if an id is missing or is that of a request of this run, which is not opened or closed by signal.
+func (d *Inbox) checkForeign(id string) error {
 	if id == "" {
 		return errors.New("the id is missing")
 	}
 	if i := d.index(id); i >= 0 && d.Requests[i].Run.Workflow == d.run.Transcript.Workflow {
-		return fmt.Errorf("the request %q is another run's", textutil.Cut(id, 200))
+		return fmt.Errorf("the request %q belongs to another run", textutil.Cut(id, 200))
 	}
 	return nil
 }
@@ -227,9 +227,9 @@ func (d *Inbox) reject(ctx workflow.Context, kind string, err error) {
 	d.host.Changed(ctx)
 }
 
-// Open shows a request, unless it is shown or has its answer already: then that is given. It gives no error.
+// Open opens a request, updates the run of an open one, or relays the answer of an answered one. It always returns nil.
 func (d *Inbox) Open(ctx workflow.Context, req *contract.Request) error {
-	again, answered := d.askedAgain(req)
+	again, answered := d.reopen(req)
 	if answered != nil && answered.Reply != nil {
 		answered.Run = req.Run.Run
 		d.relay(ctx, req, answered.Reply)
@@ -238,14 +238,14 @@ func (d *Inbox) Open(ctx workflow.Context, req *contract.Request) error {
 		return nil
 	}
 	if i := d.index(req.ID); i >= 0 {
-		// It goes on in another run, which also holds what it refers to.
+		// The request continues in another run, which also holds the content to which it refers.
 		q := &d.Requests[i]
 		q.Run, q.Call, q.Catalogue = req.Run, req.Call, req.Catalogue
 		return nil
 	}
 	if len(d.Requests) >= maxOpen {
-		// Whoever waits must not wait for what nobody can see.
-		d.reject(ctx, contract.SignalRequest, fmt.Errorf("%d requests are open, %q is not opened", maxOpen, req.ID))
+		// The execution must not wait for a request that is not shown.
+		d.reject(ctx, contract.SignalRequest, fmt.Errorf("%d requests are already open, cannot open %q", maxOpen, req.ID))
 		d.relay(ctx, req, &contract.Reply{ID: req.ID, Expired: true})
 		return nil
 	}
@@ -257,17 +257,17 @@ func (d *Inbox) Open(ctx workflow.Context, req *contract.Request) error {
 	d.Requests = append(d.Requests, own)
 	d.host.Opened(ctx, &own)
 	d.run.Watch.Open(ctx, &own)
-	d.watch(ctx, &own)
-	d.early(ctx, &own)
+	d.scheduleExpiry(ctx, &own)
+	d.answerEarly(ctx, &own)
 	d.host.Changed(ctx)
 	return nil
 }
 
-// askedAgain is what is known of a request that has its answer, else nil. The same question may come
-// from another run than the one that took the answer, which an operator has reset: then it is asked
-// anew, once more than before, because a yes was for one call alone.
-func (d *Inbox) askedAgain(req *contract.Request) (again int, answered *contract.Answered) {
-	a := d.find(req.ID)
+// reopen returns the answer of a request that is already answered, or nil. If the request comes from
+// another run than the one that received the answer, because an operator reset that run, it is reopened,
+// and again counts how often: an approval is for one call only.
+func (d *Inbox) reopen(req *contract.Request) (again int, answered *contract.Answered) {
+	a := d.findAnswered(req.ID)
 	if a == nil || a.Reply != nil || a.Run == "" || a.Run == req.Run.Run {
 		return 0, a
 	}
@@ -276,18 +276,18 @@ func (d *Inbox) askedAgain(req *contract.Request) (again int, answered *contract
 	return again, nil
 }
 
-// watch ends a request when its time is over: no answer means no. What came by signal while no worker
-// was there is looked at first: it may have come in time, and its sender is not told that it is refused.
-func (d *Inbox) watch(ctx workflow.Context, req *contract.Request) {
+// scheduleExpiry expires a request at its due time. It first processes signals that arrived while no worker was
+// running: they may have been in time, and their senders would not be notified of a rejection.
+func (d *Inbox) scheduleExpiry(ctx workflow.Context, req *contract.Request) {
 	if req.DueAt == nil {
 		return
 	}
 	id, left := req.ID, req.DueAt.Sub(workflow.Now(ctx))
-	// The limit holds whatever becomes of the handler that opened the request.
+	// The limit applies even if the handler that opened the request ends.
 	ctx, cancel := workflow.NewDisconnectedContext(ctx)
-	d.limits[id] = cancel
+	d.timers[id] = cancel
 	wait.Go(ctx, "limit", func(ctx workflow.Context) {
-		if wait.Pause(ctx, max(left, 0), "limit · "+id) != nil || d.looked(ctx, id) != nil {
+		if wait.Pause(ctx, max(left, 0), "limit · "+id) != nil || d.awaitProcessing(ctx, id) != nil {
 			return
 		}
 		if i := d.index(id); i >= 0 {
@@ -296,9 +296,9 @@ func (d *Inbox) watch(ctx workflow.Context, req *contract.Request) {
 	})
 }
 
-// early answers a confirm as the same tool was answered before, where that was to be remembered, and a question with a message
-// that came before it was asked.
-func (d *Inbox) early(ctx workflow.Context, req *contract.Request) {
+// answerEarly answers a request at once, if possible: a confirm by a remembered answer for the same tool, a question by a message that
+// arrived before it.
+func (d *Inbox) answerEarly(ctx workflow.Context, req *contract.Request) {
 	switch req.Kind {
 	case contract.RequestConfirm:
 		for _, m := range d.remembered {
@@ -320,7 +320,7 @@ func (d *Inbox) early(ctx workflow.Context, req *contract.Request) {
 	}
 }
 
-// remember keeps an answer for every later call of the tool; the last one counts.
+// remember stores an answer for all later calls of the tool; the last one applies.
 func (d *Inbox) remember(req *contract.Request, c *contract.ConfirmAnswer) {
 	d.remembered = slices.DeleteFunc(d.remembered, func(m contract.Remembered) bool {
 		return m.Connection == req.Connection && m.Name == req.Name
@@ -329,9 +329,9 @@ func (d *Inbox) remember(req *contract.Request, c *contract.ConfirmAnswer) {
 		Approve: *c.Approve, Reason: textutil.Cut(c.Reason, runtime.MaxReason), Author: c.Author})
 }
 
-// Close forgets a request that nobody waits for any more, and an answer that was taken.
+// Close removes a request that is no longer pending, and an answer that was received.
 func (d *Inbox) Close(ctx workflow.Context, id string) {
-	if a := d.find(id); a != nil {
+	if a := d.findAnswered(id); a != nil {
 		a.Reply = nil
 	}
 	if i := d.index(id); i >= 0 {
@@ -340,7 +340,7 @@ func (d *Inbox) Close(ctx workflow.Context, id string) {
 	}
 }
 
-// Disown closes the requests of a run that has ended, and of those below it.
+// Disown closes the requests of a run that has ended, and those of its descendants.
 func (d *Inbox) Disown(ctx workflow.Context, child string) {
 	n := len(d.Requests)
 	for i := n - 1; i >= 0; i-- {
@@ -354,14 +354,14 @@ func (d *Inbox) Disown(ctx workflow.Context, child string) {
 	}
 }
 
-// remove takes the i-th request off the inbox.
+// remove removes the i-th request from the inbox.
 func (d *Inbox) remove(ctx workflow.Context, i int, answered bool) {
 	d.run.Watch.Close(ctx, &d.Requests[i], answered)
 	id := d.Requests[i].ID
 	d.Requests = slices.Delete(d.Requests, i, i+1)
-	if stop := d.limits[id]; stop != nil {
+	if stop := d.timers[id]; stop != nil {
 		stop()
-		delete(d.limits, id)
+		delete(d.timers, id)
 	}
 }
 
@@ -369,14 +369,14 @@ func (d *Inbox) index(id string) int {
 	return slices.IndexFunc(d.Requests, func(q contract.Request) bool { return q.ID == id })
 }
 
-func (d *Inbox) find(id string) *contract.Answered {
+func (d *Inbox) findAnswered(id string) *contract.Answered {
 	if i := slices.IndexFunc(d.answered, func(a contract.Answered) bool { return a.ID == id }); i >= 0 {
 		return &d.answered[i]
 	}
 	return nil
 }
 
-// settle gives the i-th open request its answer.
+// settle closes the i-th open request with an answer.
 func (d *Inbox) settle(ctx workflow.Context, i int, a contract.Answered) {
 	req := d.Requests[i]
 	a.Reply.ID = req.ID
@@ -387,7 +387,7 @@ func (d *Inbox) settle(ctx workflow.Context, i int, a contract.Answered) {
 	d.host.Changed(ctx)
 }
 
-// record keeps an answer, so that the same one again changes nothing.
+// record stores an answer, so that it is idempotent.
 func (d *Inbox) record(ctx workflow.Context, a contract.Answered) {
 	a.At = workflow.Now(ctx).UTC()
 	d.answered = append(d.answered, a)
@@ -396,14 +396,14 @@ func (d *Inbox) record(ctx workflow.Context, a contract.Answered) {
 	}
 	for i := 0; len(d.answered) > maxAnswered && i < len(d.answered); {
 		if d.answered[i].Reply != nil {
-			i++ // somebody still waits for it
+			i++ // the answer has not been received yet
 			continue
 		}
 		d.answered = slices.Delete(d.answered, i, i+1)
 	}
 }
 
-// Status adds the inbox's part to the answer of the query.
+// Status adds the inbox's part to a run's status.
 func (d *Inbox) Status(s *contract.Status) {
 	total := 0
 	for i := range d.Requests {
@@ -415,7 +415,7 @@ func (d *Inbox) Status(s *contract.Status) {
 		}
 		s.Requests = append(s.Requests, *q)
 	}
-	for _, a := range d.answered[max(0, len(d.answered)-maxKept):] {
+	for _, a := range d.answered[max(0, len(d.answered)-maxShownAnswered):] {
 		a.Reply = nil
 		s.Answered = append(s.Answered, a)
 	}
@@ -425,13 +425,13 @@ func (d *Inbox) Status(s *contract.Status) {
 	}
 }
 
-// Snapshot is what the owner's next run goes on with.
+// Snapshot returns the inbox's state for the owner's next run.
 func (d *Inbox) Snapshot() *contract.InboxState {
 	return &contract.InboxState{Open: d.Requests, Answered: d.answered, Remembered: d.remembered, Inbox: d.run.Requests.UnreadMessages,
 		Seen: d.seen, Seq: d.seq, Rejected: d.run.Requests.Rejected, RejectionReasons: d.run.Requests.RejectionReasons}
 }
 
-// Restore takes over the inbox of the run before. It comes before [Inbox.Serve].
+// Restore restores the inbox of the previous run. It must be called before [Inbox.Serve].
 func (d *Inbox) Restore(ctx workflow.Context, c *contract.InboxState) {
 	if c == nil {
 		return
@@ -441,11 +441,11 @@ func (d *Inbox) Restore(ctx workflow.Context, c *contract.InboxState) {
 	q.UnreadMessages, q.Rejected, q.RejectionReasons = c.Inbox, c.Rejected, c.RejectionReasons
 	for i := range c.Open {
 		d.run.Watch.Open(ctx, &c.Open[i])
-		d.watch(ctx, &c.Open[i])
+		d.scheduleExpiry(ctx, &c.Open[i])
 	}
 }
 
-// Quiet waits until no answer is under way any more, also where the run is cancelled.
-func (d *Inbox) Quiet(ctx workflow.Context) {
+// AwaitIdle waits until no answer is in progress, even if the run is cancelled.
+func (d *Inbox) AwaitIdle(ctx workflow.Context) {
 	wait.Uncancelled(ctx, func() bool { return d.Busy() == 0 && workflow.AllHandlersFinished(ctx) })
 }

@@ -33,13 +33,13 @@ func TestForeignRequests(t *testing.T) {
 	} {
 		q := fair
 		spoil(&q)
-		if err := d.announced(&q); err == nil || len(err.Error()) > 1000 {
+		if err := d.checkAnnounced(&q); err == nil || len(err.Error()) > 1000 {
 			t.Errorf("a long %s gives %.200v", name, err)
 		}
 	}
 	q := fair
 	q.Failure = &contract.Failure{Class: "denied", Text: long, Remedy: long, At: long, Diagnostics: []string{long}, Data: json.RawMessage(`"` + long + `"`)}
-	if err := d.announced(&q); err != nil {
+	if err := d.checkAnnounced(&q); err != nil {
 		t.Error(err)
 	}
 	if n, err := contract.Size(q); err != nil || n > 32<<10 {
@@ -51,7 +51,7 @@ func TestForeignRequests(t *testing.T) {
 	r.Root, r.Shared.Owner = "wf/a", "wf"
 	own := r.Requests.Complete(&runtime.Execution{Run: r, Node: &f.Nodes[0], ID: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: q.Failure.Shown()})
 	own.Run.Workflow = "wf/a"
-	if err := d.announced(&own); err != nil {
+	if err := d.checkAnnounced(&own); err != nil {
 		t.Errorf("a run's own request: %v", err)
 	}
 }
@@ -98,7 +98,7 @@ func (idleHost) Closed(workflow.Context, *contract.Answered) {}
 
 func (idleHost) Changed(workflow.Context) {}
 
-func (idleHost) Knows(string) (ready, found bool) { return true, true }
+func (idleHost) FindNode(string) (ready, found bool) { return true, true }
 
 func (idleHost) Route(*contract.Inbound) (string, *runtime.ChildRun) { return "", nil }
 
@@ -120,8 +120,8 @@ func TestSnapshotHasTheWholeInbox(t *testing.T) {
 		old.remembered, old.run.Requests.UnreadMessages, old.seen, old.seq = []contract.Remembered{{Name: "n"}}, []contract.Inbound{{Seq: 1, Text: "hi"}}, []string{"s"}, 3
 		old.run.Requests.Rejected, old.run.Requests.RejectionReasons = 2, []string{"no"}
 		again.Restore(ctx, workflowtest.Travels(t, old.Snapshot()))
-		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "limits": "the requests say when they are due", "relays": noneNow,
-			"looking": noneNow, "given": noneNow, "full": wasRun})
+		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "timers": "the requests say when they are due", "relays": noneNow,
+			"processing": noneNow, "assigned": noneNow, "full": wasRun})
 		if len(again.run.Requests.UnreadMessages) != 1 || again.run.Requests.Rejected != 2 || len(again.run.Requests.RejectionReasons) != 1 {
 			t.Error("the unread messages or the refused signals are not carried")
 		}

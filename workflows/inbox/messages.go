@@ -11,66 +11,66 @@ import (
 	"weft/workflows/wait"
 )
 
-// dispatched is a message that a branch has. A branch that makes no further model call brings it back.
-type dispatched struct {
+// assignedMessage is a message at a branch. A branch without a further model call returns it.
+type assignedMessage struct {
 	message contract.Inbound
 	branch  string
-	// sent is nil where the branch began with the message.
+	// sent is nil if the message was part of the branch's input.
 	sent workflow.Future
 }
 
-// assign gives each unread message to one of the branches that run as children. Agents of this run take theirs themselves.
+// assign sends each unread message to one of the branches that run as children. Agents of this run read theirs directly.
 func (d *Inbox) assign(ctx workflow.Context) {
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	detached, _ := workflow.NewDisconnectedContext(ctx)
 	full := false
 	var send []func()
 	runtime.Take(&d.run.Requests.UnreadMessages, func(m *contract.Inbound) bool {
 		branch, child := d.host.Route(m)
 		if child != nil && !full {
-			full = !d.run.Sizes.Clear() || !d.run.Sizes.Take(quiet, messageSize(m))
+			full = !d.run.Sizes.Clear() || !d.run.Sizes.Take(detached, messageSize(m))
 		}
 		if child == nil || full {
 			return false
 		}
-		sent, settle := workflow.NewFuture(quiet)
+		sent, settle := workflow.NewFuture(detached)
 		d.run.Sizes.Sends(sent)
-		d.given = append(d.given, dispatched{message: *m, branch: branch, sent: sent})
-		send = append(send, func() { settle.Chain(d.run.SignalChild(quiet, child, contract.SignalSteer, *m)) })
+		d.assigned = append(d.assigned, assignedMessage{message: *m, branch: branch, sent: sent})
+		send = append(send, func() { settle.Chain(d.run.SignalChild(detached, child, contract.SignalSteer, *m)) })
 		return true
 	})
 	for _, s := range send {
-		s() // not before: it waits until the child has started, and other messages come meanwhile
+		s() // not earlier: it waits until the child has started, and other messages may arrive meanwhile
 	}
 	if !full || d.full {
 		return
 	}
 	d.full = true
-	wait.Go(quiet, "assign", func(ctx workflow.Context) {
-		_ = d.run.Sizes.Next(ctx) // nobody cancels this context
+	wait.Go(detached, "assign", func(ctx workflow.Context) {
+		_ = d.run.Sizes.Next(ctx) // this context is never cancelled
 		d.full = false
 		d.assign(ctx)
 	})
 }
 
-// messageSize is how many bytes a message takes in a payload.
+// messageSize returns the number of bytes of a message in a payload.
 func messageSize(m *contract.Inbound) int {
 	n, _ := contract.Size(m.Text)
 	return n + len(m.Node)
 }
 
-// Give takes the messages with which a branch begins: those that it reads.
-func (d *Inbox) Give(branch string, reads func(*contract.Inbound) bool) []contract.Inbound {
+// TakeFor removes and returns the messages for the input of a branch: those that it reads.
+func (d *Inbox) TakeFor(branch string, reads func(*contract.Inbound) bool) []contract.Inbound {
 	out := runtime.Take(&d.run.Requests.UnreadMessages, reads)
 	for _, m := range out {
-		d.given = append(d.given, dispatched{message: m, branch: branch})
+		d.assigned = append(d.assigned, assignedMessage{message: m, branch: branch})
 	}
 	return out
 }
 
-// TakeBack takes back what a branch that has ended did not read: all of it where the branch never began.
+// TakeBack returns the messages that a branch has not read to the inbox; if the branch never began, all of them.
 func (d *Inbox) TakeBack(ctx workflow.Context, branch string, unread []contract.Inbound, never bool) {
-	// Before anything blocks: other messages may be given out meanwhile.
-	own := runtime.Take(&d.given, func(g *dispatched) bool { return g.branch == branch })
+	// Before the first wait: other messages may be assigned meanwhile.
+	own := runtime.Take(&d.assigned, func(g *assignedMessage) bool { return g.branch == branch })
 	back := false
 	for _, g := range own {
 		lost := never || g.sent != nil && wait.Get(ctx, g.sent, nil) != nil

@@ -48,7 +48,7 @@ func TestAssignWaitsForRoom(t *testing.T) {
 		}
 		d.assign(ctx)
 		d.assign(ctx) // another message has come
-		if n := len(d.given); n != 2 {
+		if n := len(d.assigned); n != 2 {
 			t.Errorf("%d messages are sent with the first workflow task, want 2", n)
 		}
 		began := workflow.Now(ctx)
@@ -56,7 +56,7 @@ func TestAssignWaitsForRoom(t *testing.T) {
 			return err
 		}
 		var seqs []int
-		for _, d := range d.given {
+		for _, d := range d.assigned {
 			seqs = append(seqs, d.message.Seq)
 		}
 		if waited := workflow.Now(ctx).Sub(began); !slices.Equal(seqs, []int{1, 2, 3, 4}) || waited <= 0 || waited > 10*time.Millisecond {
@@ -102,8 +102,8 @@ func TestAssignWhileABranchStarts(t *testing.T) {
 		if err := workflow.Sleep(ctx, time.Second); err != nil {
 			return err
 		}
-		if len(d.given) != 2 || len(d.run.Requests.UnreadMessages) != 0 {
-			t.Errorf("%d messages are given, %d unread", len(d.given), len(d.run.Requests.UnreadMessages))
+		if len(d.assigned) != 2 || len(d.run.Requests.UnreadMessages) != 0 {
+			t.Errorf("%d messages are given, %d unread", len(d.assigned), len(d.run.Requests.UnreadMessages))
 		}
 		return nil
 	})

@@ -2,5 +2,5 @@
 // prompt as another turn in the same conversation. A turn executes the whole flow again, from START. While it is idle, a session
 // waits for an Update or a signal, without a timer.
 //
-// A session starts other sessions as children for its agent's tools (package subsession). A run whose agent has started sessions takes turns, too, until it has received all their results.
+// The tools of its agent start child sessions (package subsession). A run that has started some takes turns until they have ended.
 package session

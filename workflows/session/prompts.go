@@ -10,13 +10,13 @@ import (
 	"weft/activities/contract"
 	"weft/activities/textutil"
 	"weft/workflows/argument"
-	words "weft/workflows/plan/session"
+	plansession "weft/workflows/plan/session"
 	"weft/workflows/runtime"
 	"weft/workflows/subsession"
 	"weft/workflows/wait"
 )
 
-// Serve registers the messages that a session takes, and its query. A run that is none refuses them.
+// Serve registers the messages of a session and its query. A run that is not a session refuses them.
 func (s *Session) Serve(ctx workflow.Context) error {
 	err := s.run.Requests.Receive(ctx,
 		runtime.Message{Name: contract.UpdatePrompt, Shape: promptShape, Handler: prompts{s}},
@@ -26,15 +26,15 @@ func (s *Session) Serve(ctx workflow.Context) error {
 	}
 	return workflow.SetQueryHandler(ctx, contract.QueryTurns, func() ([]contract.Turn, error) {
 		if !s.On() {
-			return nil, fmt.Errorf("this run is no session")
+			return nil, fmt.Errorf("the run is not a session")
 		}
-		return s.shown(), nil
+		return s.allTurns(), nil
 	})
 }
 
-// What a session's messages are.
+// The JSON of a session's messages, for users.
 const (
-	promptShape = `{"prompt": "…"}, with "id" to make it repeatable, and "images"`
+	promptShape = `{"prompt": "…"}, optionally with "id" for idempotency, and "images"`
 	closeShape  = `{} or {"reason": "…"}`
 )
 
@@ -46,7 +46,7 @@ func (p prompts) Admit(raw json.RawMessage) error {
 	return err
 }
 
-// Take queues a prompt and waits for its turn.
+// Take queues a prompt and waits until its turn has ended.
 func (p prompts) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	s := p.s
 	in, err := s.admit(raw)
@@ -59,7 +59,7 @@ func (p prompts) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	if old := s.find(in.ID); old == nil {
 		s.state.Queue = append(s.state.Queue, *in)
 	} else if old.Done() {
-		s.run.Policy.Moved = true // a history can get long by repetitions alone
+		s.run.Policy.Moved = true // repeated prompts alone can make a history long
 	}
 	if err := wait.Until(ctx, func() bool {
 		t := s.find(in.ID)
@@ -69,11 +69,11 @@ func (p prompts) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	}
 	t := s.find(in.ID)
 	if t == nil {
-		return nil, contract.Failf(contract.ClassUnknownRequest, "", "the turn %q is no longer kept", textutil.Cut(in.ID, 200))
+		return nil, contract.Failf(contract.ClassUnknownRequest, "", "the turn %q is no longer stored", textutil.Cut(in.ID, 200))
 	}
 	out := *t
 	out.Hash = ""
-	// Several may have waited for the same long result, and one task does not hold all of it.
+	// Several Updates may have waited for the same long result, which one workflow task cannot hold several times.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	if s.run.Sizes.Admit(ctx, "the turn", out) != nil {
 		out.OmittedBytes, out.ResultText, out.ResultData = subsession.ResultBytes(&out), nil, nil
@@ -81,8 +81,8 @@ func (p prompts) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	return &out, nil
 }
 
-// Signalled queues a prompt. The session above, which cannot send an Update, is told what became of its own where no turn says
-// so at once.
+// Signalled queues a prompt. The parent session, which cannot send an Update, is notified of its own prompt unless the turn begins
+// at once.
 func (p prompts) Signalled(ctx workflow.Context, raw json.RawMessage) error {
 	s := p.s
 	prompt, err := s.admit(raw)
@@ -106,7 +106,7 @@ func (p prompts) Signalled(ctx workflow.Context, raw json.RawMessage) error {
 
 func (p prompts) Refused(ctx workflow.Context, _ error) { p.s.host.Show(ctx, nil, nil) }
 
-// closing is the [runtime.MessageHandler] of what ends the session.
+// closing is the [runtime.MessageHandler] of close_session.
 type closing struct{ s *Session }
 
 func (c closing) Admit(raw json.RawMessage) error {
@@ -119,9 +119,9 @@ func (c closing) read(raw json.RawMessage) (*contract.CloseSessionInput, error) 
 	err := argument.Strictly(raw, in)
 	switch {
 	case err == nil && !c.s.state.IsSession:
-		err = fmt.Errorf("the run is no session; cancel it instead")
+		err = fmt.Errorf("the run is not a session; cancel it instead")
 	case err == nil && (len(in.Reason) > runtime.MaxReason || len(in.By) > runtime.MaxName):
-		err = fmt.Errorf("reason is longer than %d bytes, or by than %d", runtime.MaxReason, runtime.MaxName)
+		err = fmt.Errorf("reason is longer than %d bytes, or by is longer than %d bytes", runtime.MaxReason, runtime.MaxName)
 	}
 	if err != nil {
 		return nil, contract.Failf(contract.ClassBadRequest, "send "+closeShape, "close_session: %v", err)
@@ -133,7 +133,7 @@ func (c closing) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	return &contract.Receipt{ID: c.s.run.Transcript.Workflow, Status: "accepted"}, c.Signalled(ctx, raw)
 }
 
-// Signalled ends the turn under way and the session.
+// Signalled ends the current turn and the session.
 func (c closing) Signalled(_ workflow.Context, raw json.RawMessage) error {
 	in, err := c.read(raw)
 	if err != nil {
@@ -150,16 +150,16 @@ func (c closing) Signalled(_ workflow.Context, raw json.RawMessage) error {
 
 func (c closing) Refused(ctx workflow.Context, _ error) { c.s.host.Show(ctx, nil, nil) }
 
-// admit looks at a prompt before it is taken.
+// admit decodes and validates a prompt.
 func (s *Session) admit(raw json.RawMessage) (*contract.Prompt, error) {
 	var in contract.PromptInput
 	err := argument.Strictly(raw, &in)
-	const remedy = `send {"prompt": "…"} and nothing else but an id and images`
+	const remedy = `send {"prompt": "…"}, optionally with id and images`
 	switch {
 	case err != nil:
-		return nil, contract.Failf(contract.ClassBadRequest, remedy, "the prompt: %v", err)
+		return nil, contract.Failf(contract.ClassBadRequest, remedy, "invalid prompt: %v", err)
 	case !s.state.IsSession:
-		return nil, contract.Failf(contract.ClassBadRequest, "start it with session: true", "the run is no session and takes no prompts")
+		return nil, contract.Failf(contract.ClassBadRequest, "start it with session: true", "the run is not a session and accepts no prompts")
 	case in.Prompt == "":
 		return nil, contract.Failf(contract.ClassBadRequest, remedy, "the prompt is empty")
 	case len(in.Prompt) > runtime.MaxMessage:
@@ -168,14 +168,14 @@ func (s *Session) admit(raw json.RawMessage) (*contract.Prompt, error) {
 		return nil, contract.Failf(contract.ClassBadRequest, "shorten it", "id or by is longer than %d bytes", runtime.MaxName)
 	}
 	if err := contract.CheckMedia(in.Media); err != nil {
-		return nil, contract.Failf(contract.ClassBadRequest, "send PNG, JPEG, GIF or WebP files in base64", "the prompt: %v", err)
+		return nil, contract.Failf(contract.ClassBadRequest, "send PNG, JPEG, GIF or WebP files in base64", "invalid prompt: %v", err)
 	}
 	p := &contract.Prompt{ID: in.ID, Text: in.Prompt, Hash: in.Hash(), Media: in.Media}
-	return p, s.takes(p)
+	return p, s.accepts(p)
 }
 
-// takes looks whether the session takes a prompt now.
-func (s *Session) takes(p *contract.Prompt) error {
+// accepts returns an error if the session cannot accept a prompt now.
+func (s *Session) accepts(p *contract.Prompt) error {
 	queued := p.Size()
 	for i := range s.state.Queue {
 		queued += s.state.Queue[i].Size()
@@ -183,20 +183,20 @@ func (s *Session) takes(p *contract.Prompt) error {
 	old := s.find(p.ID)
 	switch {
 	case s.run.Flow != nil && s.run.Flow.LoneAgent() == nil:
-		return contract.Failf(contract.ClassBadRequest, "start another session", "the agent %q takes no prompts: procedural_agent_no_resume", s.run.Flow.Name)
+		return contract.Failf(contract.ClassBadRequest, "start another session", "the agent %q accepts no prompts: procedural_agent_no_resume", s.run.Flow.Name)
 	case old != nil && old.Hash != p.Hash:
-		return contract.Failf(contract.ClassAlreadyAnswered, "give every prompt an id of its own", "another prompt has the id %q", textutil.Cut(p.ID, 200))
+		return contract.Failf(contract.ClassAlreadyAnswered, "give every prompt a unique id", "another prompt has the id %q", textutil.Cut(p.ID, 200))
 	case old != nil:
 		return nil
 	case s.state.Stop != nil || s.endedAt != nil:
 		return contract.Failf(contract.ClassBadRequest, "start another session", "the session is stopped")
 	case len(s.state.Queue) >= maxQueued || len(s.state.Queue) > 0 && queued > runtime.MaxUnreadSize:
-		return contract.Failf(contract.ClassTooLarge, "wait until some have had their turn", "%d prompts are queued already", len(s.state.Queue))
+		return contract.Failf(contract.ClassTooLarge, "wait until some have been processed", "%d prompts are already queued", len(s.state.Queue))
 	}
 	return nil
 }
 
-// find is the turn of a prompt's id, or nil. One that is queued has no number.
+// find returns the turn of a prompt's id, or nil. The turn of a queued prompt has no number.
 func (s *Session) find(id string) *contract.Turn {
 	if id == "" {
 		return nil
@@ -210,8 +210,8 @@ func (s *Session) find(id string) *contract.Turn {
 	return nil
 }
 
-// shown are the turns for people, and behind them the prompts that wait for theirs.
-func (s *Session) shown() []contract.Turn {
+// allTurns returns the turns, followed by those of queued prompts, for users.
+func (s *Session) allTurns() []contract.Turn {
 	out := append([]contract.Turn{}, s.state.Turns...)
 	for i := range s.state.Queue {
 		out = append(out, *s.queuedTurn(i))
@@ -222,23 +222,23 @@ func (s *Session) shown() []contract.Turn {
 	return out
 }
 
-// queuedTurn is the turn of a prompt that is queued, or that was when the session ended.
+// queuedTurn returns the turn of the i-th queued prompt; if the session has ended, it is stopped.
 func (s *Session) queuedTurn(i int) *contract.Turn {
 	t := &contract.Turn{ID: s.state.Queue[i].ID, Hash: s.state.Queue[i].Hash, Status: contract.TurnQueued}
 	if s.endedAt != nil {
 		t.Status, t.EndedAt = contract.TurnStopped, s.endedAt
-		t.Failure = &contract.Failure{Class: contract.ClassCancelled, Text: words.Stopped}
+		t.Failure = &contract.Failure{Class: contract.ClassCancelled, Text: plansession.Stopped}
 	}
 	return t
 }
 
-// Status is the session's part of the query's answer.
+// Status returns the session's part of a run's status.
 func (s *Session) Status() *contract.SessionStatus {
-	out := &contract.SessionStatus{Turns: s.state.Count, Queued: len(s.state.Queue), Callbacks: len(s.Below.Callbacks), Children: s.Below.Status()}
+	out := &contract.SessionStatus{Turns: s.state.Count, Queued: len(s.state.Queue), Callbacks: len(s.Children.Callbacks), Children: s.Children.Status()}
 	if t := s.latest(); t != nil {
-		lean := *t
-		lean.ResultText, lean.ResultData, lean.Hash = nil, nil, ""
-		out.Turn = &lean
+		current := *t
+		current.ResultText, current.ResultData, current.Hash = nil, nil, ""
+		out.Turn = &current
 	}
 	return out
 }

@@ -10,76 +10,76 @@ import (
 	"weft/activities/contract"
 	"weft/activities/textutil"
 	"weft/workflows/plan"
-	words "weft/workflows/plan/session"
+	plansession "weft/workflows/plan/session"
 	"weft/workflows/runtime"
 	"weft/workflows/subsession"
 	"weft/workflows/wait"
 )
 
-// Bounds of what a session keeps.
+// Limits of the data that a session stores.
 const (
 	maxQueued    = 100
 	maxTurns     = 1000
 	maxTurnBytes = 256 << 10
-	// maxLeftText is what is left of the text of an old failure.
+	// maxLeftText is the length to which the text of an old failure is cut.
 	maxLeftText = 100
 )
 
-// Turns are what a session makes of its run.
+// Turns is the run in which a session takes its turns.
 type Turns interface {
-	// Begin makes the run begin at START again, with the n-th prompt as its input.
+	// Begin resets the run to START, with the n-th prompt as its input.
 	Begin(n int, prompt *contract.Prompt) error
-	// Turn runs the flow from where it stands to its end. prompt is what somebody asked for and no hook has seen, else nil.
+	// Turn runs the flow from where it stopped to its end. prompt is set if the hook before the turn has yet to run.
 	Turn(ctx workflow.Context, n int, prompt *contract.Prompt) error
 	Result() (*contract.RunResult, error)
-	// HandOver ends a run that stopped with err before its end. With nil it continues as new; its error is nil if that is put off.
+	// HandOver ends a run that stopped with err before its end. If err is nil, it continues as new; it returns nil if that is postponed.
 	HandOver(ctx workflow.Context, err error) (*contract.RunResult, error)
-	// Show shows how the session stands. ended is a turn that has ended now, with its result unless it failed, or nil.
+	// Show publishes the session's status. ended is a turn that has just ended, with its result unless it failed, or nil.
 	Show(ctx workflow.Context, ended *contract.Turn, out *contract.RunResult)
 }
 
-// Session makes several turns of a run.
+// Session takes the turns of a run.
 type Session struct {
-	// state is what the session carries, but for its children. Unless IsSession, it ends with the turn after which nothing is expected.
+	// state is the session's state, except for its children. Unless IsSession, the run ends when no child's result is expected any more.
 	state contract.SessionState
 	run   *runtime.Run
 	host  Turns
-	// Below are the sessions that this one has started.
-	Below *subsession.Children
-	// Idle says that no turn is under way; leaving, that this run of the session ends.
+	// Below are the child sessions.
+	Children *subsession.Children
+	// Idle is set while no turn is running, leaving when this run of the session ends.
 	Idle, leaving bool
-	// endedAt is when the session ended, or nil; prompts that are queued then have no turn.
+	// endedAt is the time at which the session ended, or nil; prompts that were still queued then have no turn.
 	endedAt *time.Time
-	// end cancels the turn under way.
+	// end cancels the current turn.
 	end workflow.CancelFunc
-	// prompt is that of a turn that somebody asked for, until its hook has seen it.
+	// prompt is the prompt of a user's turn, until the hook before the turn has run.
 	prompt *contract.Prompt
 }
 
-// New is the session of a run, as the run was started or as the one before left it. It is off in most runs.
+// New returns the session of a run from the run's input or the previous run's snapshot. It is off in most runs.
 func New(r *runtime.Run, h Turns, in *contract.RunInput) *Session {
 	s := &Session{run: r, host: h, state: contract.SessionState{IsSession: in.Session, Parent: in.Parent}}
 	if in.Snapshot != nil && in.Snapshot.Session != nil {
-		// Before the first Update is looked at.
+		// It must be restored before the first Update is validated.
 		s.state = *in.Snapshot.Session
 		r.Requests.Rejected, r.Requests.RejectionReasons = s.state.Rejected, s.state.RejectionReasons
 	}
-	s.Below = subsession.New(r, s.state.Children, s.state.Callbacks)
+	s.Children = subsession.New(r, s.state.Children, s.state.Callbacks)
 	s.state.Children, s.state.Callbacks, s.state.Rejected, s.state.RejectionReasons = nil, nil, 0, nil
 	return s
 }
 
-// Snapshot is what the session's next run goes on with.
+// Snapshot returns the state with which the session's next run continues.
 func (s *Session) Snapshot() *contract.SessionState {
 	c := s.state
 	if !s.run.Requests.Owner {
 		c.Rejected, c.RejectionReasons = s.run.Requests.Rejected, s.run.Requests.RejectionReasons
 	}
-	c.Children, c.Callbacks = s.Below.Snapshot(), s.Below.Callbacks
+	c.Children, c.Callbacks = s.Children.Snapshot(), s.Children.Callbacks
 	return &c
 }
 
-// On reports whether the run takes turns at all.
+// On reports whether the run may take several turns.
 func (s *Session) On() bool {
 	return s != nil && s.run.Flow != nil && (s.state.IsSession || s.run.Flow.StartsSessions())
 }
@@ -87,7 +87,7 @@ func (s *Session) On() bool {
 // Conversing reports whether the run stays open between turns.
 func (s *Session) Conversing() bool { return s.On() && s.state.IsSession }
 
-// Settle refuses a session of a flow that cannot converse, and gives its agent the flow's conversation.
+// Settle returns an error if the flow cannot be a session. It gives the session's agent the flow's conversation.
 func (s *Session) Settle() error {
 	if !s.On() {
 		return nil
@@ -95,7 +95,7 @@ func (s *Session) Settle() error {
 	lone := s.run.Flow.LoneAgent()
 	if lone == nil && s.state.Parent == "" {
 		return contract.Failf(contract.ClassBadRequest, "start it as a run, without session",
-			"the flow %q cannot be a session: it is not one agent alone", s.run.Flow.Name)
+			"the flow %q cannot be a session: it is not a single agent", s.run.Flow.Name)
 	}
 	if lone == nil || lone.Agent.Conversation != "" {
 		return nil
@@ -107,16 +107,16 @@ func (s *Session) Settle() error {
 	return nil
 }
 
-// Play takes turns until the session is stopped, or nothing more is expected.
+// Play takes turns until the session is stopped, or no more results are expected.
 func (s *Session) Play(ctx workflow.Context) (*contract.RunResult, error) {
-	s.Below.Serve(ctx)
+	s.Children.Serve(ctx)
 	if s.state.Count == 0 {
-		s.begin(ctx, contract.Turn{})
+		s.beginTurn(ctx, contract.Turn{})
 	}
 	var err error
 	for more := true; more && err == nil; {
 		if t := s.latest(); t != nil && !t.Done() {
-			err = s.turn(ctx)
+			err = s.runTurn(ctx)
 		}
 		if err == nil {
 			more, err = s.next(ctx)
@@ -135,8 +135,8 @@ func (s *Session) latest() *contract.Turn {
 	return &s.state.Turns[len(s.state.Turns)-1]
 }
 
-// begin notes that a turn begins, and tells the session above.
-func (s *Session) begin(ctx workflow.Context, t contract.Turn) {
+// beginTurn records the beginning of a turn, and notifies the parent session.
+func (s *Session) beginTurn(ctx workflow.Context, t contract.Turn) {
 	s.state.Count++
 	t.N, t.Status, t.StartedAt = s.state.Count, contract.TurnRunning, new(workflow.Now(ctx).UTC())
 	s.run.Shared.Turn, s.state.Spent = s.state.Count, s.run.Budget.Usage
@@ -145,22 +145,22 @@ func (s *Session) begin(ctx workflow.Context, t contract.Turn) {
 	s.trim()
 	s.Idle = false
 	s.host.Show(ctx, nil, nil)
-	s.tell(ctx, &t)
+	s.report(ctx, &t)
 }
 
-// turn plays the turn under way. It fails where the run cannot go on with another.
-func (s *Session) turn(ctx workflow.Context) error {
-	tctx, cancel := workflow.WithCancel(ctx)
+// runTurn runs the current turn. It returns an error if the run cannot continue with another turn.
+func (s *Session) runTurn(ctx workflow.Context) error {
+	turnCtx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
 	s.end = cancel
 	if s.state.Stop != nil {
 		cancel()
 	}
-	given := s.prompt
+	prompt := s.prompt
 	s.prompt = nil
-	err := s.host.Turn(tctx, s.state.Count, given)
+	err := s.host.Turn(turnCtx, s.state.Count, prompt)
 	if err == nil && ctx.Err() == nil {
-		err = tctx.Err()
+		err = turnCtx.Err()
 	}
 	s.end = nil
 	if err != nil && (errors.Is(err, runtime.ErrYield) || workflow.IsContinueAsNewError(err) || ctx.Err() != nil) {
@@ -173,31 +173,31 @@ func (s *Session) turn(ctx workflow.Context) error {
 	if err != nil && !s.state.IsSession {
 		return err
 	}
-	s.ended(ctx, out, err)
+	s.finishTurn(ctx, out, err)
 	return nil
 }
 
-// ended keeps what a turn gave.
-func (s *Session) ended(ctx workflow.Context, out *contract.RunResult, err error) {
+// finishTurn records the outcome of the current turn.
+func (s *Session) finishTurn(ctx workflow.Context, out *contract.RunResult, err error) {
 	t := s.latest()
 	t.EndedAt, t.Usage = new(workflow.Now(ctx).UTC()), new(s.run.Budget.Usage.Less(s.state.Spent))
 	switch {
 	case err == nil:
 		t.Status, t.ResultText, t.ResultData = contract.TurnCompleted, out.ResultText, out.ResultData
 	case s.state.Stop != nil && contract.Cancelled(err):
-		t.Status, t.Failure = contract.TurnStopped, &contract.Failure{Class: contract.ClassCancelled, Text: words.Stopped}
+		t.Status, t.Failure = contract.TurnStopped, &contract.Failure{Class: contract.ClassCancelled, Text: plansession.Stopped}
 	default:
 		t.Status, t.Failure = contract.TurnFailed, contract.FailureOf(err).Bounded()
 	}
 	s.run.Policy.Moved = true
-	s.tell(ctx, t)
+	s.report(ctx, t)
 	if s.state.IsSession {
 		s.host.Show(ctx, t, out)
 	}
 	s.trim()
 }
 
-// trim drops what is too much to keep: results of old turns and all but the class of their failures, then the turns.
+// trim drops old data beyond the limits: results of old turns and most of their failures' texts, then turns.
 func (s *Session) trim() {
 	all := 0
 	for i := len(s.state.Turns) - 1; i >= 0; i-- {
@@ -218,25 +218,25 @@ func (s *Session) trim() {
 	s.state.Turns = s.state.Turns[max(0, len(s.state.Turns)-maxTurns):]
 }
 
-// next waits for something to do and begins the next turn with it. It gives false where the session has come to its end.
+// next waits for a prompt or a child's result and begins the next turn with it. It returns false if the session has ended.
 func (s *Session) next(ctx workflow.Context) (bool, error) {
 	s.Idle = true
 	for {
-		s.Below.ReceiveTurns()
+		s.Children.ReceiveTurns()
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
 		case s.state.Stop != nil:
 			return false, nil
-		case len(s.state.Queue) > 0 || len(s.Below.Callbacks) > 0:
-			return true, s.again(ctx)
-		case s.news(): // nothing is expected
+		case len(s.state.Queue) > 0 || len(s.Children.Callbacks) > 0:
+			return true, s.beginNext(ctx)
+		case s.hasWork(): // no result is expected
 			return false, nil
 		}
 		s.host.Show(ctx, nil, nil)
-		err := wait.Until(ctx, func() bool { return s.news() || s.heavy() || s.run.Policy.ShouldYield(ctx, s.weight()) })
-		if err == nil && !s.news() {
-			err = s.goOn(ctx)
+		err := wait.Until(ctx, func() bool { return s.hasWork() || s.blocksParent() || s.run.Policy.ShouldYield(ctx, s.weight()) })
+		if err == nil && !s.hasWork() {
+			err = s.continueIdle(ctx)
 		}
 		if err != nil {
 			return false, err
@@ -244,29 +244,29 @@ func (s *Session) next(ctx workflow.Context) (bool, error) {
 	}
 }
 
-// news reports whether an idle session has something to do.
-func (s *Session) news() bool {
-	return s.state.Stop != nil || len(s.state.Queue) > 0 || len(s.Below.Callbacks) > 0 || !s.state.IsSession && !s.Below.Expects()
+// hasWork reports whether an idle session has to begin a turn or end.
+func (s *Session) hasWork() bool {
+	return s.state.Stop != nil || len(s.state.Queue) > 0 || len(s.Children.Callbacks) > 0 || !s.state.IsSession && !s.Children.Expects()
 }
 
-// goOn has an idle session go on in a new run; it gives nil where that is put off.
-func (s *Session) goOn(ctx workflow.Context) error {
-	if !s.heavy() {
+// continueIdle continues an idle session in a new run; it returns nil if that is postponed.
+func (s *Session) continueIdle(ctx workflow.Context) error {
+	if !s.blocksParent() {
 		_, err := s.host.HandOver(ctx, nil)
 		if err != nil || s.run.Requests.Owner || !s.run.Policy.Asked {
 			return err
 		}
 	}
-	return contract.Failf(contract.ClassStateTooLarge, "set a store in the worker's settings, or give the work to several sessions",
-		"the session above goes on in a new run, and this one's conversation of %d bytes is too large to go with it", s.weight())
+	return contract.Failf(contract.ClassStateTooLarge, "give the workers a store (store.dir), or split the work into several sessions",
+		"the parent session continues as new, and this session's conversation of %d bytes is too large for its snapshot", s.weight())
 }
 
-// heavy reports whether the session above waits for this one to yield, which carries too much to: no wait would ever end that.
-func (s *Session) heavy() bool {
+// blocksParent reports whether the parent waits for this session to yield, which it cannot because its conversation is too large.
+func (s *Session) blocksParent() bool {
 	return !s.run.Requests.Owner && s.run.Policy.Asked && s.weight() > s.run.Sizes.Limit()/4*3
 }
 
-// weight is what an idle session would carry at least.
+// weight returns the minimum size of an idle session's snapshot.
 func (s *Session) weight() int {
 	if t := s.run.Conversation.Thread; t != nil {
 		return t.Bytes
@@ -274,8 +274,8 @@ func (s *Session) weight() int {
 	return 0
 }
 
-// again begins a turn with the next prompt: one that somebody sent, else the results of children that have ended since.
-func (s *Session) again(ctx workflow.Context) error {
+// beginNext begins a turn with the next queued prompt or, if there is none, with the results of child sessions.
+func (s *Session) beginNext(ctx workflow.Context) error {
 	var t contract.Turn
 	var prompt contract.Prompt
 	if len(s.state.Queue) > 0 {
@@ -283,30 +283,30 @@ func (s *Session) again(ctx workflow.Context) error {
 		t.ID, t.Hash = prompt.ID, prompt.Hash
 		s.prompt = &prompt
 	} else {
-		t.Callbacks, prompt.Text = s.Below.Called()
+		t.Callbacks, prompt.Text = s.Children.TakeCallbacks()
 	}
 	err := s.host.Begin(s.state.Count+1, &prompt)
 	if err == nil {
-		s.begin(ctx, t)
+		s.beginTurn(ctx, t)
 	}
 	return err
 }
 
-// leave is where this run of the session ends and the session does not, or cannot go on.
+// leave ends this run of the session: it continues as new, yields or fails.
 func (s *Session) leave(ctx workflow.Context, err error) (*contract.RunResult, error) {
 	s.leaving = true
 	out, err := s.host.HandOver(ctx, err)
 	if err != nil && !workflow.IsContinueAsNewError(err) {
 		s.finish(ctx)
 	}
-	s.quiet(ctx)
+	s.awaitHandlers(ctx)
 	return out, err
 }
 
 // close ends the session with its result.
 func (s *Session) close(ctx workflow.Context) (*contract.RunResult, error) {
 	s.finish(ctx)
-	s.quiet(ctx)
+	s.awaitHandlers(ctx)
 	out, err := s.host.Result()
 	if !s.state.IsSession {
 		return out, err
@@ -314,57 +314,57 @@ func (s *Session) close(ctx workflow.Context) (*contract.RunResult, error) {
 	if err != nil {
 		out = &contract.RunResult{ExitOutputs: []contract.ExitOutput{}, Usage: s.run.Budget.Usage, FlowHash: s.run.Hash, Model: s.run.Shared.Model}
 	}
-	out.Status, out.Turns = "stopped", s.shown()
+	out.Status, out.Turns = "stopped", s.allTurns()
 	if s.run.Sizes.Fits("", out) != nil {
 		out.Turns = nil
 	}
 	return out, nil
 }
 
-// finish notes that the session is over, and lets those below go.
+// finish records the end of the session, and ends its child sessions.
 func (s *Session) finish(ctx workflow.Context) {
 	s.endedAt = new(workflow.Now(ctx).UTC())
-	s.Below.Release(ctx)
+	s.Children.Release(ctx)
 }
 
-// quiet waits until Updates under way have their answers.
-func (s *Session) quiet(ctx workflow.Context) {
+// awaitHandlers waits until all Update handlers have finished.
+func (s *Session) awaitHandlers(ctx workflow.Context) {
 	wait.Uncancelled(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
 }
 
-// tell tells the session above how a turn stands.
-func (s *Session) tell(ctx workflow.Context, t *contract.Turn) {
+// report notifies the parent session of a turn's status.
+func (s *Session) report(ctx workflow.Context, t *contract.Turn) {
 	if s.state.Parent == "" {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	report := contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: *t, Usage: s.run.Budget.Usage, Expects: s.Below.Expects() || len(s.Below.Callbacks) > 0}
+	report := contract.ChildTurn{Session: s.run.Transcript.Workflow, Turn: *t, Usage: s.run.Budget.Usage, Expects: s.Children.Expects() || len(s.Children.Callbacks) > 0}
 	report.Turn.Hash = ""
-	// Results of many sessions meet in the history above, which is given no more of each than this.
+	// The parent's history may receive the results of many sessions, so each is cut to a share.
 	subsession.Shorten(&report.Turn)
 	if s.run.Sizes.Admit(ctx, "the turn's result", report) != nil {
 		report.Turn.ResultText, report.Turn.ResultData, report.Turn.Status = nil, nil, contract.TurnFailed
-		report.Turn.Failure = &contract.Failure{Class: contract.ClassTooLarge, Text: "the result is too large for the session above"}
+		report.Turn.Failure = &contract.Failure{Class: contract.ClassTooLarge, Text: "the result is too large for the parent session"}
 	}
 	s.run.Requests.Send(ctx, s.state.Parent, contract.SignalTurn, report)
 }
 
-// LaunchAll starts the sessions below that are not running, with what they go on with.
+// LaunchAll starts the child sessions that are not running, from their snapshots.
 func (s *Session) LaunchAll() {
 	if s.On() {
 		s.leaving = false
-		s.Below.Launch()
+		s.Children.Launch()
 	}
 }
 
-// Gather asks all sessions below to come back with what they go on with, and waits for them and for the Updates under way.
+// Gather asks all child sessions to yield, and waits for them and for all Update handlers.
 func (s *Session) Gather(ctx workflow.Context) {
 	if !s.On() {
 		return
 	}
 	s.leaving = true
-	s.Below.AskToYield()
-	wait.Uncancelled(ctx, func() bool { return workflow.AllHandlersFinished(ctx) && s.Below.Stopped() })
+	s.Children.AskToYield()
+	wait.Uncancelled(ctx, func() bool { return workflow.AllHandlersFinished(ctx) && s.Children.Stopped() })
 	s.run.Policy.AwaitYieldRequests(ctx)
-	s.Below.ReceiveTurns()
+	s.Children.ReceiveTurns()
 }

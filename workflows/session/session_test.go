@@ -49,14 +49,14 @@ func TestSnapshotHasTheWholeSession(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := runtime.New(ctx)
-		old := &Session{run: r, Below: subsession.New(r, []contract.ChildSession{{ChildStatus: contract.ChildStatus{ID: "c", Agent: "b", Created: at}}}, []contract.ChildTurn{{Session: "c"}}),
+		old := &Session{run: r, Children: subsession.New(r, []contract.ChildSession{{ChildStatus: contract.ChildStatus{ID: "c", Agent: "b", Created: at}}}, []contract.ChildTurn{{Session: "c"}}),
 			state: contract.SessionState{IsSession: true, Parent: "p", Turns: []contract.Turn{{N: 1}}, Count: 1, Queue: []contract.Prompt{{ID: "i"}},
 				Spent: contract.Usage{Calls: 1}, Stop: &contract.CloseSessionInput{Reason: "r"}}}
 		again := New(runtime.New(ctx), nil, &contract.RunInput{Snapshot: &contract.RunSnapshot{Session: workflowtest.Travels(t, old.Snapshot())}})
-		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "Below": "see below", "Idle": wasRun, "leaving": wasRun, "endedAt": ended,
+		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "Children": "see below", "Idle": wasRun, "leaving": wasRun, "endedAt": ended,
 			"end": wasRun, "prompt": "its hook has seen it before the turn can yield"})
-		if !reflect.DeepEqual(old.Below.Snapshot(), again.Below.Snapshot()) || !reflect.DeepEqual(old.Below.Callbacks, again.Below.Callbacks) {
-			t.Errorf("the sessions below are %+v", again.Below)
+		if !reflect.DeepEqual(old.Children.Snapshot(), again.Children.Snapshot()) || !reflect.DeepEqual(old.Children.Callbacks, again.Children.Callbacks) {
+			t.Errorf("the sessions below are %+v", again.Children)
 		}
 	})
 }

@@ -11,25 +11,25 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
-	words "weft/workflows/plan/session"
+	plansession "weft/workflows/plan/session"
 	"weft/workflows/runtime"
 	"weft/workflows/wait"
 )
 
-// Children are the sessions that one has started.
+// Children are the child sessions of a run.
 type Children struct {
-	// Callbacks are turns whose results the session above is yet to be given, as a turn of its own.
+	// Callbacks are turns of children whose results will be the input of a turn of this session.
 	Callbacks []contract.ChildTurn
 	run       *runtime.Run
-	// list are those that are not deleted.
+	// list holds the children that are not deleted.
 	list []*childSession
-	// ctx is their context, which end cancels; above is that of the run. They are set once the session takes turns.
-	ctx, above workflow.Context
-	end        workflow.CancelFunc
-	turns      workflow.ReceiveChannel
+	// ctx is the context of the children, which end cancels; above is that of the run. They are set once the session takes turns.
+	ctx, runCtx workflow.Context
+	end         workflow.CancelFunc
+	turns       workflow.ReceiveChannel
 }
 
-// New returns the sessions below that of a run, as the run before left them.
+// New returns the child sessions of a run, as the previous run left them.
 func New(r *runtime.Run, list []contract.ChildSession, callbacks []contract.ChildTurn) *Children {
 	b := &Children{run: r, Callbacks: callbacks}
 	for _, c := range list {
@@ -38,7 +38,7 @@ func New(r *runtime.Run, list []contract.ChildSession, callbacks []contract.Chil
 	return b
 }
 
-// Snapshot returns the sessions as another run goes on with them.
+// Snapshot returns the sessions for the next run.
 func (b *Children) Snapshot() []contract.ChildSession {
 	var out []contract.ChildSession
 	for _, k := range b.list {
@@ -47,7 +47,7 @@ func (b *Children) Snapshot() []contract.ChildSession {
 	return out
 }
 
-// Status is their part of the query's answer.
+// Status returns their part of a run's status.
 func (b *Children) Status() []contract.ChildStatus {
 	var out []contract.ChildStatus
 	for _, c := range b.list {
@@ -56,34 +56,34 @@ func (b *Children) Status() []contract.ChildStatus {
 	return out
 }
 
-// Serve receives what sessions below say, and launches them.
+// Serve listens to the child sessions, and launches them.
 func (b *Children) Serve(ctx workflow.Context) {
-	b.above = ctx
+	b.runCtx = ctx
 	b.ctx, b.end = workflow.WithCancel(ctx)
 	b.turns = workflow.GetSignalChannel(ctx, contract.SignalTurn)
 	b.run.Requests.Listeners.Add(b.ReceiveTurns, b.turns)
 	b.Launch()
 }
 
-// childSession is a session that this one has started. It runs as a child workflow; where this run
-// continues as new it comes back with what it goes on with, and is started again from there.
+// childSession is a session that this one has started. It runs as a child workflow; when this run
+// continues as new, it yields a snapshot, and is started again from that.
 type childSession struct {
 	contract.ChildSession
-	future *runtime.ChildRun
-	// reserved is what of the budget is reserved for it.
+	run *runtime.ChildRun
+	// reserved is the part of the budget that is reserved for it.
 	reserved contract.Budget
 }
 
-// Launch starts the sessions that are not running, with what they go on with.
+// Launch starts the sessions that are not running, from their snapshots.
 func (b *Children) Launch() {
 	for _, c := range b.list {
-		if !c.Closed && c.future == nil {
+		if !c.Closed && c.run == nil {
 			b.launch(c)
 		}
 	}
 }
 
-// launch starts a session and waits for its end beside everything else.
+// launch starts a session and waits for its end in a coroutine.
 func (b *Children) launch(c *childSession) {
 	r := b.run
 	in := r.Below()
@@ -91,24 +91,24 @@ func (b *Children) launch(c *childSession) {
 	if c.Snapshot != nil && c.Snapshot.Plan != nil {
 		in.Snapshot = c.Snapshot
 	} else {
-		// The source is of this agent's own document, not of the other's.
-		in.Flow, in.Params, in.Scope = contract.FlowRef{Plan: b.agent(c.Agent)}, c.Params, r.Shared.Scope
+		// Without source positions: they are those of this agent's document.
+		in.Flow, in.Params, in.Scope = contract.FlowRef{Plan: b.agentFlow(c.Agent)}, c.Params, r.Shared.Scope
 	}
 	in.Budget = b.allocate(c)
 	in.MaxResultBytes = r.Sizes.Share(b.ctx, 4*maxSessions)
-	k := &runtime.Child{Workflow: contract.WorkflowFlow, In: &in, ID: c.ID, Summary: "session · " + cmp.Or(c.Agent, plainAgent)}
-	if err := r.Admit(b.ctx, k, "what the session is started with"); err != nil {
-		b.closed(c, nil, err)
+	k := &runtime.Child{Workflow: contract.WorkflowFlow, In: &in, ID: c.ID, Summary: "session · " + cmp.Or(c.Agent, unnamedAgent)}
+	if err := r.Admit(b.ctx, k, "the session's input"); err != nil {
+		b.recordEnd(c, nil, err)
 		return
 	}
-	c.future = r.Start(b.ctx, k)
+	c.run = r.Start(b.ctx, k)
 	release := r.Sizes.Reserve(in.MaxResultBytes, 0)
 	wait.Go(b.ctx, "child session", func(ctx workflow.Context) {
 		var out contract.RunResult
-		again, err := runtime.RetryTakenID(ctx, c.future.Result(ctx, &out), 1, c.ID)
+		again, err := runtime.RetryTakenID(ctx, c.run.Result(ctx, &out), 1, c.ID)
 		for tries := 2; again; tries++ {
-			c.future = r.Start(ctx, k)
-			again, err = runtime.RetryTakenID(ctx, c.future.Result(ctx, &out), tries, c.ID)
+			c.run = r.Start(ctx, k)
+			again, err = runtime.RetryTakenID(ctx, c.run.Result(ctx, &out), tries, c.ID)
 		}
 		release()
 		if err == nil && out.Held != nil {
@@ -116,14 +116,14 @@ func (b *Children) launch(c *childSession) {
 			out = contract.RunResult{}
 			err = r.Fetch(ctx, held, c.ID, &out)
 		}
-		c.future = nil
-		b.closed(c, &out, err)
+		c.run = nil
+		b.recordEnd(c, &out, err)
 	})
 }
 
-// closed takes over how a session came to its end.
-func (b *Children) closed(c *childSession, out *contract.RunResult, err error) {
-	b.ReceiveTurns() // what it said before
+// recordEnd records the end of a session's run.
+func (b *Children) recordEnd(c *childSession, out *contract.RunResult, err error) {
+	b.ReceiveTurns() // its earlier reports
 	b.settleUp(c, out, err)
 	c.Snapshot = nil
 	if err == nil && out.Yielded != nil {
@@ -131,22 +131,22 @@ func (b *Children) closed(c *childSession, out *contract.RunResult, err error) {
 		return
 	}
 	c.Closed = true
-	b.run.Requests.Disown(b.above, contract.BoundID(c.ID), err)
+	b.run.Requests.Disown(b.runCtx, contract.BoundID(c.ID), err)
 	c.Status = contract.TurnFailed
 	if err == nil || contract.Cancelled(err) {
-		c.Status, c.Problem = contract.TurnStopped, words.Stopped
+		c.Status, c.Problem = contract.TurnStopped, plansession.Stopped
 	} else if _, terminated := errors.AsType[*temporal.TerminatedError](err); terminated {
 		c.Problem = "Session was terminated"
 	} else {
-		c.Problem = problemOf(contract.FailureOf(err))
+		c.Problem = problemText(contract.FailureOf(err))
 	}
-	for _, o := range runtime.Take(&c.Orders, func(o *contract.SessionOrder) bool { return callsBack(*o) }) {
-		b.callBack(c, contract.Turn{ID: o.ID, Status: contract.TurnFailed, Failure: &contract.Failure{Class: contract.ClassCancelled, Text: c.Problem}})
+	for _, o := range runtime.Take(&c.Orders, func(o *contract.SessionOrder) bool { return isCallback(*o) }) {
+		b.addCallback(c, contract.Turn{ID: o.ID, Status: contract.TurnFailed, Failure: &contract.Failure{Class: contract.ClassCancelled, Text: c.Problem}})
 	}
 }
 
-// allocate reserves what a session below may spend: half of what is left, or what is left of what
-// it had. It has it until it ends, because it can be resumed until then.
+// allocate reserves the budget of a child session: half of the remaining one, or the rest of its earlier
+// allocation. The child keeps it until it ends, because it can be resumed until then.
 func (b *Children) allocate(c *childSession) *contract.Budget {
 	r := b.run
 	if !r.Shared.Budget.Bounds() {
@@ -161,35 +161,35 @@ func (b *Children) allocate(c *childSession) *contract.Budget {
 	return &part
 }
 
-// charge counts what a session below has spent in all, and takes that from what is reserved. One that was
-// reset has its count from the history that it goes on with: what was told before is spent nevertheless.
-func (b *Children) charge(c *childSession, all contract.Usage) {
-	more := all.Beyond(c.Usage)
-	b.run.Budget.Usage.Add(more)
-	c.Usage.Add(more)
-	off := c.reserved.Each(more.Spent(), func(a, b int64) int64 { return min(a, b) })
-	b.run.Budget.Earmark(off, -1)
-	c.reserved = c.reserved.Each(off, func(a, b int64) int64 { return a - b })
+// charge counts the usage of a child session, given its total, and reduces its reservation. The total of a session that was
+// reset may be lower than reported before: usage that was counted remains counted.
+func (b *Children) charge(c *childSession, total contract.Usage) {
+	delta := total.Beyond(c.Usage)
+	b.run.Budget.Usage.Add(delta)
+	c.Usage.Add(delta)
+	released := c.reserved.Each(delta.Spent(), func(a, b int64) int64 { return min(a, b) })
+	b.run.Budget.Earmark(released, -1)
+	c.reserved = c.reserved.Each(released, func(a, b int64) int64 { return a - b })
 }
 
-// settleUp counts what a session that has ended spent and did not report, and gives back what is still reserved for it.
+// settleUp counts the unreported usage of a session that has ended, and releases its reservation.
 func (b *Children) settleUp(c *childSession, out *contract.RunResult, err error) {
-	if all := runtime.SpentIn(out, err); all != nil {
-		b.charge(c, *all)
+	if total := runtime.SpentIn(out, err); total != nil {
+		b.charge(c, *total)
 	}
 	b.run.Budget.Earmark(c.reserved, -1)
 	c.reserved = contract.Budget{}
 }
 
-func callsBack(o contract.SessionOrder) bool { return o.Mode == contract.ModeCallback }
+func isCallback(o contract.SessionOrder) bool { return o.Mode == contract.ModeCallback }
 
-// callBack makes a turn of a session below one of this session.
-func (b *Children) callBack(c *childSession, t contract.Turn) {
+// addCallback adds a turn of a child session to the callbacks.
+func (b *Children) addCallback(c *childSession, t contract.Turn) {
 	b.Callbacks = append(b.Callbacks, contract.ChildTurn{Session: c.ID, Turn: t})
 }
 
-// problemOf is a failure as a session's parent reads it.
-func problemOf(f *contract.Failure) string {
+// problemText formats a failure for the parent of a session.
+func problemText(f *contract.Failure) string {
 	switch f.Class {
 	case contract.ClassCancelled:
 		return f.Text
@@ -199,31 +199,31 @@ func problemOf(f *contract.Failure) string {
 	return f.Class + ": " + f.Text
 }
 
-// heard takes over how a turn of a session below stands. What is from none is left out, and so is a failure without a reason, which
-// no session sends. What is told of one turn may come behind what is told of the next.
-func (b *Children) heard(report *contract.ChildTurn) {
-	c, t := b.child(report.Session), &report.Turn
+// handleReport processes a report about a turn of a child session. It ignores reports from other senders, and a failure without a
+// reason, which no session sends. Reports may arrive out of order.
+func (b *Children) handleReport(report *contract.ChildTurn) {
+	c, t := b.find(report.Session), &report.Turn
 	if c == nil || c.Closed || t.Done() && t.Status != contract.TurnCompleted && t.Failure == nil {
 		return
 	}
-	i := c.order(t.ID)
+	i := c.orderIndex(t.ID)
 	if i >= 0 && (t.N != 0 || !t.Done()) {
 		c.Orders[i].Taken = true
 	}
 	switch {
 	case t.N != 0:
-		b.turned(c, report)
-	case i >= 0 && t.Done() && c.taken(t.ID) < 0: // the prompt was refused
+		b.updateTurn(c, report)
+	case i >= 0 && t.Done() && c.doneIndex(t.ID) < 0: // the prompt was refused
 		b.run.Policy.Moved = true
 		c.Done = append(c.Done, *t)
 	default:
 		return
 	}
-	c.Status = c.standing()
+	c.Status = c.status()
 }
 
-// turned takes over how a turn stands of which a session below has told.
-func (b *Children) turned(c *childSession, report *contract.ChildTurn) {
+// updateTurn applies a report about a turn that has begun.
+func (b *Children) updateTurn(c *childSession, report *contract.ChildTurn) {
 	t := &report.Turn
 	b.charge(c, report.Usage)
 	if late := c.Last != nil && (t.N < c.Last.N || t.N == c.Last.N && c.Last.Done()); !late {
@@ -235,23 +235,23 @@ func (b *Children) turned(c *childSession, report *contract.ChildTurn) {
 	b.run.Policy.Moved = true
 	Shorten(t)
 	b.fulfil(c, t, report.Expects)
-	// Callbacks that waited until the session expects none of its own get its latest turn.
+	// Callbacks that waited until the session expects no results receive its latest turn.
 	if c.Last.Done() && !c.Expects && len(runtime.Take(&c.Orders, func(o *contract.SessionOrder) bool { return o.Ended })) > 0 {
-		b.callBack(c, *c.Last)
+		b.addCallback(c, *c.Last)
 	}
 }
 
-// order finds what was asked of the session under a turn's id.
-func (c *childSession) order(id string) int {
+// orderIndex returns the index of the order for a turn's id, or -1.
+func (c *childSession) orderIndex(id string) int {
 	return slices.IndexFunc(c.Orders, func(o contract.SessionOrder) bool { return o.ID == id && id != "" })
 }
 
-// standing is how the session stands.
-func (c *childSession) standing() string {
+// status returns the session's current status.
+func (c *childSession) status() string {
 	switch {
 	case c.Last == nil:
 		return "pending"
-	case !c.Last.Done() || slices.ContainsFunc(c.Orders, func(o contract.SessionOrder) bool { return c.taken(o.ID) < 0 }):
+	case !c.Last.Done() || slices.ContainsFunc(c.Orders, func(o contract.SessionOrder) bool { return c.doneIndex(o.ID) < 0 }):
 		return contract.TurnRunning
 	case c.Last.Status == contract.TurnFailed:
 		return contract.TurnFailed
@@ -259,7 +259,7 @@ func (c *childSession) standing() string {
 	return contract.StatusIdle
 }
 
-// fulfil gives a turn that has ended to what asked for it.
+// fulfil delivers a turn that has ended to its order.
 func (b *Children) fulfil(c *childSession, t *contract.Turn, expects bool) {
 	i := slices.IndexFunc(c.Orders, func(o contract.SessionOrder) bool { return o.ID == t.ID && (t.ID != "" || t.N == 1) })
 	if i < 0 {
@@ -267,7 +267,7 @@ func (b *Children) fulfil(c *childSession, t *contract.Turn, expects bool) {
 	}
 	switch c.Orders[i].Mode {
 	case contract.ModeSync:
-		if c.taken(t.ID) < 0 {
+		if c.doneIndex(t.ID) < 0 {
 			c.Done = append(c.Done, *t)
 		}
 		return
@@ -276,17 +276,17 @@ func (b *Children) fulfil(c *childSession, t *contract.Turn, expects bool) {
 			c.Orders[i].Ended = true
 			return
 		}
-		b.callBack(c, *t)
+		b.addCallback(c, *t)
 	}
 	c.Orders = slices.Delete(c.Orders, i, i+1)
 }
 
-// taken finds the ended turn of an order that somebody waits for, -1 if there is none.
-func (c *childSession) taken(order string) int {
+// doneIndex returns the index of the ended turn of an order whose result is pending, or -1.
+func (c *childSession) doneIndex(order string) int {
 	return slices.IndexFunc(c.Done, func(t contract.Turn) bool { return t.ID == order })
 }
 
-// Shorten cuts a result to what a conversation can be given.
+// Shorten cuts a turn's result to the size that a parent session accepts.
 func Shorten(t *contract.Turn) {
 	if t.ResultText != nil && len(*t.ResultText) > maxCallback {
 		t.ResultText = new(cutResult(*t.ResultText))
@@ -296,7 +296,7 @@ func Shorten(t *contract.Turn) {
 	}
 }
 
-// ResultBytes is how long a turn's result is.
+// ResultBytes returns the length of a turn's result.
 func ResultBytes(t *contract.Turn) int {
 	if t.ResultText == nil {
 		return len(t.ResultData)
@@ -304,18 +304,18 @@ func ResultBytes(t *contract.Turn) int {
 	return len(t.ResultData) + len(*t.ResultText)
 }
 
-// Called is the prompt for the results of children that have come, as many as one turn is given, and their sessions.
-func (b *Children) Called() (from []string, prompt string) {
-	var list []words.Child
+// TakeCallbacks removes the callbacks that fit into one turn, and returns their sessions and the prompt with their results.
+func (b *Children) TakeCallbacks() (from []string, prompt string) {
+	var list []plansession.Child
 	size := 0
 	for _, report := range b.Callbacks {
 		t := &report.Turn
-		c := words.Child{ID: report.Session, Text: t.ResultText, Data: t.ResultData}
+		c := plansession.Child{ID: report.Session, Text: t.ResultText, Data: t.ResultData}
 		size += ResultBytes(t)
 		if t.Status != contract.TurnCompleted {
 			c.Failed, c.Text, c.Data = true, nil, nil
 			if t.Failure != nil {
-				c.Problem = problemOf(t.Failure)
+				c.Problem = problemText(t.Failure)
 			}
 			size += len(c.Problem)
 		}
@@ -325,43 +325,43 @@ func (b *Children) Called() (from []string, prompt string) {
 		list, from = append(list, c), append(from, c.ID)
 	}
 	b.Callbacks = b.Callbacks[len(list):]
-	return from, words.Callback(list)
+	return from, plansession.Callback(list)
 }
 
-// Expects reports whether a result is still to come to this session as a turn of its own.
+// Expects reports whether a callback is still pending.
 func (b *Children) Expects() bool {
-	return slices.ContainsFunc(b.list, func(c *childSession) bool { return slices.ContainsFunc(c.Orders, callsBack) })
+	return slices.ContainsFunc(b.list, func(c *childSession) bool { return slices.ContainsFunc(c.Orders, isCallback) })
 }
 
-func (b *Children) child(id string) *childSession {
+func (b *Children) find(id string) *childSession {
 	if i := slices.IndexFunc(b.list, func(c *childSession) bool { return c.ID == id }); i >= 0 {
 		return b.list[i]
 	}
 	return nil
 }
 
-// Stopped reports whether no session below is running.
+// Stopped reports whether no child session is running.
 func (b *Children) Stopped() bool {
-	return !slices.ContainsFunc(b.list, func(c *childSession) bool { return c.future != nil })
+	return !slices.ContainsFunc(b.list, func(c *childSession) bool { return c.run != nil })
 }
 
-// AskToYield asks all sessions to come back with what they go on with.
+// AskToYield asks all running sessions to yield.
 func (b *Children) AskToYield() {
 	for _, c := range b.list {
-		if c.future != nil {
-			b.run.AskToYield(b.ctx, c.future)
+		if c.run != nil {
+			b.run.AskToYield(b.ctx, c.run)
 		}
 	}
 }
 
-// ReceiveTurns takes in what sessions below have said so far. What is of a wrong shape is left out.
+// ReceiveTurns processes the reports received from child sessions. It ignores those that cannot be decoded.
 func (b *Children) ReceiveTurns() {
 	if b.turns == nil {
 		return
 	}
-	runtime.Each(b.above, b.run.Requests, b.turns, func(t *contract.ChildTurn, err error) {
+	runtime.Each(b.runCtx, b.run.Requests, b.turns, func(t *contract.ChildTurn, err error) {
 		if err == nil {
-			b.heard(t)
+			b.handleReport(t)
 		}
 	})
 }
@@ -372,16 +372,16 @@ func (b *Children) Release(ctx workflow.Context) {
 	wait.Uncancelled(ctx, b.Stopped)
 }
 
-// plainAgent is the name of an agent that is started without one.
-const plainAgent = "session"
+// unnamedAgent is the name of an agent that is started without a name.
+const unnamedAgent = "session"
 
-// agent is the flow of an agent that this one may start, with all that it may start itself. The agent "" has no prompt of its own.
-func (b *Children) agent(id string) *plan.Flow {
+// agentFlow returns the flow of an agent that may be started, with the flows that it may start. The agent "" has no system prompt.
+func (b *Children) agentFlow(id string) *plan.Flow {
 	f := b.run.Flow
 	if id == "" {
 		a := plan.Agent{MaxCalls: f.Nodes[0].Agent.MaxCalls, MaxErrors: f.Nodes[0].Agent.MaxErrors}
-		return &plan.Flow{Version: f.Version, ID: plainAgent, Name: plainAgent, Dialect: f.Dialect, Inputs: &plan.Inputs{Mode: plan.InputsMerged},
-			Nodes:  []plan.Node{{ID: "agent", Name: plainAgent, Kind: plan.KindAgent, Exit: true, Agent: &a}},
+		return &plan.Flow{Version: f.Version, ID: unnamedAgent, Name: unnamedAgent, Dialect: f.Dialect, Inputs: &plan.Inputs{Mode: plan.InputsMerged},
+			Nodes:  []plan.Node{{ID: "agent", Name: unnamedAgent, Kind: plan.KindAgent, Exit: true, Agent: &a}},
 			Edges:  []plan.Edge{{ID: "in", From: plan.Start, To: "agent"}, {ID: "out", From: "agent", To: plan.End}},
 			Limits: f.Limits, Policy: f.Policy}
 	}
@@ -389,13 +389,13 @@ func (b *Children) agent(id string) *plan.Flow {
 }
 
 const (
-	// maxSessions bounds how many it has open.
+	// maxSessions is the maximum number of open child sessions.
 	maxSessions = 100
-	// maxCallback is how much of children's results one turn is given.
+	// maxCallback is the maximum number of bytes of children's results in one turn.
 	maxCallback = 256 << 10
 )
 
-// cutResult is a result as far as the framework shows it.
+// cutResult cuts a result like the framework.
 func cutResult(text string) string {
 	runes := []rune(text)
 	if len(runes) <= maxResult {

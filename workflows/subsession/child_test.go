@@ -54,7 +54,7 @@ func TestChildTurnsAreReportedInAnyOrder(t *testing.T) {
 					for _, i := range order {
 						for range 2 {
 							told := all[i]
-							b.heard(&told)
+							b.handleReport(&told)
 						}
 					}
 					var called []string
@@ -86,7 +86,7 @@ func TestFailureWithoutReason(t *testing.T) {
 		b := New(runtime.New(ctx), nil, nil)
 		b.list = []*childSession{c}
 		for _, status := range []string{contract.TurnFailed, contract.TurnStopped} {
-			b.heard(&contract.ChildTurn{Session: "c", Turn: contract.Turn{N: 1, Status: status}})
+			b.handleReport(&contract.ChildTurn{Session: "c", Turn: contract.Turn{N: 1, Status: status}})
 		}
 		if c.Last != nil || c.Done != nil {
 			t.Errorf("it takes over %+v and %+v", c.Last, c.Done)
@@ -105,7 +105,7 @@ func TestResetBelowIsNotPaidBack(t *testing.T) {
 		b.list = []*childSession{c}
 		r.Budget.Reserved = c.reserved
 		told := func(n int, status string, calls, input, stopped int, cost int64) {
-			b.heard(&contract.ChildTurn{Session: "c", Turn: contract.Turn{N: n, Status: status}, Usage: contract.Usage{Calls: calls, Input: input, Stopped: stopped, Cost: cost}})
+			b.handleReport(&contract.ChildTurn{Session: "c", Turn: contract.Turn{N: n, Status: status}, Usage: contract.Usage{Calls: calls, Input: input, Stopped: stopped, Cost: cost}})
 		}
 		check := func(when string, want contract.Usage, left int) {
 			t.Helper()
@@ -161,7 +161,7 @@ func TestSnapshotHasAllSessions(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		old := New(runtime.New(ctx), []contract.ChildSession{{ChildStatus: contract.ChildStatus{ID: "c", Agent: "b", Status: contract.StatusIdle}}}, []contract.ChildTurn{{Session: "c"}})
 		again := New(runtime.New(ctx), workflowtest.Travels(t, old.Snapshot()), workflowtest.Travels(t, old.Callbacks))
-		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "list": "see below", "ctx": wasRun, "above": wasRun, "end": wasRun, "turns": wasRun})
-		workflowtest.SameFields(t, old.list[0], again.list[0], workflowtest.Without{"future": wasRun, "reserved": "it is reserved anew"})
+		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "list": "see below", "ctx": wasRun, "runCtx": wasRun, "end": wasRun, "turns": wasRun})
+		workflowtest.SameFields(t, old.list[0], again.list[0], workflowtest.Without{"run": wasRun, "reserved": "it is reserved anew"})
 	})
 }

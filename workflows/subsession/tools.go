@@ -20,7 +20,7 @@ import (
 	"weft/workflows/wait"
 )
 
-// The framework's bounds, in characters.
+// The framework's limits, in characters.
 const (
 	maxParams = 100_000
 	maxResult = 50_000
@@ -32,11 +32,11 @@ type Call struct {
 	Args json.RawMessage
 	// Starts are the agents that may be started.
 	Starts []plan.Startable
-	// Child is the workflow id of a session that the call starts; ID is the call's within its run.
+	// Child is the workflow id of a session that the call starts; ID identifies the call within its run.
 	Child, ID string
 }
 
-// Reply is what became of a call: its reply, or what was asked of a session.
+// Reply is the outcome of a call: its reply, or its order to a session.
 type Reply struct {
 	Reply contract.ToolReply     `json:"reply"`
 	Order *contract.SessionOrder `json:"order,omitempty"`
@@ -50,12 +50,12 @@ type sessionArgs struct {
 	Mode    string          `json:"mode"`
 }
 
-// refuse is the error of a call of a session tool, which is answered with it as JSON, as the framework does.
+// refuse returns the error of a session tool's call, which the model receives as JSON, as in the framework.
 func refuse(format string, args ...any) error {
 	return &replies.Refused{Reply: replies.JSON(map[string]string{"error": fmt.Sprintf(format, args...)})}
 }
 
-// Do does one of [plan.SessionTools].
+// Do executes a call of one of [plan.SessionTools].
 func (b *Children) Do(ctx workflow.Context, c *Call) (out Reply, err error) {
 	var args sessionArgs
 	switch invalid := json.Unmarshal(c.Args, &args); {
@@ -66,39 +66,39 @@ func (b *Children) Do(ctx workflow.Context, c *Call) (out Reply, err error) {
 	case c.Tool == plan.SessionStart || c.Tool == plan.SessionResume:
 		out.Order, err = b.placeOrder(ctx, c, &args)
 	default:
-		out.Reply, err = b.answer(ctx, c, args.Session)
+		out.Reply, err = b.execute(ctx, c, args.Session)
 	}
 	out.Reply, err = replies.Result(out.Reply, err)
 	return out, err
 }
 
-// answer does what a tool asks of the session with an id, or of all of them.
-func (b *Children) answer(ctx workflow.Context, c *Call, id string) (contract.ToolReply, error) {
-	k := b.child(id)
+// execute executes a tool that does not give an order, for the session with an id or for all sessions.
+func (b *Children) execute(ctx workflow.Context, c *Call, id string) (contract.ToolReply, error) {
+	k := b.find(id)
 	switch c.Tool {
 	case plan.SessionAgents:
-		return b.agents(c.Starts), nil
+		return b.listAgents(c.Starts), nil
 	case plan.SessionList:
-		return b.listed(), nil
+		return b.listSessions(), nil
 	case plan.SessionDestroy:
 		n := len(b.list)
 		b.Release(ctx)
-		b.ctx, b.end = workflow.WithCancel(b.above)
+		b.ctx, b.end = workflow.WithCancel(b.runCtx)
 		b.list, b.Callbacks = nil, nil
 		return replies.JSON(map[string]int{"deleted_count": n}), nil
 	case plan.SessionStatus:
 		status := "not_existent"
 		if k != nil {
-			status = k.shown()
+			status = k.frameworkStatus()
 		}
 		return replies.JSON(map[string]string{"session_id": id, "status": status}), nil
 	}
 	switch {
 	case k == nil:
 		return contract.ToolReply{}, refuse("Session '%s' not found", id)
-	case k.shown() == contract.TurnFailed || k.Closed:
+	case k.frameworkStatus() == contract.TurnFailed || k.Closed:
 		return contract.ToolReply{}, refuse("Session %s: %s", k.Status, k.problem())
-	case k.shown() != finished:
+	case k.frameworkStatus() != finished:
 		return contract.ToolReply{}, refuse("Session not finished or idle")
 	}
 	return resultOf(k.ID, k.Last), nil
@@ -119,26 +119,26 @@ func (b *Children) placeOrder(ctx workflow.Context, c *Call, args *sessionArgs) 
 	return b.resumeChild(ctx, c, args)
 }
 
-// finished is what the framework calls a session whose turn is done.
+// finished is the framework's status of an idle session.
 const finished = "finished"
 
-// shown is a session's status in the framework's words.
-func (c *childSession) shown() string {
+// frameworkStatus returns the framework's name of the session's status.
+func (c *childSession) frameworkStatus() string {
 	if c.Status == contract.StatusIdle {
 		return finished
 	}
 	return c.Status
 }
 
-// problem is why the session has no result.
+// problem returns the reason why the session has no result.
 func (c *childSession) problem() string {
 	if c.Problem == "" && c.Last != nil && c.Last.Failure != nil {
-		return problemOf(c.Last.Failure)
+		return problemText(c.Last.Failure)
 	}
 	return cmp.Or(c.Problem, "Unknown error")
 }
 
-// resultOf is a turn's result as the tools give it.
+// resultOf returns a turn's result as a tool reply.
 func resultOf(id string, t *contract.Turn) contract.ToolReply {
 	text := t.ResultText
 	if text != nil {
@@ -151,8 +151,8 @@ func resultOf(id string, t *contract.Turn) contract.ToolReply {
 	}{id, text, t.ResultData})
 }
 
-// agents lists the agents that may be started.
-func (b *Children) agents(starts []plan.Startable) contract.ToolReply {
+// listAgents lists the agents that may be started.
+func (b *Children) listAgents(starts []plan.Startable) contract.ToolReply {
 	type row struct {
 		Name        string          `json:"name"`
 		Description string          `json:"description"`
@@ -175,8 +175,8 @@ func (b *Children) agents(starts []plan.Startable) contract.ToolReply {
 	return replies.JSON(out)
 }
 
-// listed lists the sessions that this one has started.
-func (b *Children) listed() contract.ToolReply {
+// listSessions lists the child sessions.
+func (b *Children) listSessions() contract.ToolReply {
 	type row struct {
 		Session string     `json:"session_id"`
 		Status  string     `json:"status"`
@@ -186,7 +186,7 @@ func (b *Children) listed() contract.ToolReply {
 	}
 	out := []row{}
 	for _, k := range b.list {
-		r := row{Session: k.ID, Status: k.shown(), Created: k.Created, Resumed: k.Resumed}
+		r := row{Session: k.ID, Status: k.frameworkStatus(), Created: k.Created, Resumed: k.Resumed}
 		if k.Agent != "" {
 			r.Agent = &k.Agent
 		}
@@ -195,7 +195,7 @@ func (b *Children) listed() contract.ToolReply {
 	return replies.JSON(out)
 }
 
-// start starts a session of an agent.
+// start starts a child session.
 func (b *Children) start(ctx workflow.Context, c *Call, args *sessionArgs) (*contract.SessionOrder, error) {
 	agent, open := args.Agent, 0
 	for _, k := range b.list {
@@ -207,17 +207,17 @@ func (b *Children) start(ctx workflow.Context, c *Call, args *sessionArgs) (*con
 	case agent != "" && !slices.ContainsFunc(c.Starts, func(st plan.Startable) bool { return st.Agent == agent }):
 		return nil, refuse("Agent '%s' not found", agent)
 	case b.run.Shared.Depth >= limit:
-		return nil, refuse("Sessions nest at most %d deep; do the work without another session", limit)
+		return nil, refuse("Sessions can be nested at most %d levels deep; do the work without another session", limit)
 	case !b.run.Budget.MayStart():
-		return nil, refuse("The run cannot start more sessions: its budget of %d runs is spent", max(0, b.run.Shared.Budget.Runs))
+		return nil, refuse("The run's budget of %d runs is used up; do the work without another session", max(0, b.run.Shared.Budget.Runs))
 	case open >= maxSessions:
-		return nil, refuse("%d sessions are open, the most that one may have; wait for some, or delete them", maxSessions)
+		return nil, refuse("%d sessions are open, the maximum; wait for some, or delete them", maxSessions)
 	}
 	params := args.Params
 	if len(params) == 0 || string(params) == "null" {
 		params = json.RawMessage("{}")
 	} else if params[0] != '{' {
-		return nil, refuse("parameters is no object")
+		return nil, refuse("parameters must be an object")
 	}
 	if err := b.run.Budget.CountRun(ctx); err != nil {
 		return nil, err
@@ -231,9 +231,9 @@ func (b *Children) start(ctx workflow.Context, c *Call, args *sessionArgs) (*con
 	return &o, nil
 }
 
-// resumeChild gives a session below its next prompt.
+// resumeChild sends a child session its next prompt.
 func (b *Children) resumeChild(ctx workflow.Context, c *Call, args *sessionArgs) (*contract.SessionOrder, error) {
-	k := b.child(args.Session)
+	k := b.find(args.Session)
 	if k == nil {
 		return nil, refuse("Session '%s' not found", args.Session)
 	}
@@ -256,7 +256,7 @@ func (b *Children) resumeChild(ctx workflow.Context, c *Call, args *sessionArgs)
 	o := contract.SessionOrder{Session: k.ID, ID: contract.BoundID(fmt.Sprintf("%s/%s:%d", b.run.Root, c.ID, b.run.Shared.Turn)), Mode: args.Mode}
 	k.Orders, k.Resumed, k.Status = append(k.Orders, o), new(workflow.Now(ctx).UTC()), contract.TurnRunning
 	in := contract.PromptInput{ID: o.ID, Prompt: prompt, By: contract.BoundID(b.run.Transcript.Workflow)}
-	if err := wait.Get(ctx, b.run.SignalChild(ctx, k.future, contract.UpdatePrompt, in), nil); contract.Cancelled(err) {
+	if err := wait.Get(ctx, b.run.SignalChild(ctx, k.run, contract.UpdatePrompt, in), nil); contract.Cancelled(err) {
 		return nil, err
 	} else if err != nil {
 		return nil, refuse("Session '%s' has ended", k.ID)
@@ -264,12 +264,12 @@ func (b *Children) resumeChild(ctx workflow.Context, c *Call, args *sessionArgs)
 	return &o, nil
 }
 
-// promptFor makes the text of a turn of the parameters that a session is resumed with; a documented dialect takes those of a start.
+// promptFor returns the prompt for the parameters of a resumed session: those of a start if the flow's inputs are documented.
 func (b *Children) promptFor(ctx workflow.Context, c *Call, k *childSession, params json.RawMessage) (string, error) {
-	flow := b.agent(k.Agent)
+	flow := b.agentFlow(k.Agent)
 	switch {
 	case flow.LoneAgent() == nil:
-		return "", refuse("procedural_agent_no_resume: the agent '%s' takes no prompts", k.Agent)
+		return "", refuse("procedural_agent_no_resume: the agent '%s' accepts no prompts", k.Agent)
 	case flow.Inputs == nil || flow.Inputs.Style != plan.StyleDocumented:
 		var in struct {
 			Prompt string `json:"prompt"`
@@ -279,7 +279,7 @@ func (b *Children) promptFor(ctx workflow.Context, c *Call, k *childSession, par
 		}
 		return in.Prompt, nil
 	case len(params) == 0 || params[0] != '{':
-		return "", refuse("parameters is no object")
+		return "", refuse("parameters must be an object")
 	}
 	f := *flow
 	f.Agents = nil
@@ -296,9 +296,9 @@ func (b *Children) promptFor(ctx workflow.Context, c *Call, k *childSession, par
 	return *out.Input, nil
 }
 
-// Await waits for what was asked of a session: in mode sync for the turn, else until it has begun or the prompt is queued.
+// Await waits for the outcome of an order: in mode sync until the turn has ended, else until it has begun or the prompt is queued.
 func (b *Children) Await(ctx workflow.Context, o contract.SessionOrder, j *journal.Journal) (contract.ToolReply, error) {
-	k := b.child(o.Session)
+	k := b.find(o.Session)
 	if k == nil {
 		return contract.ToolReply{}, refuse("Session '%s' not found", o.Session)
 	}
@@ -309,38 +309,38 @@ func (b *Children) Await(ctx workflow.Context, o contract.SessionOrder, j *journ
 		return contract.ToolReply{}, runtime.ErrYield
 	}
 	b.run.Policy.Moved = true
-	if o.Mode != contract.ModeSync && k.taken(o.ID) < 0 && (k.Last != nil || !k.Closed) {
+	if o.Mode != contract.ModeSync && k.doneIndex(o.ID) < 0 && (k.Last != nil || !k.Closed) {
 		return replies.JSON(map[string]string{"session_id": k.ID, "status": "pending"}), nil
 	}
-	return b.take(k, o)
+	return b.takeResult(k, o)
 }
 
-// settled reports whether a tool that has asked something of a session has its answer: the turn, that the
-// prompt was refused, or, where it does not wait for the turn, that the session has the prompt.
+// settled reports whether the tool that gave an order need not wait any longer: the turn has ended, the
+// prompt was refused or, if the tool does not wait for the turn, the session has the prompt.
 func (c *childSession) settled(o contract.SessionOrder) bool {
 	switch {
-	case c.Closed || c.taken(o.ID) >= 0:
+	case c.Closed || c.doneIndex(o.ID) >= 0:
 		return true
 	case o.Mode == contract.ModeSync:
 		return false
 	case o.ID == "":
 		return c.Last != nil
 	}
-	i := c.order(o.ID)
+	i := c.orderIndex(o.ID)
 	return i < 0 || c.Orders[i].Taken
 }
 
-// take is what a tool answers that waited for a turn, or for a session that never began.
-func (b *Children) take(k *childSession, o contract.SessionOrder) (contract.ToolReply, error) {
-	i := k.taken(o.ID)
+// takeResult removes a settled order, and returns its result as the tool's reply.
+func (b *Children) takeResult(k *childSession, o contract.SessionOrder) (contract.ToolReply, error) {
+	i := k.doneIndex(o.ID)
 	k.Orders = slices.DeleteFunc(k.Orders, func(other contract.SessionOrder) bool { return other.ID == o.ID })
 	if i < 0 {
 		if k.Last == nil {
-			// It never began; nothing is left to ask about.
+			// The session never began; it cannot be queried or resumed.
 			b.list = slices.DeleteFunc(b.list, func(other *childSession) bool { return other == k })
 		}
-		if callsBack(o) {
-			// The model hears of it here and now.
+		if isCallback(o) {
+			// The model learns of it by this reply.
 			b.Callbacks = slices.DeleteFunc(b.Callbacks, func(t contract.ChildTurn) bool { return t.Session == k.ID })
 		}
 		return contract.ToolReply{}, refuse("%s", k.problem())
@@ -348,7 +348,7 @@ func (b *Children) take(k *childSession, o contract.SessionOrder) (contract.Tool
 	t := k.Done[i]
 	k.Done = slices.Delete(k.Done, i, i+1)
 	if t.Status != contract.TurnCompleted {
-		return contract.ToolReply{}, refuse("%s", problemOf(t.Failure))
+		return contract.ToolReply{}, refuse("%s", problemText(t.Failure))
 	}
 	return resultOf(k.ID, &t), nil
 }
