@@ -48,7 +48,7 @@ func TestReadResource(t *testing.T) {
 		"a link":                  {script: find + read, want: []string{link, text}},
 		"what nothing links to":   {script: find + secret, want: []string{link, "!no result in this conversation links to the resource doc:///2"}},
 		"a link, before its call": {script: "- {turn: 1, call: [{tool: read_resource, arguments: {uri: 'doc:///1'}}]}\n", want: []string{"!no result in this conversation links"}},
-		"no URI":                  {script: find + "- {turn: 2, call: [{tool: read_resource}]}\n", want: []string{link, "!read_resource wants"}},
+		"no URI":                  {script: find + "- {turn: 2, call: [{tool: read_resource}]}\n", want: []string{link, "!read_resource expects"}},
 		"not allowed":             {script: find + read, off: true, want: []string{link, `!unknown tool "read_resource"; available tools: `}},
 		"a person agrees":         {script: find + read, confirm: &yes, want: []string{link, text}},
 		"a person refuses":        {script: find + read, confirm: &no, want: []string{link, "!a user rejected the call of read_resource"}},
