@@ -43,7 +43,7 @@ func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (out *con
 // readBranch decodes and validates the input of a branch.
 func readBranch(ctx workflow.Context, raw converter.RawValue) (*contract.BranchInput, error) {
 	argument.AssertReadable(ctx, raw)
-	body, err := argument.JSON(raw, "the branch's input", "or start a run of type "+contract.WorkflowFlow)
+	body, err := argument.JSON(raw, "the branch's input", "the input of a branch, or start a run of type "+contract.WorkflowFlow)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ type chain struct {
 	// strand is the id of the first execution.
 	strand string
 	view   *contract.View
-	// spent is the conversation's spending before the chain.
+	// spentBefore is the conversation's spending before the chain.
 	spentBefore int
 	// others are the nodes that other live branches can reach; ran counts executions at steps after the chain's first.
 	others schedule.NodeSet

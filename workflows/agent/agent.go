@@ -105,10 +105,10 @@ type agentRun struct {
 	unfit *contract.Failure
 	// ports are the values of the node's named inputs.
 	ports value.Value
-	// team has the other agents of the node, above is the agent that asked this one, next the agent to which the thread is handed over.
+	// team has the other agents of the node, asker is the agent that asked this one, handoffTo is the next agent of the thread.
 	team  *team
 	asker *agentRun
-	// before holds the number of questions in each side conversation at the time when the agent was asked.
+	// questionsBefore holds the number of questions in each side conversation when the agent was asked.
 	questionsBefore map[string]int
 	handoffTo       string
 }
@@ -224,7 +224,7 @@ func (a *agentRun) describe() {
 		}
 		p.Tools = append(p.Tools, pt)
 	}
-	raw, _ := contract.Encode(p) // the plan came as JSON
+	raw, _ := contract.Encode(p) // its parts came from JSON
 	a.profile = contract.ProfileRef{ContentRef: contract.ContentRef{SHA: contract.SHA(raw)}}
 	if a.run.Transcript.Has(a.profile.SHA) {
 		return

@@ -172,7 +172,7 @@ func (c *toolCall) sessionTool(ctx workflow.Context) (contract.ToolReply, error)
 	if a.sessions == nil {
 		return contract.ToolReply{Text: `{"error":"sessions cannot be started here"}`}, nil
 	}
-	call := subsession.Call{Tool: c.call.Name, Args: c.args, Starts: a.cfg.Starts, Child: c.runID, ID: c.id("session")}
+	call := subsession.Call{Tool: c.call.Name, Args: c.args, Starts: a.cfg.Starts, RunID: c.runID, ID: c.id("session")}
 	var done subsession.Reply
 	err := a.run.RunStep(ctx, a.execution.Journal, call.ID+"/order", contract.HashOf(call.Tool, string(c.args)), &done, func(*journal.Step) (err error) {
 		done, err = a.sessions.Do(ctx, &call)

@@ -32,7 +32,7 @@ type task struct {
 	// latest is the task's last status, started when it began.
 	latest  contract.ToolReply
 	started time.Time
-	// given are the answers sent so far; the server may not have read them yet.
+	// sent holds the answers sent so far; the server may not have read them yet.
 	sent map[string]json.RawMessage
 }
 

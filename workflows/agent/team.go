@@ -35,7 +35,7 @@ type sideConversation struct {
 	// state is the conversation's state as saved; it may lack the last messages of its thread.
 	state  contract.SideConversation
 	thread *transcript.Thread
-	// by is the agent whose question is being answered; yielded is set if the answer was interrupted.
+	// askedBy is the agent whose question is being answered; yielded is set if the answer was interrupted.
 	askedBy *agentRun
 	yielded bool
 }

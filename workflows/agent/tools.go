@@ -70,7 +70,7 @@ func (a *agentRun) appendReplies(calls []*toolCall) error {
 			if m, err := contract.DecodeMessage(c.reply.Message); err == nil {
 				text = m.Text
 			}
-			return a.run.Fail(a.execution, contract.ClassToolErrors, "look at the node's transcript; fix the tool or the prompt",
+			return a.run.Fail(a.execution, contract.ClassToolErrors, "check the node's transcript; fix the tool or the prompt",
 				"%d tool errors in a row, the last of %q: %s", a.state.Errors, c.call.Name, textutil.Cut(text, 500))
 		}
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // admit decodes and validates an answer. It returns an error if its shape or size is invalid, or if it answers no open request.
-func (d *Inbox) admit(kind string, raw json.RawMessage) (*contract.Answered, error) {
+func (b *Inbox) admit(kind string, raw json.RawMessage) (*contract.Answered, error) {
 	const remedy = "store the data elsewhere and pass a reference to it"
 	if len(raw) > maxAnswer {
 		return nil, contract.Failf(contract.ClassTooLarge, remedy, "the answer is %d bytes, at most %d are allowed", len(raw), maxAnswer)
@@ -34,17 +34,17 @@ func (d *Inbox) admit(kind string, raw json.RawMessage) (*contract.Answered, err
 	if n, err := contract.Size(a.Reply); err != nil || n > maxAnswer+contract.Envelope {
 		return nil, contract.Failf(contract.ClassTooLarge, remedy, "the answer takes %d bytes in a payload, at most %d are allowed", n, maxAnswer)
 	}
-	return a, d.checkOpen(a)
+	return a, b.checkOpen(a)
 }
 
 // checkOpen returns an error if the answered request is not open, or was answered differently.
-func (d *Inbox) checkOpen(a *contract.Answered) error {
+func (b *Inbox) checkOpen(a *contract.Answered) error {
 	id := a.Reply.ID
 	if id == "" {
-		return d.checkRoom(a.Reply.Message)
+		return b.checkRoom(a.Reply.Message)
 	}
 	const remedy = "check the run's status; "
-	switch old := d.findAnswered(id); {
+	switch old := b.findAnswered(id); {
 	case old == nil:
 	case old.Hash == a.Hash:
 		return nil
@@ -55,22 +55,22 @@ func (d *Inbox) checkOpen(a *contract.Answered) error {
 		return contract.Failf(contract.ClassAlreadyAnswered, remedy+"an answer cannot be changed",
 			"the request %q was answered differently at %s", id, old.At.Format(time.RFC3339))
 	}
-	i := d.index(id)
+	i := b.index(id)
 	if i < 0 {
-		open := cmp.Or(textutil.Some(contract.RequestIDs(d.Requests)), "none")
+		open := cmp.Or(textutil.Some(contract.RequestIDs(b.Requests)), "none")
 		return contract.Failf(contract.ClassUnknownRequest, "take the id from the run's status", "no request has the id %q; open: %s", textutil.Cut(id, 200), open)
 	}
-	if want := d.Requests[i].Kind; want != a.Kind {
-		return contract.Failf(contract.ClassBadRequest, "send "+want+": "+shapes[want].full, "the request %q is of kind %s and cannot be answered by %s", id, want, a.Kind)
+	if kind := b.Requests[i].Kind; kind != a.Kind {
+		return contract.Failf(contract.ClassBadRequest, "send "+kind+": "+shapes[kind].full, "the request %q is of kind %s and cannot be answered by %s", id, kind, a.Kind)
 	}
 	return nil
 }
 
 // checkRoom returns an error if a message is too long, there are too many unread ones, or its node does not exist.
-func (d *Inbox) checkRoom(m *contract.MessageAnswer) error {
+func (b *Inbox) checkRoom(m *contract.MessageAnswer) error {
 	own := messageSize(&contract.Inbound{Text: m.Text, Node: m.Node})
-	waiting := slices.Clone(d.run.Requests.UnreadMessages)
-	for _, g := range d.assigned { // messages at branches count, too: branches return those that they have not read
+	waiting := slices.Clone(b.run.Requests.UnreadMessages)
+	for _, g := range b.assigned { // messages at branches count, too: branches return those that they have not read
 		waiting = append(waiting, g.message)
 	}
 	n, all := len(waiting), own
@@ -85,12 +85,12 @@ func (d *Inbox) checkRoom(m *contract.MessageAnswer) error {
 	case n >= runtime.MaxUnread || all > runtime.MaxUnreadSize:
 		return contract.Failf(contract.ClassTooLarge, "wait until an agent has read them", "%d messages are already unread, or assigned to running branches", n)
 	}
-	return d.checkNode(m)
+	return b.checkNode(m)
 }
 
 // checkNode returns an error if a message is addressed to a node that does not exist.
-func (d *Inbox) checkNode(m *contract.MessageAnswer) error {
-	if _, found := d.host.FindNode(m.Node); m.Node == "" || found {
+func (b *Inbox) checkNode(m *contract.MessageAnswer) error {
+	if _, found := b.host.FindNode(m.Node); m.Node == "" || found {
 		return nil
 	}
 	return contract.Failf(contract.ClassBadRequest, "name one of the flow's agents, or omit node",
@@ -98,29 +98,29 @@ func (d *Inbox) checkNode(m *contract.MessageAnswer) error {
 }
 
 // answer processes an admitted answer. If the answer does not match the tool's schema, the request remains open.
-func (d *Inbox) answer(ctx workflow.Context, a *contract.Answered, update string) (*contract.Receipt, error) {
+func (b *Inbox) answer(ctx workflow.Context, a *contract.Answered, update string) (*contract.Receipt, error) {
 	if a.Reply.ID == "" {
-		return d.takeMessage(ctx, a, update)
+		return b.takeMessage(ctx, a, update)
 	}
-	if err := d.check(ctx, a); err != nil {
+	if err := b.check(ctx, a); err != nil {
 		return nil, err
 	}
 	// Another answer may have arrived during the check.
-	if err := d.checkOpen(a); err != nil {
+	if err := b.checkOpen(a); err != nil {
 		return nil, err
 	}
-	if i := d.index(a.Reply.ID); i >= 0 {
+	if i := b.index(a.Reply.ID); i >= 0 {
 		if c := a.Reply.Confirm; c != nil && c.Remember {
-			d.remember(&d.Requests[i], c)
+			b.remember(&b.Requests[i], c)
 		}
-		d.settle(ctx, i, *a)
+		b.settle(ctx, i, *a)
 	}
 	return &contract.Receipt{ID: a.Reply.ID, Status: "accepted"}, nil
 }
 
 // check validates an answer against the tool's schema, in an activity because schemas are untrusted.
-func (d *Inbox) check(ctx workflow.Context, a *contract.Answered) error {
-	i := d.index(a.Reply.ID)
+func (b *Inbox) check(ctx workflow.Context, a *contract.Answered) error {
+	i := b.index(a.Reply.ID)
 	var in contract.ValidateAnswerInput
 	if a.Reply.ToolResult != nil {
 		in.Result = a.Reply.ToolResult.Result
@@ -128,12 +128,12 @@ func (d *Inbox) check(ctx workflow.Context, a *contract.Answered) error {
 	if a.Reply.Confirm != nil {
 		in.Arguments = a.Reply.Confirm.Arguments
 	}
-	if i < 0 || d.Requests[i].Catalogue == nil || len(in.Arguments)+len(in.Result) == 0 {
+	if i < 0 || b.Requests[i].Catalogue == nil || len(in.Arguments)+len(in.Result) == 0 {
 		return nil
 	}
-	in.Catalogue, in.Name = *d.Requests[i].Catalogue, d.Requests[i].Name
+	in.Catalogue, in.Name = *b.Requests[i].Catalogue, b.Requests[i].Name
 	var out contract.ValidateAnswerResult
-	err := d.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityValidateAnswer, Args: []any{&in}, What: "the answer",
+	err := b.run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityValidateAnswer, Args: []any{&in}, What: "the answer",
 		Summary: "check the answer to " + a.Reply.ID, Options: runtime.CheckOptions, Local: runtime.LocalBytes, Out: &out})
 	if err == nil && len(out.Errors) > 0 {
 		f := contract.Failf(contract.ClassSchema, "correct the answer and send it again; the request is still open",
@@ -147,52 +147,52 @@ func (d *Inbox) check(ctx workflow.Context, a *contract.Answered) error {
 // takeMessage processes a message without a request id: it answers the oldest open question or waits for
 // the next model call. update is the id of its Update, or "" if it was sent by signal. The server deduplicates Updates within a run,
 // but not across continue-as-new.
-func (d *Inbox) takeMessage(ctx workflow.Context, a *contract.Answered, update string) (*contract.Receipt, error) {
+func (b *Inbox) takeMessage(ctx workflow.Context, a *contract.Answered, update string) (*contract.Receipt, error) {
 	m := a.Reply.Message
 	out := &contract.Receipt{ID: "message", Status: "accepted"}
 	if m.Key != "" {
 		out.ID, update = "message:"+m.Key, "" // the key identifies the message
-		if old := d.findAnswered(out.ID); old != nil && old.Hash == a.Hash {
+		if old := b.findAnswered(out.ID); old != nil && old.Hash == a.Hash {
 			return out, nil
 		} else if old != nil {
 			return nil, contract.Failf(contract.ClassAlreadyAnswered, "give every message a unique key", "another message has the key %q", textutil.Cut(m.Key, 200))
 		}
-		d.record(ctx, contract.Answered{ID: out.ID, Kind: contract.RequestMessage, Hash: a.Hash, Author: a.Author})
+		b.record(ctx, contract.Answered{ID: out.ID, Kind: contract.RequestMessage, Hash: a.Hash, Author: a.Author})
 	} else if update != "" {
 		update = contract.SHA([]byte(update + "\n" + a.Hash))[:16]
-		if slices.Contains(d.seen, update) {
+		if slices.Contains(b.seen, update) {
 			return out, nil
 		}
-		d.seen = append(d.seen, update)
-		d.seen = d.seen[max(0, len(d.seen)-maxAnswered):]
+		b.seen = append(b.seen, update)
+		b.seen = b.seen[max(0, len(b.seen)-maxAnswered):]
 	}
 	asks := func(q contract.Request) bool {
 		return q.Kind == contract.RequestMessage && (m.Node == "" || m.Node == q.Node)
 	}
-	if i := slices.IndexFunc(d.Requests, asks); i >= 0 {
-		out.ID = d.Requests[i].ID
-		d.settle(ctx, i, *a)
+	if i := slices.IndexFunc(b.Requests, asks); i >= 0 {
+		out.ID = b.Requests[i].ID
+		b.settle(ctx, i, *a)
 		return out, nil
 	}
-	d.seq++
-	seq := d.seq
-	d.run.Requests.UnreadMessages = append(d.run.Requests.UnreadMessages, contract.Inbound{Seq: seq, Text: m.Text, Node: m.Node, Author: m.Author})
-	d.assign(ctx)
-	d.host.Changed(ctx)
+	b.seq++
+	seq := b.seq
+	b.run.Requests.UnreadMessages = append(b.run.Requests.UnreadMessages, contract.Inbound{Seq: seq, Text: m.Text, Node: m.Node, Author: m.Author})
+	b.assign(ctx)
+	b.host.Changed(ctx)
 	if m.Node == "" {
 		return out, nil
 	}
 	// The message may have arrived before the flow was known.
 	if err := wait.Until(ctx, func() bool {
-		known, _ := d.host.FindNode(m.Node)
+		known, _ := b.host.FindNode(m.Node)
 		return known
 	}); err != nil {
 		return nil, err
 	}
-	if err := d.checkNode(m); err != nil {
-		d.run.Requests.UnreadMessages = slices.DeleteFunc(d.run.Requests.UnreadMessages, func(i contract.Inbound) bool { return i.Seq == seq })
-		d.answered = slices.DeleteFunc(d.answered, func(a contract.Answered) bool { return a.ID == out.ID })
-		d.seen = slices.DeleteFunc(d.seen, func(s string) bool { return s == update })
+	if err := b.checkNode(m); err != nil {
+		b.run.Requests.UnreadMessages = slices.DeleteFunc(b.run.Requests.UnreadMessages, func(i contract.Inbound) bool { return i.Seq == seq })
+		b.answered = slices.DeleteFunc(b.answered, func(a contract.Answered) bool { return a.ID == out.ID })
+		b.seen = slices.DeleteFunc(b.seen, func(s string) bool { return s == update })
 		return nil, err
 	}
 	return out, nil

@@ -39,7 +39,7 @@ type Inbox struct {
 	remembered []contract.Remembered
 	seen       []string
 	seq        int
-	// limits cancels the timers of open requests.
+	// timers holds the functions that cancel the timers of open requests.
 	timers map[string]workflow.CancelFunc
 	// relays are answers still to be relayed, processing those by signal that are being processed.
 	relays     []relay
@@ -66,57 +66,57 @@ type Host interface {
 
 // New returns an empty inbox, and makes its run the owner of its tree's requests.
 func New(r *runtime.Run, h Host) *Inbox {
-	d := &Inbox{run: r, host: h, timers: map[string]workflow.CancelFunc{}}
-	r.Requests.Asker, r.Requests.Owner = d, true
-	return d
+	b := &Inbox{run: r, host: h, timers: map[string]workflow.CancelFunc{}}
+	r.Requests.Asker, r.Requests.Owner = b, true
+	return b
 }
 
 // Serve registers the messages of an owner, and listens to its descendants.
-func (d *Inbox) Serve(ctx workflow.Context) error {
+func (b *Inbox) Serve(ctx workflow.Context) error {
 	var kinds []runtime.Message
 	for _, kind := range contract.Requests {
-		kinds = append(kinds, runtime.Message{Name: kind, Shape: shapes[kind].full, Handler: answers{d, kind}})
+		kinds = append(kinds, runtime.Message{Name: kind, Shape: shapes[kind].full, Handler: answers{b, kind}})
 	}
-	if err := d.run.Requests.Receive(ctx, kinds...); err != nil {
+	if err := b.run.Requests.Receive(ctx, kinds...); err != nil {
 		return err
 	}
-	d.run.Requests.Listeners.Add(func() { d.receiveAnnouncements(ctx) },
+	b.run.Requests.Listeners.Add(func() { b.receiveAnnouncements(ctx) },
 		workflow.GetSignalChannel(ctx, contract.SignalRequest), workflow.GetSignalChannel(ctx, contract.SignalCloseRequest))
 	return nil
 }
 
 // Drain processes all received signals.
-func (d *Inbox) Drain(ctx workflow.Context) {
-	d.run.Requests.Drain(ctx)
-	d.receiveAnnouncements(ctx)
+func (b *Inbox) Drain(ctx workflow.Context) {
+	b.run.Requests.Drain(ctx)
+	b.receiveAnnouncements(ctx)
 }
 
 // receiveAnnouncements processes the signals of the owner's descendants.
-func (d *Inbox) receiveAnnouncements(ctx workflow.Context) {
+func (b *Inbox) receiveAnnouncements(ctx workflow.Context) {
 	receive := func(name string, take func(*contract.Request) error) {
-		runtime.Each(ctx, d.run.Requests, workflow.GetSignalChannel(ctx, name), func(req *contract.Request, err error) {
+		runtime.Each(ctx, b.run.Requests, workflow.GetSignalChannel(ctx, name), func(req *contract.Request, err error) {
 			if err == nil {
 				err = take(req)
 			}
 			if err != nil {
-				d.reject(ctx, name, fmt.Errorf("it is not from a run of this tree: %w", err))
+				b.reject(ctx, name, fmt.Errorf("it is not from a run of this tree: %w", err))
 			}
 		})
 	}
 	receive(contract.SignalRequest, func(req *contract.Request) error {
-		if err := d.checkAnnounced(req); err != nil {
+		if err := b.checkAnnounced(req); err != nil {
 			return err
 		}
-		return d.Open(ctx, req)
+		return b.Open(ctx, req)
 	})
 	receive(contract.SignalCloseRequest, func(req *contract.Request) error {
 		if req.ID == "" && req.Run.Workflow != "" {
-			d.Disown(ctx, req.Run.Workflow)
+			b.Disown(ctx, req.Run.Workflow)
 			return nil
 		}
-		err := d.checkForeign(req.ID)
+		err := b.checkForeign(req.ID)
 		if err == nil {
-			d.Close(ctx, req.ID)
+			b.Close(ctx, req.ID)
 		}
 		return err
 	})
@@ -132,12 +132,12 @@ var shapes = map[string]struct{ full, example string }{
 
 // answers is the [runtime.MessageHandler] of the answers of a kind.
 type answers struct {
-	d    *Inbox
-	kind string
+	inbox *Inbox
+	kind  string
 }
 
 func (a answers) Admit(raw json.RawMessage) error {
-	_, err := a.d.admit(a.kind, raw)
+	_, err := a.inbox.admit(a.kind, raw)
 	return err
 }
 
@@ -146,12 +146,12 @@ func (a answers) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.d.answer(ctx, s, workflow.GetCurrentUpdateInfo(ctx).ID)
+	return a.inbox.answer(ctx, s, workflow.GetCurrentUpdateInfo(ctx).ID)
 }
 
 // Signalled processes an answer by signal. An invalid answer is counted and listed in the status.
 func (a answers) Signalled(ctx workflow.Context, raw json.RawMessage) error {
-	d := a.d
+	d := a.inbox
 	s, err := d.admit(a.kind, raw)
 	if err != nil {
 		return err
@@ -167,24 +167,24 @@ func (a answers) Signalled(ctx workflow.Context, raw json.RawMessage) error {
 }
 
 // Busy returns the number of answers by signal in progress plus that of answers still to be relayed.
-func (d *Inbox) Busy() int { return len(d.processing) + len(d.relays) }
+func (b *Inbox) Busy() int { return len(b.processing) + len(b.relays) }
 
-func (a answers) Refused(ctx workflow.Context, _ error) { a.d.host.Changed(ctx) }
+func (a answers) Refused(ctx workflow.Context, _ error) { a.inbox.host.Changed(ctx) }
 
 // awaitProcessing waits until all answers received so far for a request, or without a request id, have been processed.
-func (d *Inbox) awaitProcessing(ctx workflow.Context, id string) error {
-	d.Drain(ctx)
-	received := slices.Clone(d.processing)
+func (b *Inbox) awaitProcessing(ctx workflow.Context, id string) error {
+	b.Drain(ctx)
+	received := slices.Clone(b.processing)
 	return wait.Until(ctx, func() bool {
 		return !slices.ContainsFunc(received, func(l *contract.Answered) bool {
-			return (l.Reply.ID == id || l.Reply.ID == "") && slices.Contains(d.processing, l)
+			return (l.Reply.ID == id || l.Reply.ID == "") && slices.Contains(b.processing, l)
 		})
 	})
 }
 
 // checkAnnounced returns an error if a request cannot be a descendant's. Any client can send the signal, and the server would reject the
 // command that relays an answer to an invalid id, again and again.
-func (d *Inbox) checkAnnounced(req *contract.Request) error {
+func (b *Inbox) checkAnnounced(req *contract.Request) error {
 	wf := req.Run.Workflow
 	names := []string{req.Node, req.Execution, req.At, req.Hash, req.Tool, req.Name, req.Connection, req.Run.Run}
 	for _, ref := range []*contract.ContentRef{req.Call, req.Catalogue} {
@@ -197,7 +197,7 @@ func (d *Inbox) checkAnnounced(req *contract.Request) error {
 		return fmt.Errorf("the id has %d bytes, at most %d are allowed", len(req.ID), maxRequestID)
 	case !slices.Contains(contract.Requests, req.Kind):
 		return fmt.Errorf("its kind is invalid: %q", textutil.Cut(req.Kind, 50))
-	case wf == "" || wf == d.run.Transcript.Workflow || len(wf) > maxWorkflowID:
+	case wf == "" || wf == b.run.Transcript.Workflow || len(wf) > maxWorkflowID:
 		return fmt.Errorf("its workflow id is invalid: %q", textutil.Cut(wf, 200))
 	case len(req.Text) > 2*contract.MaxAsked || len(req.Arguments) > 8*contract.MaxShown:
 		return fmt.Errorf("it is too large: %d bytes of text and %d bytes of arguments", len(req.Text), len(req.Arguments))
@@ -208,45 +208,45 @@ func (d *Inbox) checkAnnounced(req *contract.Request) error {
 		}
 	}
 	req.Failure = req.Failure.Shown()
-	return d.checkForeign(req.ID)
+	return b.checkForeign(req.ID)
 }
 
 // checkForeign returns an error if an id is missing or is that of a request of this run, which is not opened or closed by signal.
-func (d *Inbox) checkForeign(id string) error {
+func (b *Inbox) checkForeign(id string) error {
 	if id == "" {
 		return errors.New("the id is missing")
 	}
-	if i := d.index(id); i >= 0 && d.Requests[i].Run.Workflow == d.run.Transcript.Workflow {
+	if i := b.index(id); i >= 0 && b.Requests[i].Run.Workflow == b.run.Transcript.Workflow {
 		return fmt.Errorf("the request %q belongs to another run", textutil.Cut(id, 200))
 	}
 	return nil
 }
 
-func (d *Inbox) reject(ctx workflow.Context, kind string, err error) {
-	d.run.Requests.Refuse(kind, err)
-	d.host.Changed(ctx)
+func (b *Inbox) reject(ctx workflow.Context, kind string, err error) {
+	b.run.Requests.Refuse(kind, err)
+	b.host.Changed(ctx)
 }
 
 // Open opens a request, updates the run of an open one, or relays the answer of an answered one. It always returns nil.
-func (d *Inbox) Open(ctx workflow.Context, req *contract.Request) error {
-	again, answered := d.reopen(req)
+func (b *Inbox) Open(ctx workflow.Context, req *contract.Request) error {
+	again, answered := b.reopen(req)
 	if answered != nil && answered.Reply != nil {
 		answered.Run = req.Run.Run
-		d.relay(ctx, req, answered.Reply)
+		b.relay(ctx, req, answered.Reply)
 	}
 	if answered != nil {
 		return nil
 	}
-	if i := d.index(req.ID); i >= 0 {
+	if i := b.index(req.ID); i >= 0 {
 		// The request continues in another run, which also holds the content to which it refers.
-		q := &d.Requests[i]
+		q := &b.Requests[i]
 		q.Run, q.Call, q.Catalogue = req.Run, req.Call, req.Catalogue
 		return nil
 	}
-	if len(d.Requests) >= maxOpen {
+	if len(b.Requests) >= maxOpen {
 		// The execution must not wait for a request that is not shown.
-		d.reject(ctx, contract.SignalRequest, fmt.Errorf("%d requests are already open, cannot open %q", maxOpen, req.ID))
-		d.relay(ctx, req, &contract.Reply{ID: req.ID, Expired: true})
+		b.reject(ctx, contract.SignalRequest, fmt.Errorf("%d requests are already open, cannot open %q", maxOpen, req.ID))
+		b.relay(ctx, req, &contract.Reply{ID: req.ID, Expired: true})
 		return nil
 	}
 	own := *req
@@ -254,66 +254,66 @@ func (d *Inbox) Open(ctx workflow.Context, req *contract.Request) error {
 	if own.Timeout > 0 {
 		own.DueAt = new(own.OpenedAt.Add(time.Duration(min(own.Timeout, maxLimit)) * time.Second))
 	}
-	d.Requests = append(d.Requests, own)
-	d.host.Opened(ctx, &own)
-	d.run.Watch.Open(ctx, &own)
-	d.scheduleExpiry(ctx, &own)
-	d.answerEarly(ctx, &own)
-	d.host.Changed(ctx)
+	b.Requests = append(b.Requests, own)
+	b.host.Opened(ctx, &own)
+	b.run.Watch.Open(ctx, &own)
+	b.scheduleExpiry(ctx, &own)
+	b.answerEarly(ctx, &own)
+	b.host.Changed(ctx)
 	return nil
 }
 
 // reopen returns the answer of a request that is already answered, or nil. If the request comes from
 // another run than the one that received the answer, because an operator reset that run, it is reopened,
 // and again counts how often: an approval is for one call only.
-func (d *Inbox) reopen(req *contract.Request) (again int, answered *contract.Answered) {
-	a := d.findAnswered(req.ID)
+func (b *Inbox) reopen(req *contract.Request) (again int, answered *contract.Answered) {
+	a := b.findAnswered(req.ID)
 	if a == nil || a.Reply != nil || a.Run == "" || a.Run == req.Run.Run {
 		return 0, a
 	}
 	again = a.Reopened + 1
-	d.answered = slices.DeleteFunc(d.answered, func(a contract.Answered) bool { return a.ID == req.ID })
+	b.answered = slices.DeleteFunc(b.answered, func(a contract.Answered) bool { return a.ID == req.ID })
 	return again, nil
 }
 
 // scheduleExpiry expires a request at its due time. It first processes signals that arrived while no worker was
 // running: they may have been in time, and their senders would not be notified of a rejection.
-func (d *Inbox) scheduleExpiry(ctx workflow.Context, req *contract.Request) {
+func (b *Inbox) scheduleExpiry(ctx workflow.Context, req *contract.Request) {
 	if req.DueAt == nil {
 		return
 	}
 	id, left := req.ID, req.DueAt.Sub(workflow.Now(ctx))
 	// The limit applies even if the handler that opened the request ends.
 	ctx, cancel := workflow.NewDisconnectedContext(ctx)
-	d.timers[id] = cancel
+	b.timers[id] = cancel
 	wait.Go(ctx, "limit", func(ctx workflow.Context) {
-		if wait.Pause(ctx, max(left, 0), "limit · "+id) != nil || d.awaitProcessing(ctx, id) != nil {
+		if wait.Pause(ctx, max(left, 0), "limit · "+id) != nil || b.awaitProcessing(ctx, id) != nil {
 			return
 		}
-		if i := d.index(id); i >= 0 {
-			d.settle(ctx, i, contract.Answered{Reply: &contract.Reply{Expired: true}})
+		if i := b.index(id); i >= 0 {
+			b.settle(ctx, i, contract.Answered{Reply: &contract.Reply{Expired: true}})
 		}
 	})
 }
 
 // answerEarly answers a request at once, if possible: a confirm by a remembered answer for the same tool, a question by a message that
 // arrived before it.
-func (d *Inbox) answerEarly(ctx workflow.Context, req *contract.Request) {
+func (b *Inbox) answerEarly(ctx workflow.Context, req *contract.Request) {
 	switch req.Kind {
 	case contract.RequestConfirm:
-		for _, m := range d.remembered {
+		for _, m := range b.remembered {
 			if m.Connection == req.Connection && m.Name == req.Name {
 				answer := &contract.ConfirmAnswer{ID: req.ID, Approve: &m.Approve, Reason: m.Reason, Author: m.Author}
-				d.settle(ctx, d.index(req.ID), contract.Answered{Author: m.Author, Reply: &contract.Reply{Confirm: answer}})
+				b.settle(ctx, b.index(req.ID), contract.Answered{Author: m.Author, Reply: &contract.Reply{Confirm: answer}})
 				return
 			}
 		}
 	case contract.RequestMessage:
-		for i, m := range d.run.Requests.UnreadMessages {
+		for i, m := range b.run.Requests.UnreadMessages {
 			if m.Node == "" || m.Node == req.Node {
-				d.run.Requests.UnreadMessages = slices.Delete(d.run.Requests.UnreadMessages, i, i+1)
+				b.run.Requests.UnreadMessages = slices.Delete(b.run.Requests.UnreadMessages, i, i+1)
 				answer := &contract.MessageAnswer{ID: req.ID, Text: m.Text, Author: m.Author}
-				d.settle(ctx, d.index(req.ID), contract.Answered{Author: m.Author, Reply: &contract.Reply{Message: answer}})
+				b.settle(ctx, b.index(req.ID), contract.Answered{Author: m.Author, Reply: &contract.Reply{Message: answer}})
 				return
 			}
 		}
@@ -321,131 +321,131 @@ func (d *Inbox) answerEarly(ctx workflow.Context, req *contract.Request) {
 }
 
 // remember stores an answer for all later calls of the tool; the last one applies.
-func (d *Inbox) remember(req *contract.Request, c *contract.ConfirmAnswer) {
-	d.remembered = slices.DeleteFunc(d.remembered, func(m contract.Remembered) bool {
+func (b *Inbox) remember(req *contract.Request, c *contract.ConfirmAnswer) {
+	b.remembered = slices.DeleteFunc(b.remembered, func(m contract.Remembered) bool {
 		return m.Connection == req.Connection && m.Name == req.Name
 	})
-	d.remembered = append(d.remembered, contract.Remembered{Connection: req.Connection, Name: req.Name,
+	b.remembered = append(b.remembered, contract.Remembered{Connection: req.Connection, Name: req.Name,
 		Approve: *c.Approve, Reason: textutil.Cut(c.Reason, runtime.MaxReason), Author: c.Author})
 }
 
 // Close removes a request that is no longer pending, and an answer that was received.
-func (d *Inbox) Close(ctx workflow.Context, id string) {
-	if a := d.findAnswered(id); a != nil {
+func (b *Inbox) Close(ctx workflow.Context, id string) {
+	if a := b.findAnswered(id); a != nil {
 		a.Reply = nil
 	}
-	if i := d.index(id); i >= 0 {
-		d.remove(ctx, i, false)
-		d.host.Changed(ctx)
+	if i := b.index(id); i >= 0 {
+		b.remove(ctx, i, false)
+		b.host.Changed(ctx)
 	}
 }
 
 // Disown closes the requests of a run that has ended, and those of its descendants.
-func (d *Inbox) Disown(ctx workflow.Context, child string) {
-	n := len(d.Requests)
+func (b *Inbox) Disown(ctx workflow.Context, child string) {
+	n := len(b.Requests)
 	for i := n - 1; i >= 0; i-- {
-		wf := d.Requests[i].Run.Workflow
-		if wf != d.run.Transcript.Workflow && (wf == child || strings.HasPrefix(wf, child+"/")) {
-			d.remove(ctx, i, false)
+		wf := b.Requests[i].Run.Workflow
+		if wf != b.run.Transcript.Workflow && (wf == child || strings.HasPrefix(wf, child+"/")) {
+			b.remove(ctx, i, false)
 		}
 	}
-	if len(d.Requests) < n {
-		d.host.Changed(ctx)
+	if len(b.Requests) < n {
+		b.host.Changed(ctx)
 	}
 }
 
 // remove removes the i-th request from the inbox.
-func (d *Inbox) remove(ctx workflow.Context, i int, answered bool) {
-	d.run.Watch.Close(ctx, &d.Requests[i], answered)
-	id := d.Requests[i].ID
-	d.Requests = slices.Delete(d.Requests, i, i+1)
-	if stop := d.timers[id]; stop != nil {
+func (b *Inbox) remove(ctx workflow.Context, i int, answered bool) {
+	b.run.Watch.Close(ctx, &b.Requests[i], answered)
+	id := b.Requests[i].ID
+	b.Requests = slices.Delete(b.Requests, i, i+1)
+	if stop := b.timers[id]; stop != nil {
 		stop()
-		delete(d.timers, id)
+		delete(b.timers, id)
 	}
 }
 
-func (d *Inbox) index(id string) int {
-	return slices.IndexFunc(d.Requests, func(q contract.Request) bool { return q.ID == id })
+func (b *Inbox) index(id string) int {
+	return slices.IndexFunc(b.Requests, func(q contract.Request) bool { return q.ID == id })
 }
 
-func (d *Inbox) findAnswered(id string) *contract.Answered {
-	if i := slices.IndexFunc(d.answered, func(a contract.Answered) bool { return a.ID == id }); i >= 0 {
-		return &d.answered[i]
+func (b *Inbox) findAnswered(id string) *contract.Answered {
+	if i := slices.IndexFunc(b.answered, func(a contract.Answered) bool { return a.ID == id }); i >= 0 {
+		return &b.answered[i]
 	}
 	return nil
 }
 
 // settle closes the i-th open request with an answer.
-func (d *Inbox) settle(ctx workflow.Context, i int, a contract.Answered) {
-	req := d.Requests[i]
+func (b *Inbox) settle(ctx workflow.Context, i int, a contract.Answered) {
+	req := b.Requests[i]
 	a.Reply.ID = req.ID
 	a.ID, a.Kind, a.Run, a.Reopened, a.Expired = req.ID, req.Kind, req.Run.Run, req.Reopened, a.Reply.Expired
-	d.remove(ctx, i, !a.Expired)
-	d.record(ctx, a)
-	d.relay(ctx, &req, a.Reply)
-	d.host.Changed(ctx)
+	b.remove(ctx, i, !a.Expired)
+	b.record(ctx, a)
+	b.relay(ctx, &req, a.Reply)
+	b.host.Changed(ctx)
 }
 
 // record stores an answer, so that it is idempotent.
-func (d *Inbox) record(ctx workflow.Context, a contract.Answered) {
+func (b *Inbox) record(ctx workflow.Context, a contract.Answered) {
 	a.At = workflow.Now(ctx).UTC()
-	d.answered = append(d.answered, a)
+	b.answered = append(b.answered, a)
 	if a.Reply != nil {
-		d.host.Closed(ctx, &a)
+		b.host.Closed(ctx, &a)
 	}
-	for i := 0; len(d.answered) > maxAnswered && i < len(d.answered); {
-		if d.answered[i].Reply != nil {
+	for i := 0; len(b.answered) > maxAnswered && i < len(b.answered); {
+		if b.answered[i].Reply != nil {
 			i++ // the answer has not been received yet
 			continue
 		}
-		d.answered = slices.Delete(d.answered, i, i+1)
+		b.answered = slices.Delete(b.answered, i, i+1)
 	}
 }
 
 // Status adds the inbox's part to a run's status.
-func (d *Inbox) Status(s *contract.Status) {
+func (b *Inbox) Status(s *contract.Status) {
 	total := 0
-	for i := range d.Requests {
-		q := &d.Requests[i]
+	for i := range b.Requests {
+		q := &b.Requests[i]
 		n, _ := contract.Size(q)
 		if total += n; total > maxListed && i > 0 {
-			s.MoreRequests = len(d.Requests) - i
+			s.MoreRequests = len(b.Requests) - i
 			break
 		}
 		s.Requests = append(s.Requests, *q)
 	}
-	for _, a := range d.answered[max(0, len(d.answered)-maxShownAnswered):] {
+	for _, a := range b.answered[max(0, len(b.answered)-maxShownAnswered):] {
 		a.Reply = nil
 		s.Answered = append(s.Answered, a)
 	}
-	for _, m := range d.run.Requests.UnreadMessages {
+	for _, m := range b.run.Requests.UnreadMessages {
 		m.Text = textutil.Cut(m.Text, runtime.MaxName)
 		s.Inbox = append(s.Inbox, m)
 	}
 }
 
 // Snapshot returns the inbox's state for the owner's next run.
-func (d *Inbox) Snapshot() *contract.InboxState {
-	return &contract.InboxState{Open: d.Requests, Answered: d.answered, Remembered: d.remembered, Inbox: d.run.Requests.UnreadMessages,
-		Seen: d.seen, Seq: d.seq, Rejected: d.run.Requests.Rejected, RejectionReasons: d.run.Requests.RejectionReasons}
+func (b *Inbox) Snapshot() *contract.InboxState {
+	return &contract.InboxState{Open: b.Requests, Answered: b.answered, Remembered: b.remembered, Inbox: b.run.Requests.UnreadMessages,
+		Seen: b.seen, Seq: b.seq, Rejected: b.run.Requests.Rejected, RejectionReasons: b.run.Requests.RejectionReasons}
 }
 
 // Restore restores the inbox of the previous run. It must be called before [Inbox.Serve].
-func (d *Inbox) Restore(ctx workflow.Context, c *contract.InboxState) {
+func (b *Inbox) Restore(ctx workflow.Context, c *contract.InboxState) {
 	if c == nil {
 		return
 	}
-	d.Requests, d.answered, d.remembered, d.seen, d.seq = c.Open, c.Answered, c.Remembered, c.Seen, c.Seq
-	q := d.run.Requests
+	b.Requests, b.answered, b.remembered, b.seen, b.seq = c.Open, c.Answered, c.Remembered, c.Seen, c.Seq
+	q := b.run.Requests
 	q.UnreadMessages, q.Rejected, q.RejectionReasons = c.Inbox, c.Rejected, c.RejectionReasons
 	for i := range c.Open {
-		d.run.Watch.Open(ctx, &c.Open[i])
-		d.scheduleExpiry(ctx, &c.Open[i])
+		b.run.Watch.Open(ctx, &c.Open[i])
+		b.scheduleExpiry(ctx, &c.Open[i])
 	}
 }
 
 // AwaitIdle waits until no answer is in progress, even if the run is cancelled.
-func (d *Inbox) AwaitIdle(ctx workflow.Context) {
-	wait.Uncancelled(ctx, func() bool { return d.Busy() == 0 && workflow.AllHandlersFinished(ctx) })
+func (b *Inbox) AwaitIdle(ctx workflow.Context) {
+	wait.Uncancelled(ctx, func() bool { return b.Busy() == 0 && workflow.AllHandlersFinished(ctx) })
 }

@@ -20,35 +20,35 @@ type assignedMessage struct {
 }
 
 // assign sends each unread message to one of the branches that run as children. Agents of this run read theirs directly.
-func (d *Inbox) assign(ctx workflow.Context) {
+func (b *Inbox) assign(ctx workflow.Context) {
 	detached, _ := workflow.NewDisconnectedContext(ctx)
 	full := false
 	var send []func()
-	runtime.Take(&d.run.Requests.UnreadMessages, func(m *contract.Inbound) bool {
-		branch, child := d.host.Route(m)
+	runtime.Take(&b.run.Requests.UnreadMessages, func(m *contract.Inbound) bool {
+		branch, child := b.host.Route(m)
 		if child != nil && !full {
-			full = !d.run.Sizes.Clear() || !d.run.Sizes.Take(detached, messageSize(m))
+			full = !b.run.Sizes.Clear() || !b.run.Sizes.Take(detached, messageSize(m))
 		}
 		if child == nil || full {
 			return false
 		}
 		sent, settle := workflow.NewFuture(detached)
-		d.run.Sizes.Sends(sent)
-		d.assigned = append(d.assigned, assignedMessage{message: *m, branch: branch, sent: sent})
-		send = append(send, func() { settle.Chain(d.run.SignalChild(detached, child, contract.SignalSteer, *m)) })
+		b.run.Sizes.Sends(sent)
+		b.assigned = append(b.assigned, assignedMessage{message: *m, branch: branch, sent: sent})
+		send = append(send, func() { settle.Chain(b.run.SignalChild(detached, child, contract.SignalSteer, *m)) })
 		return true
 	})
 	for _, s := range send {
 		s() // not earlier: it waits until the child has started, and other messages may arrive meanwhile
 	}
-	if !full || d.full {
+	if !full || b.full {
 		return
 	}
-	d.full = true
+	b.full = true
 	wait.Go(detached, "assign", func(ctx workflow.Context) {
-		_ = d.run.Sizes.Next(ctx) // this context is never cancelled
-		d.full = false
-		d.assign(ctx)
+		_ = b.run.Sizes.Next(ctx) // this context is never cancelled
+		b.full = false
+		b.assign(ctx)
 	})
 }
 
@@ -59,27 +59,27 @@ func messageSize(m *contract.Inbound) int {
 }
 
 // TakeFor removes and returns the messages for the input of a branch: those that it reads.
-func (d *Inbox) TakeFor(branch string, reads func(*contract.Inbound) bool) []contract.Inbound {
-	out := runtime.Take(&d.run.Requests.UnreadMessages, reads)
+func (b *Inbox) TakeFor(branch string, reads func(*contract.Inbound) bool) []contract.Inbound {
+	out := runtime.Take(&b.run.Requests.UnreadMessages, reads)
 	for _, m := range out {
-		d.assigned = append(d.assigned, assignedMessage{message: m, branch: branch})
+		b.assigned = append(b.assigned, assignedMessage{message: m, branch: branch})
 	}
 	return out
 }
 
 // TakeBack returns the messages that a branch has not read to the inbox; if the branch never began, all of them.
-func (d *Inbox) TakeBack(ctx workflow.Context, branch string, unread []contract.Inbound, never bool) {
+func (b *Inbox) TakeBack(ctx workflow.Context, branch string, unread []contract.Inbound, never bool) {
 	// Before the first wait: other messages may be assigned meanwhile.
-	own := runtime.Take(&d.assigned, func(g *assignedMessage) bool { return g.branch == branch })
+	own := runtime.Take(&b.assigned, func(g *assignedMessage) bool { return g.branch == branch })
 	back := false
 	for _, g := range own {
 		lost := never || g.sent != nil && wait.Get(ctx, g.sent, nil) != nil
 		if lost || slices.ContainsFunc(unread, func(m contract.Inbound) bool { return m.Seq == g.message.Seq }) {
-			d.run.Requests.UnreadMessages, back = append(d.run.Requests.UnreadMessages, g.message), true
+			b.run.Requests.UnreadMessages, back = append(b.run.Requests.UnreadMessages, g.message), true
 		}
 	}
 	if back {
-		slices.SortFunc(d.run.Requests.UnreadMessages, func(a, b contract.Inbound) int { return cmp.Compare(a.Seq, b.Seq) })
-		d.assign(ctx)
+		slices.SortFunc(b.run.Requests.UnreadMessages, func(a, b contract.Inbound) int { return cmp.Compare(a.Seq, b.Seq) })
+		b.assign(ctx)
 	}
 }

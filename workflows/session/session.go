@@ -38,13 +38,13 @@ type Turns interface {
 	Show(ctx workflow.Context, ended *contract.Turn, out *contract.RunResult)
 }
 
-// Session takes the turns of a run.
+// Session manages the turns of a run.
 type Session struct {
 	// state is the session's state, except for its children. Unless IsSession, the run ends when no child's result is expected any more.
 	state contract.SessionState
 	run   *runtime.Run
 	host  Turns
-	// Below are the child sessions.
+	// Children are the child sessions.
 	Children *subsession.Children
 	// Idle is set while no turn is running, leaving when this run of the session ends.
 	Idle, leaving bool

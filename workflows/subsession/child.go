@@ -23,7 +23,7 @@ type Children struct {
 	run       *runtime.Run
 	// list holds the children that are not deleted.
 	list []*childSession
-	// ctx is the context of the children, which end cancels; above is that of the run. They are set once the session takes turns.
+	// ctx is the context of the children, which end cancels; runCtx is that of the run. They are set once the session takes turns.
 	ctx, runCtx workflow.Context
 	end         workflow.CancelFunc
 	turns       workflow.ReceiveChannel

@@ -32,8 +32,8 @@ type Call struct {
 	Args json.RawMessage
 	// Starts are the agents that may be started.
 	Starts []plan.Startable
-	// Child is the workflow id of a session that the call starts; ID identifies the call within its run.
-	Child, ID string
+	// RunID is the workflow id of a session that the call starts; ID identifies the call within its run.
+	RunID, ID string
 }
 
 // Reply is the outcome of a call: its reply, or its order to a session.
@@ -222,7 +222,7 @@ func (b *Children) start(ctx workflow.Context, c *Call, args *sessionArgs) (*con
 	if err := b.run.Budget.CountRun(ctx); err != nil {
 		return nil, err
 	}
-	o := contract.SessionOrder{Session: contract.BoundID(c.Child), Mode: args.Mode}
+	o := contract.SessionOrder{Session: contract.BoundID(c.RunID), Mode: args.Mode}
 	k := &childSession{ChildSession: contract.ChildSession{
 		ChildStatus: contract.ChildStatus{ID: o.Session, Agent: agent, Status: "pending", Created: workflow.Now(ctx).UTC()},
 		Params:      params, Orders: []contract.SessionOrder{o}}}
