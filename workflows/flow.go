@@ -403,7 +403,7 @@ func (f *flowRun) Begin(n int, prompt *contract.Prompt) error {
 }
 
 // Turn runs the flow from START, or from where it stopped, until no branch is live. If prompt is set, it first runs the hook before
-// the turn; the hook before the first turn has run when the run began.
+// the turn; the hook before the first turn ran when the run began.
 func (f *flowRun) Turn(ctx workflow.Context, n int, prompt *contract.Prompt) error {
 	if prompt != nil {
 		text, err := turnHook(ctx, f.run, n, prompt.Text)

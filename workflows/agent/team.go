@@ -49,9 +49,9 @@ func (a *agentRun) threadBytes() int {
 		return a.thread.Bytes
 	}
 	n := a.team.top.thread.Bytes
-	for _, l := range a.team.conversations {
-		if l.thread != nil {
-			n += l.thread.Bytes
+	for _, conv := range a.team.conversations {
+		if conv.thread != nil {
+			n += conv.thread.Bytes
 		}
 	}
 	return n
@@ -59,7 +59,7 @@ func (a *agentRun) threadBytes() int {
 
 // conversation returns the side conversation with a name; it creates it if necessary.
 func (t *team) conversation(name string) *sideConversation {
-	i := slices.IndexFunc(t.conversations, func(l *sideConversation) bool { return l.state.Name == name })
+	i := slices.IndexFunc(t.conversations, func(conv *sideConversation) bool { return conv.state.Name == name })
 	if i < 0 {
 		i, t.conversations = len(t.conversations), append(t.conversations, &sideConversation{state: contract.SideConversation{Name: name}})
 	}
@@ -107,29 +107,29 @@ func (c *toolCall) ask(ctx workflow.Context) (contract.ToolReply, error) {
 		}
 		return c.runChild(ctx, args.Message, values.Wanted(flow.Plan, t.top.ports).JSON(), flow)
 	}
-	l := t.conversation(to.Thread)
-	if l.state.Questions == 0 && l.state.Active == "" {
-		l.state.Active = to.Member
+	conv := t.conversation(to.Thread)
+	if conv.state.Questions == 0 && conv.state.Active == "" {
+		conv.state.Active = to.Member
 	}
 	reply, err := c.step(ctx, c.id("ask"), contract.HashOf(args.Recipient, args.Message), func(s *journal.Step) (contract.ToolReply, error) {
-		return c.askMember(ctx, l, to, &args, s)
+		return c.askMember(ctx, conv, to, &args, s)
 	})
 	t.catchUp(c.agent.run, reply.Conversations)
 	return reply, err
 }
 
 // askMember has a member answer in a side conversation, or continues an interrupted answer.
-func (c *toolCall) askMember(ctx workflow.Context, l *sideConversation, to *plan.Contact, args *contactArgs, s *journal.Step) (reply contract.ToolReply, err error) {
-	if err := c.whenFree(ctx, l, to.Name); err != nil {
+func (c *toolCall) askMember(ctx workflow.Context, conv *sideConversation, to *plan.Contact, args *contactArgs, s *journal.Step) (reply contract.ToolReply, err error) {
+	if err := c.whenFree(ctx, conv, to.Name); err != nil {
 		return reply, err
 	}
 	before := c.agent.team.questions()
-	l.askedBy = c.agent
-	sub := c.memberRun(l, to, args, s.Execution)
+	conv.askedBy = c.agent
+	sub := c.memberRun(conv, to, args, s.Execution)
 	out, err := sub.converse(ctx)
-	l.askedBy = nil
+	conv.askedBy = nil
 	if errors.Is(err, runtime.ErrYield) {
-		l.yielded, sub.execution.State.Agent = true, sub.snapshot()
+		conv.yielded, sub.execution.State.Agent = true, sub.snapshot()
 		if s.Execution, err = sub.execution.Suspend(); err != nil {
 			return reply, err
 		}
@@ -137,10 +137,10 @@ func (c *toolCall) askMember(ctx workflow.Context, l *sideConversation, to *plan
 	}
 	if err != nil {
 		// The next question starts a new thread: this one may be incomplete.
-		l.thread, l.state = nil, contract.SideConversation{Name: l.state.Name, Questions: l.state.Questions, Active: to.Member}
+		conv.thread, conv.state = nil, contract.SideConversation{Name: conv.state.Name, Questions: conv.state.Questions, Active: to.Member}
 		reply, err = childFailure("the agent", err)
 	} else {
-		l.state.Active = cmp.Or(sub.state.Active, to.Member)
+		conv.state.Active = cmp.Or(sub.state.Active, to.Member)
 		reply, err = sub.reply(&out)
 	}
 	reply.Conversations = c.agent.team.grown(before)
@@ -149,36 +149,36 @@ func (c *toolCall) askMember(ctx workflow.Context, l *sideConversation, to *plan
 
 // whenFree waits until a conversation is free. Calls of one message take turns; a question of another agent cannot be waited
 // for, because it may in turn wait for this agent.
-func (c *toolCall) whenFree(ctx workflow.Context, l *sideConversation, name string) error {
+func (c *toolCall) whenFree(ctx workflow.Context, conv *sideConversation, name string) error {
 	a := c.agent
-	if l.askedBy != nil && l.askedBy != a && !l.yielded {
+	if conv.askedBy != nil && conv.askedBy != a && !conv.yielded {
 		return replies.Refuse("%s is still working on an earlier question; continue without asking again", name)
 	}
 	err := wait.Until(ctx, func() bool {
-		return l.askedBy == nil || l.yielded || a.run.Policy.ShouldYield(ctx, a.execution.Journal.Weight())
+		return conv.askedBy == nil || conv.yielded || a.run.Policy.ShouldYield(ctx, a.execution.Journal.Weight())
 	})
-	if err == nil && (l.askedBy != nil || l.yielded) {
+	if err == nil && (conv.askedBy != nil || conv.yielded) {
 		return runtime.ErrYield
 	}
 	return err
 }
 
 // memberRun returns the agentRun of a member that is asked, or that continues with its suspended execution.
-func (c *toolCall) memberRun(l *sideConversation, to *plan.Contact, args *contactArgs, suspended *contract.SuspendedExecution) *agentRun {
-	l.state.Questions++
+func (c *toolCall) memberRun(conv *sideConversation, to *plan.Contact, args *contactArgs, suspended *contract.SuspendedExecution) *agentRun {
+	conv.state.Questions++
 	a, t := c.agent, c.agent.team
 	m := t.top.execution.Node.Agent.MemberNamed(to.Member)
-	id := fmt.Sprintf("%s:%s~%d", t.top.execution.ID, contract.EscapeID(l.state.Name), l.state.Questions)
+	id := fmt.Sprintf("%s:%s~%d", t.top.execution.ID, contract.EscapeID(conv.state.Name), conv.state.Questions)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
 	x := &runtime.Execution{Run: a.run, Node: node, ID: id, Step: a.execution.Step, Order: a.execution.Order, Strand: a.execution.Strand, View: a.execution.View,
 		Suspended: suspended, Journal: journal.Of(a.execution.Journal, suspended)}
 	sub := &agentRun{run: a.run, execution: x, sessions: a.sessions, cfg: &m.Agent, state: contract.AgentState{Left: m.Agent.MaxCalls},
 		team: t, asker: a, ports: t.top.ports, questionsBefore: t.questions()}
-	sub.speakAs(l.state.Active)
-	if l.thread == nil {
-		l.thread = a.run.Transcript.Open(id)
+	sub.speakAs(conv.state.Active)
+	if conv.thread == nil {
+		conv.thread = a.run.Transcript.Open(id)
 	}
-	sub.thread = l.thread
+	sub.thread = conv.thread
 	if suspended != nil && suspended.Agent != nil {
 		sub.restore(suspended.Agent)
 		return sub
@@ -233,8 +233,8 @@ func (a *agentRun) reply(out *runtime.Outcome) (contract.ToolReply, error) {
 // questions returns the number of questions in each conversation.
 func (t *team) questions() map[string]int {
 	out := map[string]int{}
-	for _, l := range t.conversations {
-		out[l.state.Name] = l.state.Questions
+	for _, conv := range t.conversations {
+		out[conv.state.Name] = conv.state.Questions
 	}
 	return out
 }
@@ -243,15 +243,15 @@ func (t *team) questions() map[string]int {
 // the agent that answers in them saves.
 func (t *team) grown(before map[string]int) []contract.SideConversation {
 	var out []contract.SideConversation
-	for _, l := range t.conversations {
-		if l.askedBy != nil || l.yielded || l.state.Questions <= before[l.state.Name] {
+	for _, conv := range t.conversations {
+		if conv.askedBy != nil || conv.yielded || conv.state.Questions <= before[conv.state.Name] {
 			continue
 		}
-		if s, t := &l.state, l.thread; t != nil {
+		if s, t := &conv.state, conv.thread; t != nil {
 			s.Thread, s.Called, s.Sent = t.Name, t.Called.Len, t.CarriedSent()
 			s.Messages = append(s.Messages, transcript.Carried(t.Entries[len(s.Messages):])...)
 		}
-		out = append(out, l.state)
+		out = append(out, conv.state)
 	}
 	return out
 }
@@ -259,14 +259,14 @@ func (t *team) grown(before map[string]int) []contract.SideConversation {
 // catchUp applies the conversations of another run, if they have more questions.
 func (t *team) catchUp(r *runtime.Run, list []contract.SideConversation) {
 	for _, c := range list {
-		l := t.conversation(c.Name)
-		if l.askedBy != nil || l.state.Questions >= c.Questions {
+		conv := t.conversation(c.Name)
+		if conv.askedBy != nil || conv.state.Questions >= c.Questions {
 			continue
 		}
-		l.state, l.thread = c, nil
+		conv.state, conv.thread = c, nil
 		if c.Thread != "" {
-			l.thread = r.Transcript.Open(c.Thread)
-			r.Transcript.Restore(l.thread, c.Messages, c.Called, c.Sent)
+			conv.thread = r.Transcript.Open(c.Thread)
+			r.Transcript.Restore(conv.thread, c.Messages, c.Called, c.Sent)
 		}
 	}
 }

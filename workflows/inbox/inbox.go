@@ -151,17 +151,17 @@ func (a answers) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 
 // Signalled processes an answer by signal. An invalid answer is counted and listed in the status.
 func (a answers) Signalled(ctx workflow.Context, raw json.RawMessage) error {
-	d := a.inbox
-	s, err := d.admit(a.kind, raw)
+	b := a.inbox
+	s, err := b.admit(a.kind, raw)
 	if err != nil {
 		return err
 	}
-	d.processing = append(d.processing, s)
+	b.processing = append(b.processing, s)
 	wait.Go(ctx, "answer", func(ctx workflow.Context) {
-		if _, err := d.answer(ctx, s, ""); err != nil {
-			d.reject(ctx, a.kind, err)
+		if _, err := b.answer(ctx, s, ""); err != nil {
+			b.reject(ctx, a.kind, err)
 		}
-		d.processing = slices.DeleteFunc(d.processing, func(l *contract.Answered) bool { return l == s })
+		b.processing = slices.DeleteFunc(b.processing, func(l *contract.Answered) bool { return l == s })
 	})
 	return nil
 }
