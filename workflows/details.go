@@ -15,7 +15,7 @@ import (
 	"weft/workflows/schedule"
 )
 
-// maxRows bounds the table that the Web UI shows of a run.
+// maxRows limits the rows of each table in the Web UI.
 const maxRows = 20
 
 // updateDetails updates the run's details in Temporal's Web UI: a table of nodes under User Metadata. It adds nothing to the history.

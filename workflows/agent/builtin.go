@@ -42,7 +42,7 @@ func (a *agentRun) builtins() []string {
 	return append(slices.Clip(a.cfg.Builtins), plan.BuiltinReadResource)
 }
 
-// builtin is [toolCall.choose] for a built-in tool.
+// builtin is [toolCall.selectExecutor] for a built-in tool.
 func (c *toolCall) builtin() error {
 	a, name := c.agent, c.call.Name
 	if slices.Contains(plan.SessionTools, name) {

@@ -112,7 +112,7 @@ func (c *toolCall) answerOne(ctx workflow.Context, q *contract.ToolQuestion, pla
 	return elicited(q, reply.ToolResult), nil
 }
 
-// checkSampling refuses more than maxRounds questions to the model for one call. now are the ids of the model calls of this round.
+// checkSampling refuses more than maxRounds questions to the model for one call. current holds the ids of this round's model calls.
 func checkSampling(c *toolCall, current []string) error {
 	if current == nil {
 		return nil

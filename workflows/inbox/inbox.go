@@ -25,7 +25,7 @@ const (
 	maxAnswer        = 1 << 20
 	maxShownAnswered = 20                    // answered requests in a status
 	maxListed        = 800 << 10             // bytes of requests in a status, so that a query's answer can hold it
-	maxLimit         = 100 * 365 * 24 * 3600 // seconds
+	maxTimeout       = 100 * 365 * 24 * 3600 // seconds
 	// maxRequestID is longer than any request's id, maxWorkflowID is the server's limit.
 	maxRequestID  = 300
 	maxWorkflowID = 1000
@@ -252,7 +252,7 @@ func (b *Inbox) Open(ctx workflow.Context, req *contract.Request) error {
 	own := *req
 	own.OpenedAt, own.DueAt, own.Reopened = workflow.Now(ctx).UTC(), nil, again
 	if own.Timeout > 0 {
-		own.DueAt = new(own.OpenedAt.Add(time.Duration(min(own.Timeout, maxLimit)) * time.Second))
+		own.DueAt = new(own.OpenedAt.Add(time.Duration(min(own.Timeout, maxTimeout)) * time.Second))
 	}
 	b.Requests = append(b.Requests, own)
 	b.host.Opened(ctx, &own)
@@ -387,7 +387,7 @@ func (b *Inbox) settle(ctx workflow.Context, i int, a contract.Answered) {
 	b.host.Changed(ctx)
 }
 
-// record stores an answer, so that it is idempotent.
+// record stores an answer, so that repeating it has no effect.
 func (b *Inbox) record(ctx workflow.Context, a contract.Answered) {
 	a.At = workflow.Now(ctx).UTC()
 	b.answered = append(b.answered, a)
