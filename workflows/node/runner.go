@@ -63,7 +63,7 @@ func (n *Runner) execute(ctx workflow.Context, x *runtime.Execution) (contract.E
 		return done, route.Unmatched(x)
 	}
 	if err = x.SpendEnd(x.Exit.Taken); err == nil {
-		err = values.PassOn(n.run, x, x.Exit.Taken, &done)
+		err = values.ApplyEdge(n.run, x, x.Exit.Taken, &done)
 	}
 	if err != nil {
 		return done, n.run.Failed(x, err)
@@ -96,7 +96,7 @@ func (n *Runner) outcome(ctx workflow.Context, x *runtime.Execution) (*contract.
 func (n *Runner) runNode(ctx workflow.Context, x *runtime.Execution) (*contract.NodeOutcome, error) {
 	out, err := n.visit(ctx, x)
 	if err == nil {
-		err = values.SettleValue(n.run, x, &out)
+		err = values.StoreResult(n.run, x, &out)
 	}
 	if err == nil && x.Node.Cost != nil {
 		err = x.Spend(x.Node.Cost.Visit)

@@ -214,7 +214,7 @@ func (q *Requests) Await(ctx workflow.Context, x *Execution, req contract.Reques
 		err = q.Asker.Open(ctx, &req)
 	}
 	if err == nil {
-		err = wait.Shown(ctx, req.Execution+" · waits for "+req.Kind, func() bool { return t.reply != nil || j != nil && q.run.Policy.ShouldYield(ctx, j.Weight()) })
+		err = wait.UntilLabeled(ctx, req.Execution+" · waits for "+req.Kind, func() bool { return t.reply != nil || j != nil && q.run.Policy.ShouldYield(ctx, j.Weight()) })
 	}
 	if err == nil && t.reply == nil {
 		return nil, ErrYield
