@@ -46,8 +46,7 @@ func Of(parent *Journal, x *contract.SuspendedExecution) *Journal {
 	return New(parent, x.Steps)
 }
 
-// Open returns the step with the id, which it adds if there is none. It fails if the recorded step has another hash, which is a
-// defect of the interpreter.
+// Open finds or adds a step. A hash that differs from the recorded one is a defect of the interpreter.
 func (j *Journal) Open(id, hash string) (*Step, error) {
 	if s := j.byID[id]; s != nil {
 		if s.Hash != hash {

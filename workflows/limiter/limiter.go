@@ -89,7 +89,7 @@ func (q *Queue) slack() int64 { return q.window * 3 / 100 }
 // horizon returns how far ahead a turn may be assigned; a call with a later turn has to ask again.
 func (q *Queue) horizon() int64 { return q.window / 120 }
 
-// burst returns how many calls or tokens a limit admits at once.
+// burst returns what a limit admits at once.
 func burst(limit int) int64 { return max(1, int64(limit)/20) }
 
 // cost returns how long a limit takes to admit n calls or tokens.
@@ -164,7 +164,7 @@ func (q *Queue) Reserve(now int64, in *contract.LimitRequest) *contract.LimitRep
 	return out
 }
 
-// enqueue appends calls that are not queued yet to the queues of their tenants.
+// enqueue appends new calls to the queues of their tenants.
 func (q *Queue) enqueue(calls []contract.LimitedCall) {
 	waiting := map[string]bool{}
 	for _, t := range q.state.Tenants {
@@ -304,10 +304,9 @@ func (q *Queue) record(now int64, in *contract.LimitRequest) {
 	}
 }
 
-// backOff pauses all calls after a refusal: for as long as the provider asks or, if it does not say, for a sixtieth of a window,
-// doubled after each further refusal. The learned limit becomes slightly less than what was sent in the last window (unless few
-// calls were sent before a first refusal), and later refusals lower it by a tenth. Refusals of calls that were sent before the
-// last refusal only extend the pause.
+// backOff pauses all calls after a refusal: as long as the provider asks, or else a sixtieth of a window, doubled after each further
+// refusal. The learned limit becomes slightly less than what was sent in the last window (unless few calls were sent before a first
+// refusal); later refusals lower it by a tenth. Refusals of calls sent before the last refusal only extend the pause.
 func (q *Queue) backOff(now int64, r *contract.LimitRefusal) {
 	after := r.AfterMillis * 1000
 	q.state.Until = max(q.state.Until, now+after)

@@ -92,8 +92,7 @@ func (p *Preparation) listAll(ctx workflow.Context, required []*requiredConnecti
 	return problems, nil
 }
 
-// listTools lists the tools of a connection, which is one of several. waiting, if not nil, is the failure that an operator must
-// resolve first.
+// listTools lists the tools of one of several connections. waiting, if not nil, holds a failure that an operator must resolve first.
 func (p *Preparation) listTools(ctx workflow.Context, w *requiredConnection, together int, waiting *contract.JournalStep) {
 	w.listing = contract.CatalogueResult{}
 	request, local := w.request, 0
@@ -147,7 +146,7 @@ func (p *Preparation) awaitLogin(ctx workflow.Context, w *requiredConnection, to
 	}
 }
 
-// requiredConnections returns the connections of the flow's bound tools, in order, followed by those of its toolboxes.
+// requiredConnections returns the connections of the flow's bound tools, in order, and then those of its toolboxes.
 func (p *Preparation) requiredConnections() []*requiredConnection {
 	var out []*requiredConnection
 	for i := range p.Run.Flow.Nodes {

@@ -178,8 +178,7 @@ func (p *Preparation) write(view *contract.View, key string, raw json.RawMessage
 	return err
 }
 
-// RepairThread adds error results for tool calls that the end of a turn or a flow interrupted: providers reject a conversation
-// without them.
+// RepairThread adds error results for interrupted tool calls, because providers reject a conversation without results.
 func RepairThread(r *runtime.Run) error {
 	t := r.Conversation.Thread
 	if t == nil {

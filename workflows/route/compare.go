@@ -61,8 +61,7 @@ func edgePosition(x *runtime.Execution, id string) string {
 	return ""
 }
 
-// NoEdge returns the failure of a run whose node has chosen a branch without an edge. data is the node's result; its caught failure
-// becomes part of the text.
+// NoEdge returns the failure of a run whose node has chosen a branch without an edge, with the failure caught in data, the node's result.
 func NoEdge(x *runtime.Execution, data json.RawMessage, branch string) *contract.Failure {
 	f := x.Run.Fail(x, contract.ClassNoRoute, "add an edge for this branch", "branch %q of the node %q has no edge", branch, x.Node.ID)
 	if c := x.Node.Call; c != nil && c.Catch != nil {

@@ -51,8 +51,7 @@ func putValue(r *runtime.Run, x *runtime.Execution, key string, v value.Value) e
 	return err
 }
 
-// WriteState writes a key into the state of an execution's view. If the state would become too large, it writes nothing and
-// returns the size in bytes that the state would have as tooLarge, else 0.
+// WriteState writes a key into an execution's state. If the state would be too large, it only returns its size in bytes as tooLarge.
 func WriteState(r *runtime.Run, x *runtime.Execution, key string, raw json.RawMessage) (tooLarge int, err error) {
 	e, err := r.Transcript.Value(key, raw, contract.Stamp{})
 	if err != nil {
