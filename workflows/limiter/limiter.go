@@ -71,8 +71,7 @@ const (
 
 // Queue decides when calls may begin. Times and durations are in microseconds.
 //
-// Calls are admitted at an even rate, with a burst of a twentieth of the limit, so that no window has more calls than the limit,
-// even if each begins up to slack after its turn.
+// Calls are admitted at an even rate with a burst of limit/20, so that no window exceeds the limit even if calls begin slack late.
 type Queue struct {
 	state  contract.LimiterState
 	window int64
