@@ -58,10 +58,10 @@ func AssertReadable(ctx workflow.Context, raw converter.RawValue) {
 
 // JSON returns the argument of an Update or a run as JSON, to be decoded strictly. Handlers take raw arguments, because the SDK
 // rejects one that it cannot decode without a failure class.
-func JSON(raw converter.RawValue, what, want string) (json.RawMessage, error) {
+func JSON(raw converter.RawValue, what, shape string) (json.RawMessage, error) {
 	body, err := jsonOf(raw)
 	if _, unread := errors.AsType[*contract.Failure](err); err != nil && !unread {
-		err = contract.Failf(contract.ClassBadRequest, "send JSON: "+want, "%s: %v", what, err)
+		err = contract.Failf(contract.ClassBadRequest, "send JSON: "+shape, "%s: %v", what, err)
 	}
 	return body, err
 }

@@ -79,7 +79,7 @@ type callRun struct {
 	run       *runtime.Run
 	execution *runtime.Execution
 	cfg       *plan.Call
-	jobs      []*calledFlow
+	jobs      []*job
 	// atOnce is the number of jobs that run at once, next the index of the first that has not begun.
 	atOnce, next int
 	// flows runs the jobs in this run; nil if each is a child run.
@@ -89,8 +89,8 @@ type callRun struct {
 	stores, changes value.Value
 }
 
-// calledFlow is a job: one run of a flow.
-type calledFlow struct {
+// job is one run of a flow.
+type job struct {
 	outcome contract.FlowOutcome
 	flow    string
 	params  value.Value
@@ -106,7 +106,7 @@ func (c *callRun) makeJobs(in value.Value) error {
 	c.changes, _ = in.Get(plan.ChangesPort)
 	if !c.cfg.Map {
 		for _, id := range c.cfg.Flows {
-			c.jobs = append(c.jobs, &calledFlow{flow: id, params: values.Wanted(c.run.Flow.SubFlow(id), in)})
+			c.jobs = append(c.jobs, &job{flow: id, params: values.Wanted(c.run.Flow.SubFlow(id), in)})
 		}
 		return nil
 	}
@@ -136,7 +136,7 @@ func (c *callRun) makeJobs(in value.Value) error {
 		if err := c.unpack(&params); err != nil {
 			return err
 		}
-		c.jobs = append(c.jobs, &calledFlow{flow: c.cfg.Flows[0], params: values.Wanted(c.run.Flow.SubFlow(c.cfg.Flows[0]), params)})
+		c.jobs = append(c.jobs, &job{flow: c.cfg.Flows[0], params: values.Wanted(c.run.Flow.SubFlow(c.cfg.Flows[0]), params)})
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (c *callRun) runAll(ctx workflow.Context) error {
 
 // runJob runs or resumes the n-th job. Its outcome is part of the node's state from then on, so that the journal holds only jobs
 // that have not ended.
-func (c *callRun) runJob(ctx workflow.Context, j *calledFlow, n int) error {
+func (c *callRun) runJob(ctx workflow.Context, j *job, n int) error {
 	if j.outcome.Done {
 		return c.applyResultInOrder(j)
 	}
@@ -220,7 +220,7 @@ func (c *callRun) runJob(ctx workflow.Context, j *calledFlow, n int) error {
 }
 
 // applyResultInOrder applies the result at once if jobs run one after the other; else [callRun.joinResults] does.
-func (c *callRun) applyResultInOrder(j *calledFlow) error {
+func (c *callRun) applyResultInOrder(j *job) error {
 	if c.cfg.AtOnce > 1 {
 		return nil
 	}
@@ -243,7 +243,7 @@ func (c *callRun) retainedData(data json.RawMessage) (json.RawMessage, error) {
 }
 
 // runFlow runs a flow, or resumes it from its snapshot.
-func (c *callRun) runFlow(ctx workflow.Context, j *calledFlow, id string, s *journal.Step, out *contract.RunResult) error {
+func (c *callRun) runFlow(ctx workflow.Context, j *job, id string, s *journal.Step, out *contract.RunResult) error {
 	if limit := c.run.Flow.Limits.MaxDepth; c.run.Shared.Depth >= limit {
 		return c.run.Fail(c.execution, contract.ClassStepLimit, "reduce the nesting, or raise limits.max_depth in weft.yaml", "flows can nest at most %d deep", limit)
 	}
@@ -268,7 +268,7 @@ func (c *callRun) runFlow(ctx workflow.Context, j *calledFlow, id string, s *jou
 }
 
 // addMessages adds a flow's messages to the conversation.
-func (c *callRun) addMessages(j *calledFlow) {
+func (c *callRun) addMessages(j *job) {
 	if j.outcome.Conversation != nil {
 		c.run.Conversation.Add(j.outcome.Conversation.Messages, !j.inThisRun)
 		j.outcome.Conversation = nil
@@ -276,7 +276,7 @@ func (c *callRun) addMessages(j *calledFlow) {
 }
 
 // applyResult adds a flow's messages to the conversation and applies its changes to the run's collections, once.
-func (c *callRun) applyResult(j *calledFlow) error {
+func (c *callRun) applyResult(j *job) error {
 	c.addMessages(j)
 	if j.result.Kind != value.Null || len(j.outcome.Data) == 0 {
 		return nil
@@ -294,7 +294,7 @@ func (c *callRun) applyResult(j *calledFlow) error {
 }
 
 // input returns the input of a flow's run.
-func (c *callRun) input(j *calledFlow, snapshot *contract.RunSnapshot) contract.RunInput {
+func (c *callRun) input(j *job, snapshot *contract.RunSnapshot) contract.RunInput {
 	in := c.run.Below()
 	if c.cfg.Catch != nil {
 		in.OnError = contract.OnErrorFail // the node handles failures itself
@@ -313,7 +313,7 @@ func (c *callRun) input(j *calledFlow, snapshot *contract.RunSnapshot) contract.
 }
 
 // weight returns how many bytes of the job the node would carry over.
-func (j *calledFlow) weight() int {
+func (j *job) weight() int {
 	n := len(j.outcome.Data) + len(j.outcome.Failure)
 	if j.outcome.Conversation != nil {
 		for i := range j.outcome.Conversation.Messages {

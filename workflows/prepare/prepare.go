@@ -192,7 +192,7 @@ type Preparation struct {
 	Run *runtime.Run
 	// Settings may be read only in a [runtime.SideEffect].
 	Settings Settings
-	// Public tells what a root run publishes; nil: nothing.
+	// Public determines what a root run publishes; nil in a child run.
 	Public *contract.Publish
 	// recorded is a root run's authority as recorded in its history.
 	recorded *authority

@@ -36,7 +36,7 @@ type Call struct {
 	// Waiting is the call's step in Journal if the call may wait for an operator; nil if a failure is its outcome.
 	Waiting *contract.JournalStep
 	Journal *journal.Journal
-	// Once forbids to repeat a call whose outcome is unknown; with AskUnknown, an operator decides whether to repeat it.
+	// Once forbids repeating a call whose outcome is unknown; with AskUnknown, an operator decides whether to repeat it.
 	Once, AskUnknown bool
 	// Remote is set for an external activity.
 	Remote *contract.ExternalActivity
