@@ -159,7 +159,7 @@ flow:
     e: {component_type: EndNode, outputs: [{title: n, type: integer}, {title: why}]}
   go: [s > c, c.bad > e]
   data: [c.n > e.n, c.why > e.why]
-` + failingFlow, `{}`, `{"n":0,"why":"nothing has given the input \"value\" a value"}`},
+` + failingFlow, `{}`, `{"n":0,"why":"the input \"value\" has no value"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

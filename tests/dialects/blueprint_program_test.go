@@ -29,8 +29,8 @@ func TestBlueprintProgram(t *testing.T) {
 	tests := map[string]struct{ script, params, want, failure string }{
 		"JSON":             {`echo "{\"said\": \"$*\"}"`, `{"who":"a b","loud":true}`, `{"said":"--who a b --loud"}`, ""},
 		"text":             {`echo "<hello> $2"`, `{"who":"x","loud":false}`, `{"return_code":0,"stdout":"<hello> x","stderr":""}`, ""},
-		"a code":           {`echo no >&2; exit 4`, `{"who":"x"}`, `{"return_code":4,"stdout":"","stderr":"no"}`, "the program greet ended with the code 4"},
-		"JSON and a code":  {`echo '{"half": true}'; exit 1`, `{"who":"x"}`, `{"half":true}`, "ended with the code 1"},
+		"a code":           {`echo no >&2; exit 4`, `{"who":"x"}`, `{"return_code":4,"stdout":"","stderr":"no"}`, "the program greet exited with code 4"},
+		"JSON and a code":  {`echo '{"half": true}'; exit 1`, `{"who":"x"}`, `{"half":true}`, "exited with code 1"},
 		"wrong parameters": {`echo x`, `{"loud":true}`, "", "'who' is a required property"},
 	}
 	for name, tc := range tests {

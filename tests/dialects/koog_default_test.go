@@ -88,7 +88,7 @@ func TestInvalidValues(t *testing.T) {
 		t.Errorf("text and value: %v", err)
 	}
 	p = harness.TestRun{Document: harness.OneNode(""), Script: "rules: [{say: x}]", SetInput: func(i *contract.RunInput) { i.Value = json.RawMessage(`1`) }}.Execute(t)
-	if harness.FailureClass(p.Err) != contract.ClassBadRequest || !strings.Contains(p.Err.Text, "takes text") {
+	if harness.FailureClass(p.Err) != contract.ClassBadRequest || !strings.Contains(p.Err.Text, "accepts text only") {
 		t.Errorf("a typed value for a flow of text: %v", p.Err)
 	}
 }

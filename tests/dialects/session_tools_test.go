@@ -330,8 +330,8 @@ func TestChildSessionShowsRejections(t *testing.T) {
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}
-	for _, want := range []string{`prompt: invalid prompt: json: unknown field "promt"`, `close_session: close_session: want a JSON object, not [1]`,
-		`confirm: this run keeps no requests and no messages; send it to the run default-test-workflow-id, which does for all below it`} {
+	for _, want := range []string{`prompt: invalid prompt: json: unknown field "promt"`, `close_session: close_session: expected a JSON object, got [1]`,
+		`confirm: this run accepts no answers and no messages; send it to its root run default-test-workflow-id`} {
 		if got := strings.Join(early.RejectionReasons, "\n"); early.Rejected != 5 || !strings.Contains(got, want) {
 			t.Errorf("the session below shows %d: %s\nwant %s", early.Rejected, got, want)
 		}

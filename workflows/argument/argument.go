@@ -13,19 +13,18 @@ import (
 	"weft/activities/contract"
 )
 
-// Strictly decodes what somebody sent: one JSON object, as [contract.DecodeExactly] does. null, which decodes into anything, is
-// none.
+// Strictly decodes a client's argument, which must be one JSON object (null is rejected), as [contract.DecodeExactly] does.
 func Strictly(raw json.RawMessage, to any) error {
 	switch text := bytes.TrimSpace(raw); {
 	case len(text) == 0:
-		return errors.New("there is no argument")
+		return errors.New("missing argument")
 	case text[0] != '{':
-		return fmt.Errorf("want a JSON object, not %.100s", text)
+		return fmt.Errorf("expected a JSON object, got %.100s", text)
 	}
 	return contract.DecodeExactly(raw, to)
 }
 
-// Read decodes what came as it came.
+// Read decodes an argument like [contract.Decode]: less strictly than [Strictly].
 func Read(raw converter.RawValue, to any) error {
 	body, err := jsonOf(raw)
 	if err != nil {
@@ -34,7 +33,7 @@ func Read(raw converter.RawValue, to any) error {
 	return contract.Decode(body, to)
 }
 
-// jsonOf is the JSON of an argument, which nobody has looked at yet.
+// jsonOf returns the argument as JSON, without parsing it; it rejects any other encoding.
 func jsonOf(raw converter.RawValue) (json.RawMessage, error) {
 	p := raw.Payload()
 	e := string(p.GetMetadata()[converter.MetadataEncoding])
@@ -43,27 +42,26 @@ func jsonOf(raw converter.RawValue) (json.RawMessage, error) {
 	}
 	switch {
 	case p == nil || e == converter.MetadataEncodingNil:
-		return nil, errors.New("there is no argument")
+		return nil, errors.New("missing argument")
 	case e != converter.MetadataEncodingJSON:
-		return nil, fmt.Errorf("the argument's encoding is %.100q, want %s", e, converter.MetadataEncodingJSON)
+		return nil, fmt.Errorf("the argument's encoding is %.100q, expected %s", e, converter.MetadataEncodingJSON)
 	}
 	return p.GetData(), nil
 }
 
-// AssertReadable stops the workflow task of a run that is rebuilt where an argument cannot be read any more
-// that the run had read before.
+// AssertReadable fails the workflow task if, during a replay, an argument that the run has read before can no longer be decoded.
 func AssertReadable(ctx workflow.Context, raw converter.RawValue) {
 	if f := contract.Unread(raw.Payload()); f != nil && workflow.IsReplaying(ctx) {
 		panic(f.Error())
 	}
 }
 
-// JSON is the argument of an Update or a run as JSON, to be decoded strictly. An Update takes its argument as it came: one that the
-// SDK cannot decode would be refused without a class.
-func JSON(raw converter.RawValue, what, want string) (json.RawMessage, error) {
+// JSON returns the argument of an Update or a run as JSON, to be decoded strictly. Handlers take raw arguments, because the SDK
+// rejects one that it cannot decode without a failure class.
+func JSON(raw converter.RawValue, what, shape string) (json.RawMessage, error) {
 	body, err := jsonOf(raw)
 	if _, unread := errors.AsType[*contract.Failure](err); err != nil && !unread {
-		err = contract.Failf(contract.ClassBadRequest, "send JSON: "+want, "%s: %v", what, err)
+		err = contract.Failf(contract.ClassBadRequest, "send JSON: "+shape, "%s: %v", what, err)
 	}
 	return body, err
 }

@@ -9,9 +9,9 @@ import (
 // TestNoObject refuses what is no JSON object and takes an empty object.
 func TestNoObject(t *testing.T) {
 	for raw, want := range map[string]string{
-		"": "there is no argument", " \n": "there is no argument",
-		"null": "want a JSON object, not null", " null": "want a JSON object, not null", "[]": "want a JSON object, not []",
-		"7": "want a JSON object, not 7", `"yes"`: `want a JSON object, not "yes"`, "true": "want a JSON object, not true",
+		"": "missing argument", " \n": "missing argument",
+		"null": "expected a JSON object, got null", " null": "expected a JSON object, got null", "[]": "expected a JSON object, got []",
+		"7": "expected a JSON object, got 7", `"yes"`: `expected a JSON object, got "yes"`, "true": "expected a JSON object, got true",
 		`{} {}`: "invalid character '{' after top-level value",
 	} {
 		err := Strictly(json.RawMessage(raw), &contract.CloseSessionInput{})

@@ -10,24 +10,24 @@ import (
 	"weft/workflows/wait"
 )
 
-// Group is several calls under way beside each other. The first that fails cancels the others, so that none of them waits for
-// somebody in vain.
+// Group is a set of calls that run concurrently. The first failure cancels the others, so that none of them waits in vain.
 type Group struct {
 	ctx     workflow.Context
 	cancel  workflow.CancelFunc
 	left    int
 	err     error
-	yielded bool // one of the calls has
+	yielded bool // a call has returned [runtime.ErrYield]
 }
 
-// New is a group without calls.
+// New returns an empty group.
 func New(ctx workflow.Context) *Group {
 	g := &Group{}
 	g.ctx, g.cancel = workflow.WithCancel(ctx)
 	return g
 }
 
-// Start runs fn beside the others, and returns how to wait until it or the group has ended.
+// Start runs fn in a coroutine. The function it returns waits until fn has returned or another call of the group has failed,
+// and returns that error.
 func (g *Group) Start(fn func(workflow.Context) error) (ended func() error) {
 	g.left++
 	done := false
@@ -53,7 +53,7 @@ func (g *Group) Start(fn func(workflow.Context) error) (ended func() error) {
 	}
 }
 
-// Wait waits until all have ended, which they do by themselves after a cancellation. It returns the first failure, or [runtime.ErrYield].
+// Wait waits until all calls have returned. It returns the first failure, or else [runtime.ErrYield] if a call has yielded.
 func (g *Group) Wait() error {
 	wait.Uncancelled(g.ctx, func() bool { return g.left == 0 })
 	defer g.cancel()

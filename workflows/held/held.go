@@ -1,4 +1,4 @@
-// Package held answers the requests that servers send during a call, while the activity holds the call open.
+// Package held answers the requests that servers send during a tool call, while the activity keeps the call open.
 //
 // The activity sends its run an Update with the server's request, and waits for the result. An open request
 // is closed when the call ends for any reason, and when the attempt of the activity that sent it ends.
@@ -15,35 +15,35 @@ import (
 	"weft/workflows/wait"
 )
 
-// maxOpen is how many questions of a run may be open: the server holds ten Updates of a run at a time, people's included.
+// maxOpen limits the open requests of a run: Temporal allows ten Updates in flight per run, and clients need some of them.
 const maxOpen = 6
 
-// Shape is the JSON of the Update.
-const Shape = `{"call": "…", "attempt": 1, "n": 1, "ask": {…}}: of activities of this run`
+// Shape describes the JSON of the Update in error messages.
+const Shape = `{"call": "…", "attempt": 1, "n": 1, "ask": {…}}: sent by the run's activities`
 
-// Questions are those of one call that nobody has begun to answer; none is answered once the call is cancelled.
+// Questions queues the requests of one call; none is answered once the call is cancelled. The zero value is ready to use.
 type Questions struct {
-	waiting []*question
-	over    bool
+	pending []*question
+	closed  bool
 }
 
-// Serve has answer called with each question, in a coroutine of its own, until ctx is done. The context of an answer is done where
-// nobody waits for it any more.
+// Serve calls answer for each request, each in a coroutine of its own, until ctx is done. The context passed to answer is
+// cancelled once the request is no longer pending.
 func (q *Questions) Serve(ctx workflow.Context, answer func(workflow.Context, *contract.ServerAsks) (*contract.ServerAnswer, error)) {
 	const name = "answer a server"
 	wait.Go(ctx, name, func(ctx workflow.Context) {
-		for wait.Until(ctx, func() bool { return len(q.waiting) > 0 }) == nil {
-			next := q.waiting[0]
-			q.waiting = q.waiting[1:]
+		for wait.Until(ctx, func() bool { return len(q.pending) > 0 }) == nil {
+			next := q.pending[0]
+			q.pending = q.pending[1:]
 			wait.Go(next.ctx, name, func(ctx workflow.Context) {
-				next.answer, next.err = answer(ctx, next.asks)
+				next.answer, next.err = answer(ctx, next.request)
 			})
 		}
-		q.over = true
+		q.closed = true
 	})
 }
 
-// Calls are the calls of a run whose servers may ask.
+// Calls are the calls in progress of a run whose servers may send requests.
 type Calls struct {
 	calls []*call
 	open  int
@@ -52,23 +52,23 @@ type Calls struct {
 type call struct {
 	ctx       workflow.Context
 	id        string
-	asked     *Questions
+	queue     *Questions
 	questions []*question
 }
 
 type question struct {
-	asks *contract.ServerAsks
-	ctx  workflow.Context
-	end  workflow.CancelFunc
+	request *contract.ServerAsks
+	ctx     workflow.Context
+	cancel  workflow.CancelFunc
 	// answer or err is set once it is answered.
 	answer *contract.ServerAnswer
 	err    error
 }
 
-// Begin adds a call, until end. ctx is the call's.
-func (c *Calls) Begin(ctx workflow.Context, id string, asked *Questions) (end func()) {
+// Begin registers a call with its context until end is called.
+func (c *Calls) Begin(ctx workflow.Context, id string, queue *Questions) (end func()) {
 	ctx, cancel := workflow.WithCancel(ctx)
-	k := &call{ctx: ctx, id: id, asked: asked}
+	k := &call{ctx: ctx, id: id, queue: queue}
 	c.calls = append(c.calls, k)
 	return func() {
 		cancel()
@@ -76,66 +76,66 @@ func (c *Calls) Begin(ctx workflow.Context, id string, asked *Questions) (end fu
 	}
 }
 
-// Admit refuses a question of no call, or for which there is no room yet.
+// Admit rejects a request of an unknown call, and one that exceeds maxOpen.
 func (c *Calls) Admit(raw json.RawMessage) error {
 	in, _, err := c.read(raw)
 	if err == nil && c.open >= maxOpen && !in.Withdrawn {
-		err = contract.Failf(contract.ClassUnavailable, "send it again later", "%d questions of servers are open", c.open)
+		err = contract.Failf(contract.ClassUnavailable, "send it again later", "%d server requests are open already", c.open)
 	}
 	return err
 }
 
-// read decodes a question, and finds its call.
+// read decodes a request and finds its call.
 func (c *Calls) read(raw json.RawMessage) (*contract.ServerAsks, *call, error) {
 	in := &contract.ServerAsks{}
 	if err := argument.Strictly(raw, in); err != nil {
-		return nil, nil, contract.Failf(contract.ClassBadRequest, "", "what a server asks: %v", err)
+		return nil, nil, contract.Failf(contract.ClassBadRequest, "", "invalid server request: %v", err)
 	}
 	for _, k := range c.calls {
 		if k.id == in.Call {
 			return in, k, nil
 		}
 	}
-	return nil, nil, contract.Failf(contract.ClassUnknownRequest, "", "no call %q is in progress whose server may ask", in.Call)
+	return nil, nil, contract.Failf(contract.ClassUnknownRequest, "", "no call %q in progress accepts server requests", in.Call)
 }
 
-// Take answers a question, or withdraws one.
+// Take answers a request, or withdraws one.
 func (c *Calls) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	in, k, err := c.read(raw)
 	if err != nil {
 		return nil, err
 	}
-	// Questions of earlier attempts end, and one that is withdrawn.
+	// Requests of earlier attempts end, and so does the withdrawn one.
 	for _, q := range k.questions {
-		if q.asks.Attempt < in.Attempt || q.asks.Attempt == in.Attempt && q.asks.N == in.N && in.Withdrawn {
-			q.end()
+		if q.request.Attempt < in.Attempt || q.request.Attempt == in.Attempt && q.request.N == in.N && in.Withdrawn {
+			q.cancel()
 		}
 	}
 	switch {
 	case in.Withdrawn:
 		return &contract.ServerAnswer{}, nil
-	case k.asked.over:
-		return nobody, nil
+	case k.queue.closed:
+		return notPending, nil
 	}
-	q := &question{asks: in}
-	q.ctx, q.end = workflow.WithCancel(k.ctx)
-	k.questions, k.asked.waiting = append(k.questions, q), append(k.asked.waiting, q)
+	q := &question{request: in}
+	q.ctx, q.cancel = workflow.WithCancel(k.ctx)
+	k.questions, k.queue.pending = append(k.questions, q), append(k.queue.pending, q)
 	c.open++
 	wait.Uncancelled(ctx, func() bool { return q.answer != nil || q.err != nil })
 	c.open--
 	if contract.Cancelled(q.err) {
-		return nobody, nil
+		return notPending, nil
 	}
 	return q.answer, q.err
 }
 
-// nobody answers a question for whose answer nobody waits.
-var nobody = &contract.ServerAnswer{Problem: "nobody waits for the answer any more"}
+// notPending answers a request whose call has been cancelled or has ended.
+var notPending = &contract.ServerAnswer{Problem: "the request is no longer pending"}
 
-// Signalled refuses the message as a signal, which has no answer.
+// Signalled rejects the message as a signal, because a signal has no answer.
 func (c *Calls) Signalled(workflow.Context, json.RawMessage) error {
-	return contract.Failf(contract.ClassBadRequest, "", "it is an Update")
+	return contract.Failf(contract.ClassBadRequest, "", "send it as an Update")
 }
 
-// Refused does nothing: the message is not one of people's.
+// Refused does nothing: the sender is an activity, not a client.
 func (c *Calls) Refused(workflow.Context, error) {}

@@ -31,7 +31,7 @@ func asks(call string, attempt int32, n int, withdrawn bool) json.RawMessage {
 
 // TestCalls has servers of calls ask, and says what becomes of their questions.
 func TestCalls(t *testing.T) {
-	const nobody = "nobody waits for the answer any more"
+	const nobody = "the request is no longer pending"
 	type taken struct {
 		attempt int32
 		n       int

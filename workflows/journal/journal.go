@@ -1,7 +1,7 @@
-// Package journal holds what an execution that stops in its middle has done since its last boundary.
+// Package journal records what an execution has done since its last boundary, so that it can be suspended anywhere.
 //
-// Such an execution goes on in another run from its last boundary: an agent's turn, a node's outcome, an element of a map. It does
-// again what it did since then, and the steps by which it reached outside itself are answered from its journal.
+// A suspended execution resumes in another run from its last boundary: an agent's turn, a node's outcome or an element of a map. It
+// repeats what it did since then, but takes the results of its steps, which have effects outside the execution, from the journal.
 package journal
 
 import (
@@ -13,24 +13,24 @@ import (
 
 // Journal holds the steps of an execution since its last boundary.
 type Journal struct {
-	// above is the journal of the agent that asked this one; nil for the execution of a node.
-	above *Journal
-	steps []*Step
-	byID  map[string]*Step
-	// bytes is about what the state at the boundary and the results of the steps hold, those of agents below included.
-	bytes int
+	// parent is the journal of the agent that called this one; nil for the execution of a node.
+	parent *Journal
+	steps  []*Step
+	byID   map[string]*Step
+	// size is the approximate number of bytes of the state at the boundary and of the steps' results, those of called agents included.
+	size int
 }
 
-// Step is a step. out is the result of one that was done in this run, and weight how many bytes it holds.
+// Step is a step. out is its result if it was done in this run, and weight the result's approximate size in bytes.
 type Step struct {
 	contract.JournalStep
 	out    any
 	weight int
 }
 
-// New is a journal with the steps that were made before. above is that of the agent that asked, or nil.
-func New(above *Journal, steps []contract.JournalStep) *Journal {
-	j := &Journal{above: above}
+// New returns a journal with the recorded steps. parent is the journal of the calling agent, or nil.
+func New(parent *Journal, steps []contract.JournalStep) *Journal {
+	j := &Journal{parent: parent}
 	for i := range steps {
 		j.add(&Step{JournalStep: steps[i]})
 		j.Grow(len(steps[i].Result))
@@ -38,20 +38,20 @@ func New(above *Journal, steps []contract.JournalStep) *Journal {
 	return j
 }
 
-// Of is the journal with which an execution goes on.
-func Of(above *Journal, x *contract.SuspendedExecution) *Journal {
+// Of returns the journal with which an execution starts (x is nil) or resumes.
+func Of(parent *Journal, x *contract.SuspendedExecution) *Journal {
 	if x == nil {
-		return New(above, nil)
+		return New(parent, nil)
 	}
-	return New(above, x.Steps)
+	return New(parent, x.Steps)
 }
 
-// Open finds a step, or begins it. A step with another hash than the one recorded is a defect of the interpreter.
+// Open finds or adds a step. A hash that differs from the recorded one is a defect of the interpreter.
 func (j *Journal) Open(id, hash string) (*Step, error) {
 	if s := j.byID[id]; s != nil {
 		if s.Hash != hash {
-			return nil, contract.Failf(contract.ClassInternal, "report the flow: this is a defect of the interpreter",
-				"step %q differs from the one that was recorded", id)
+			return nil, contract.Failf(contract.ClassInternal, "report this defect of the interpreter, with the flow",
+				"step %q differs from the recorded one", id)
 		}
 		return s, nil
 	}
@@ -66,13 +66,13 @@ func (j *Journal) add(s *Step) *Step {
 	return s
 }
 
-// Boundary drops all steps: a state of so many bytes has taken them in.
+// Boundary drops all steps, because a state of the given size in bytes now contains their effects.
 func (j *Journal) Boundary(state int) {
-	j.Grow(state - j.bytes)
+	j.Grow(state - j.size)
 	j.steps, j.byID = nil, nil
 }
 
-// Drop forgets a step whose outcome the execution's state has taken in.
+// Drop removes a step whose outcome the execution's state now contains.
 func (j *Journal) Drop(id string) {
 	s := j.byID[id]
 	delete(j.byID, id)
@@ -80,34 +80,34 @@ func (j *Journal) Drop(id string) {
 	j.Grow(-s.weight)
 }
 
-// End records how the step ended. What it would have gone on with is dropped.
+// End records how the step ended, and drops the state with which it would have resumed.
 func (s *Step) End(status string, f *contract.Failure) {
 	s.JournalStep = contract.JournalStep{ID: s.ID, Hash: s.Hash, Status: status, Failure: f, Attempts: s.Attempts}
 }
 
-// Done notes that a step is done, with a result of about so many bytes.
+// Done records that a step is done, with a result of about weight bytes.
 func (j *Journal) Done(s *Step, out any, weight int) {
 	s.End(contract.StepDone, nil)
 	s.out, s.weight = out, weight
 	j.Grow(weight)
 }
 
-// Grow counts bytes, for the agents above, too.
+// Grow adds n bytes to the size of the journal and of all its parents.
 func (j *Journal) Grow(n int) {
-	for ; j != nil; j = j.above {
-		j.bytes += n
+	for ; j != nil; j = j.parent {
+		j.size += n
 	}
 }
 
-// Weight is about how many bytes travel if the node's execution stops now.
+// Weight returns the approximate number of bytes to carry over if the node's execution is suspended now.
 func (j *Journal) Weight() int {
-	for j.above != nil {
-		j = j.above
+	for j.parent != nil {
+		j = j.parent
 	}
-	return j.bytes
+	return j.size
 }
 
-// Snapshot returns the steps that are done, failed, waiting or suspended.
+// Snapshot returns the steps that are done, failed, waiting or suspended, with their results encoded.
 func (j *Journal) Snapshot() ([]contract.JournalStep, error) {
 	var out []contract.JournalStep
 	for _, s := range j.steps {
@@ -117,7 +117,7 @@ func (j *Journal) Snapshot() ([]contract.JournalStep, error) {
 		if s.Status == contract.StepDone && s.Result == nil {
 			raw, err := contract.Encode(s.out)
 			if err != nil {
-				return nil, fmt.Errorf("encode the result of step %q: %w", s.ID, err)
+				return nil, fmt.Errorf("encode result of step %q: %w", s.ID, err)
 			}
 			s.Result = raw
 		}

@@ -1,9 +1,9 @@
-// Package limiter is the workflow that gives the calls with one key of a provider their turns, on all workers of a namespace.
+// Package limiter is the workflow that schedules the calls with one key of a provider, for all workers of a namespace.
 //
-// Workers ask it by Updates, many calls at once. It makes no calls, continues as new after some hundred Updates, and ends when
-// nobody has asked for a while or nothing is limited. The attempt of a call that has to wait ends as rate_limited with a
-// [contract.LimitWait]: Temporal makes the next attempt when its turn comes or, if attempts are bounded, the run does after a timer.
-// Start at [Limiter]; what [Queue] decides knows no Temporal.
+// Workers request turns by Updates, for many calls at once. The limiter makes no calls itself, continues as new after some hundred
+// Updates, and ends when it is idle or nothing is limited. The attempt of a call that has to wait fails as rate_limited with a
+// [contract.LimitWait]: Temporal makes the next attempt at its turn or, if attempts are limited, the run does after a timer.
+// Start at [Limiter]; [Queue] holds the algorithm and does not depend on Temporal.
 package limiter
 
 import (
@@ -20,40 +20,40 @@ import (
 )
 
 const (
-	// maxUpdates is after how many Updates a limiter continues as new: its history stays short.
+	// maxUpdates is the number of Updates after which a limiter continues as new, to keep its history short.
 	maxUpdates = 400
-	// idleWindows is after how many windows without an Update it ends.
+	// idleWindows is the number of windows without an Update after which a limiter ends.
 	idleWindows = 15
 )
 
-// Register lets a worker of [contract.LimiterQueue] run limiters.
+// Register registers the workflow with a worker of [contract.LimiterQueue].
 func Register(w worker.WorkflowRegistry) {
 	w.RegisterWorkflowWithOptions(Limiter, workflow.RegisterOptions{Name: contract.WorkflowLimiter})
 }
 
-// Limiter answers Updates until nobody has asked for a while, or nothing is limited any more.
+// Limiter answers Updates until it is idle or nothing is limited any more.
 func Limiter(ctx workflow.Context, in contract.LimiterInput) error {
 	window := cmp.Or(time.Duration(in.WindowMillis)*time.Millisecond, time.Minute)
 	q := NewQueue(in.State, window)
-	answered, free := 0, false
-	err := workflow.SetUpdateHandler(ctx, contract.UpdateReserve, func(ctx workflow.Context, asked contract.LimitRequest) (*contract.LimitReply, error) {
+	answered, unlimited := 0, false
+	err := workflow.SetUpdateHandler(ctx, contract.UpdateReserve, func(ctx workflow.Context, req contract.LimitRequest) (*contract.LimitReply, error) {
 		answered++
-		out := q.Reserve(workflow.Now(ctx).UnixMicro(), &asked)
-		free = out.Free
+		out := q.Reserve(workflow.Now(ctx).UnixMicro(), &req)
+		unlimited = out.Free
 		return out, nil
 	})
 	if err != nil {
 		return err
 	}
-	for seen := -1; seen < answered && !free; {
+	for seen := -1; seen < answered && !unlimited; {
 		seen = answered
-		full, err := wait.For(ctx, idleWindows*window, "ends when no worker asks", func() bool {
-			return free || answered >= maxUpdates || workflow.GetInfo(ctx).GetContinueAsNewSuggested()
+		stop, err := wait.For(ctx, idleWindows*window, "ends when idle", func() bool {
+			return unlimited || answered >= maxUpdates || workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 		})
 		switch {
 		case err != nil:
 			return err
-		case full && !free:
+		case stop && !unlimited:
 			return workflow.NewContinueAsNewError(ctx, contract.WorkflowLimiter, contract.LimiterInput{WindowMillis: in.WindowMillis, State: q.state})
 		}
 	}
@@ -61,80 +61,81 @@ func Limiter(ctx workflow.Context, in contract.LimiterInput) error {
 }
 
 const (
-	// maxWaiting bounds the calls that are kept, and so the state. Others ask again without a place in the queue.
+	// maxWaiting limits the queued calls, and so the size of the state. Further calls have to ask again without a place in the queue.
 	maxWaiting = 8_000
-	// maxTenants bounds the tenants that are told apart.
+	// maxTenants limits the tenants; the calls of further ones are queued as the last tenant's.
 	maxTenants = 500
-	// minSent is how many calls of the last window must have been sent for one refusal to show what the limit is.
+	// minSent is the number of calls that must have been sent in the last window for a single refusal to reveal the limit.
 	minSent = 10
 )
 
-// Queue decides when calls may begin. Times and durations are microseconds.
+// Queue decides when calls may begin. Times and durations are in microseconds.
 //
-// Calls are admitted at an even rate, with a burst of a twentieth, so that no window has more calls than the limit, even where
-// each begins up to a slack after it was admitted.
+// Calls are admitted at an even rate with a burst of limit/20, so that no window exceeds the limit even if calls begin slack late.
 type Queue struct {
 	state  contract.LimiterState
 	window int64
 }
 
-// NewQueue continues from a state; limits are counted in a window.
+// NewQueue returns a queue that continues from a state. Limits apply per window.
 func NewQueue(state contract.LimiterState, window time.Duration) *Queue {
 	return &Queue{state: state, window: window.Microseconds()}
 }
 
-// slack is how long after its turn a call may begin.
+// slack returns how long after its turn a call may begin.
 func (q *Queue) slack() int64 { return q.window * 3 / 100 }
 
-// near is how far away a turn may be that is given for good.
-func (q *Queue) near() int64 { return q.window / 120 }
+// horizon returns how far ahead a turn may be assigned; a call with a later turn has to ask again.
+func (q *Queue) horizon() int64 { return q.window / 120 }
 
+// burst returns what a limit admits at once.
 func burst(limit int) int64 { return max(1, int64(limit)/20) }
 
-// cost is how long a limit takes for n.
+// cost returns how long a limit takes to admit n calls or tokens.
 func (q *Queue) cost(limit int, n int64) int64 {
 	rate := int64(limit) - burst(limit) + 1
 	return int64(math.Ceil(float64(n) * float64(q.window+q.slack()) / float64(rate)))
 }
 
-// next is when a limit admits n again, that has been used up to a time.
-func (q *Queue) next(limit int, used, n int64) int64 {
+// nextAdmission returns when a limit whose capacity is used up to a time admits n more; 0 if there is no limit.
+func (q *Queue) nextAdmission(limit int, usedUntil, n int64) int64 {
 	if limit <= 0 {
 		return 0
 	}
-	return used - q.cost(limit, burst(limit)) + q.cost(limit, min(n, burst(limit)))
+	return usedUntil - q.cost(limit, burst(limit)) + q.cost(limit, min(n, burst(limit)))
 }
 
-// limits are the lowest limits of the workers that asked lately, and what refusals have shown.
+// limits returns the lowest limits of the recently active workers and of those learned from refusals; 0 means unlimited.
 func (q *Queue) limits() (requests, tokens int) {
-	lower := func(a, b int) int {
+	minLimit := func(a, b int) int {
 		if a == 0 || b == 0 {
 			return max(a, b)
 		}
 		return min(a, b)
 	}
 	for _, w := range q.state.Workers {
-		requests, tokens = lower(requests, w.Requests), lower(tokens, w.Tokens)
+		requests, tokens = minLimit(requests, w.Requests), minLimit(tokens, w.Tokens)
 	}
-	return lower(requests, q.state.Learned), tokens
+	return minLimit(requests, q.state.Learned), tokens
 }
 
-// turn is when a call may begin if it is the next one, and take makes it so.
-func (q *Queue) turn(now int64, c *contract.LimitedCall) int64 {
+// nextTurn returns when a call may begin if it is the next one.
+func (q *Queue) nextTurn(now int64, c *contract.LimitedCall) int64 {
 	requests, tokens := q.limits()
-	return max(now, q.state.Until, q.next(requests, q.state.Calls, 1), q.next(tokens, q.state.Tokens, int64(c.Tokens)))
+	return max(now, q.state.Until, q.nextAdmission(requests, q.state.Calls, 1), q.nextAdmission(tokens, q.state.Tokens, int64(c.Tokens)))
 }
 
-func (q *Queue) take(at int64, t *contract.LimitTenant, c *contract.LimitedCall) {
+// charge counts a call that begins at a time against the limits and its tenant's share.
+func (q *Queue) charge(begin int64, t *contract.LimitTenant, c *contract.LimitedCall) {
 	var share int64 = 1000
 	requests, tokens := q.limits()
 	if requests > 0 {
 		cost := q.cost(requests, 1)
-		q.state.Calls, share = max(q.state.Calls, at)+cost, max(share, cost)
+		q.state.Calls, share = max(q.state.Calls, begin)+cost, max(share, cost)
 	}
 	if tokens > 0 {
 		cost := q.cost(tokens, int64(c.Tokens))
-		q.state.Tokens, share = max(q.state.Tokens, at)+cost, max(share, cost)
+		q.state.Tokens, share = max(q.state.Tokens, begin)+cost, max(share, cost)
 	}
 	if w := c.Weight; w >= 0.001 && w <= 1000 {
 		share = max(1, int64(float64(share)/float64(w)))
@@ -143,27 +144,27 @@ func (q *Queue) take(at int64, t *contract.LimitTenant, c *contract.LimitedCall)
 	t.Virtual += share
 }
 
-// Reserve answers a worker at a time, in microseconds since 1970. Turns that are near go to calls that ask now, tenant by tenant; the others are told when to ask
-// again, by what is ahead of them.
+// Reserve answers a worker's request at a time in microseconds since 1970. The requested calls get the turns within the horizon,
+// tenant by tenant; the others get an estimate of when to ask again.
 func (q *Queue) Reserve(now int64, in *contract.LimitRequest) *contract.LimitReply {
-	q.report(now, in)
+	q.record(now, in)
 	out := &contract.LimitReply{Turns: make([]contract.LimitTurn, len(in.Calls)), Refused: q.state.Pause > 0}
 	asking := make(map[string]*contract.LimitTurn, len(in.Calls))
 	for i := range in.Calls {
 		out.Turns[i] = contract.LimitTurn{Micros: q.window, Ask: true}
 		asking[in.Calls[i].Key] = &out.Turns[i]
 	}
-	q.enter(in.Calls)
+	q.enqueue(in.Calls)
 	q.admit(now, asking)
 	q.estimate(now, asking)
-	q.forget(now)
+	q.expire(now)
 	requests, tokens := q.limits()
 	out.Free = requests == 0 && tokens == 0 && q.state.Pause == 0
 	return out
 }
 
-// enter gives calls places behind those of their tenants, unless they have one.
-func (q *Queue) enter(calls []contract.LimitedCall) {
+// enqueue appends new calls to the queues of their tenants.
+func (q *Queue) enqueue(calls []contract.LimitedCall) {
 	waiting := map[string]bool{}
 	for _, t := range q.state.Tenants {
 		for i := range t.Waiting {
@@ -176,7 +177,7 @@ func (q *Queue) enter(calls []contract.LimitedCall) {
 		}
 		waiting[c.Key] = true
 		t := q.tenant(c.Tenant)
-		c.Tenant = "" // it is that of its LimitTenant
+		c.Tenant = "" // the LimitTenant has it
 		t.Waiting = append(t.Waiting, c)
 	}
 }
@@ -197,42 +198,42 @@ func (q *Queue) tenant(name string) *contract.LimitTenant {
 	return t
 }
 
-// first is the tenant whose turn it is of those that have a call; -1: none has.
-func (q *Queue) first(has func(tenant int) bool) int {
+// firstTenant returns the eligible tenant with the lowest virtual time, -1 if none is eligible.
+func (q *Queue) firstTenant(eligible func(tenant int) bool) int {
 	found := -1
 	for i := range q.state.Tenants {
-		if (found < 0 || q.state.Tenants[i].Virtual < q.state.Tenants[found].Virtual) && has(i) {
+		if (found < 0 || q.state.Tenants[i].Virtual < q.state.Tenants[found].Virtual) && eligible(i) {
 			found = i
 		}
 	}
 	return found
 }
 
-// admit gives turns that are near to calls that ask, which are then no longer asking.
+// admit assigns the turns within the horizon to requested calls, and removes these from asking.
 func (q *Queue) admit(now int64, asking map[string]*contract.LimitTurn) {
-	asks := make([][]int, len(q.state.Tenants))
+	candidates := make([][]int, len(q.state.Tenants))
 	for i, t := range q.state.Tenants {
 		for j := range t.Waiting {
 			if asking[t.Waiting[j].Key] != nil {
-				asks[i] = append(asks[i], j)
+				candidates[i] = append(candidates[i], j)
 			}
 		}
 	}
 	for {
-		i := q.first(func(i int) bool { return len(asks[i]) > 0 })
+		i := q.firstTenant(func(i int) bool { return len(candidates[i]) > 0 })
 		if i < 0 {
 			break
 		}
 		t := &q.state.Tenants[i]
-		c := &t.Waiting[asks[i][0]]
-		begin := q.turn(now, c)
-		if begin > now+q.near() {
+		c := &t.Waiting[candidates[i][0]]
+		begin := q.nextTurn(now, c)
+		if begin > now+q.horizon() {
 			break
 		}
-		q.take(begin, t, c)
+		q.charge(begin, t, c)
 		*asking[c.Key] = contract.LimitTurn{Micros: begin - now}
 		delete(asking, c.Key)
-		asks[i], c.Key = asks[i][1:], ""
+		candidates[i], c.Key = candidates[i][1:], ""
 	}
 	for i := range q.state.Tenants {
 		t := &q.state.Tenants[i]
@@ -240,49 +241,49 @@ func (q *Queue) admit(now int64, asking map[string]*contract.LimitTurn) {
 	}
 }
 
-// estimate tells the calls that have no turn when to ask again.
+// estimate tells the calls without a turn when to ask again.
 func (q *Queue) estimate(now int64, asking map[string]*contract.LimitTurn) {
 	ahead := Queue{state: q.state, window: q.window}
 	ahead.state.Tenants = slices.Clone(q.state.Tenants)
 	next := make([]int, len(q.state.Tenants))
 	for len(asking) > 0 {
-		i := ahead.first(func(i int) bool { return next[i] < len(q.state.Tenants[i].Waiting) })
+		i := ahead.firstTenant(func(i int) bool { return next[i] < len(q.state.Tenants[i].Waiting) })
 		if i < 0 {
-			return // there are more than are kept
+			return // the remaining calls did not fit into the queue
 		}
 		c := &q.state.Tenants[i].Waiting[next[i]]
 		next[i]++
-		begin := ahead.turn(now, c)
-		ahead.take(begin, &ahead.state.Tenants[i], c)
+		begin := ahead.nextTurn(now, c)
+		ahead.charge(begin, &ahead.state.Tenants[i], c)
 		if turn := asking[c.Key]; turn != nil {
-			turn.Micros = min(max(begin-q.near()*3/5-now, q.near()/2), 2*q.window)
+			turn.Micros = min(max(begin-q.horizon()*3/5-now, q.horizon()/2), 2*q.window)
 			c.Back = now + turn.Micros
 			delete(asking, c.Key)
 		}
 	}
 }
 
-// forget drops calls that did not ask again, tenants that have none, and workers that are gone.
-func (q *Queue) forget(now int64) {
-	some := false
+// expire drops calls that did not ask again, tenants without calls, and workers that have stopped asking.
+func (q *Queue) expire(now int64) {
+	anyWaiting := false
 	for i := range q.state.Tenants {
 		t := &q.state.Tenants[i]
 		t.Waiting = slices.DeleteFunc(t.Waiting, func(c contract.LimitedCall) bool { return now > c.Back+q.window/2 })
-		some = some || len(t.Waiting) > 0
+		anyWaiting = anyWaiting || len(t.Waiting) > 0
 	}
 	q.state.Tenants = slices.DeleteFunc(q.state.Tenants, func(t contract.LimitTenant) bool {
-		return len(t.Waiting) == 0 && (!some || t.Virtual <= q.state.Virtual)
+		return len(t.Waiting) == 0 && (!anyWaiting || t.Virtual <= q.state.Virtual)
 	})
 	q.state.Workers = slices.DeleteFunc(q.state.Workers, func(w contract.LimitWorker) bool { return now > w.At+10*q.window })
 }
 
-// report records what a worker reports: its limits, what its calls took, and refusals.
-func (q *Queue) report(now int64, in *contract.LimitRequest) {
-	own := contract.LimitWorker{Name: in.Worker, At: now, Sent: in.Sent, Requests: in.Requests, Tokens: in.Tokens}
+// record applies a worker's report: its limits, the usage of its calls, and refusals.
+func (q *Queue) record(now int64, in *contract.LimitRequest) {
+	reported := contract.LimitWorker{Name: in.Worker, At: now, Sent: in.Sent, Requests: in.Requests, Tokens: in.Tokens}
 	if i := slices.IndexFunc(q.state.Workers, func(w contract.LimitWorker) bool { return w.Name == in.Worker }); i >= 0 {
-		q.state.Workers[i] = own
+		q.state.Workers[i] = reported
 	} else {
-		q.state.Workers = append(q.state.Workers, own)
+		q.state.Workers = append(q.state.Workers, reported)
 	}
 	requests, tokens := q.limits()
 	if requests > 0 {
@@ -293,27 +294,26 @@ func (q *Queue) report(now int64, in *contract.LimitRequest) {
 	}
 	switch {
 	case in.Refusal != nil:
-		q.refused(now, in.Refusal)
+		q.backOff(now, in.Refusal)
 	case q.state.Pause > 0 && now >= q.state.Raise:
-		q.raise(now)
+		q.raiseLimit(now)
 	}
-	if q.state.Learned > 0 && now < q.state.Since+q.window/12 { // what has been sent becomes known
-		q.state.Learned = max(1, q.sent(now)*95/100)
+	if q.state.Learned > 0 && now < q.state.Since+q.window/12 { // the workers' reports of what they have sent arrive late
+		q.state.Learned = max(1, q.sentInWindow(now)*95/100)
 	}
 }
 
-// refused has all calls pause: for as long as the provider asks or, where it does not say, for a sixtieth of a window, and twice
-// as long after each further refusal. What was sent in the window before is the limit then, less a little, and later refusals lower
-// it by a tenth; a first refusal after few calls shows none. Refusals of calls that were sent before the last one was heard count
-// no further.
-func (q *Queue) refused(now int64, r *contract.LimitRefusal) {
+// backOff pauses all calls after a refusal: as long as the provider asks, or else a sixtieth of a window, doubled after each further
+// refusal. The learned limit becomes slightly less than what was sent in the last window (unless few calls were sent before a first
+// refusal); later refusals lower it by a tenth. Refusals of calls sent before the last refusal only extend the pause.
+func (q *Queue) backOff(now int64, r *contract.LimitRefusal) {
 	after := r.AfterMillis * 1000
 	q.state.Until = max(q.state.Until, now+after)
 	if now-r.AgoMillis*1000 <= q.state.Refused {
 		return
 	}
 	switch {
-	case q.state.Learned == 0 && (q.state.Pause > 0 || q.sent(now) >= minSent):
+	case q.state.Learned == 0 && (q.state.Pause > 0 || q.sentInWindow(now) >= minSent):
 		q.state.Since, q.state.Learned = now, 1
 	case now >= q.state.Since+q.window:
 		q.state.Learned = max(min(1, q.state.Learned), q.state.Learned*9/10)
@@ -325,8 +325,8 @@ func (q *Queue) refused(now int64, r *contract.LimitRefusal) {
 	q.state.Raise = q.state.Until + 10*q.state.Pause
 }
 
-// raise raises the learned limit by a quarter. The shorter the pauses were, the sooner that is done again, and all is forgotten.
-func (q *Queue) raise(now int64) {
+// raiseLimit raises the learned limit by a quarter and halves the pause. Once the pause is short, it forgets the refusals.
+func (q *Queue) raiseLimit(now int64) {
 	if q.state.Pause /= 2; q.state.Pause < q.window/240 {
 		q.state.Pause, q.state.Learned = 0, 0
 		return
@@ -337,8 +337,8 @@ func (q *Queue) raise(now int64) {
 	q.state.Raise = now + 10*q.state.Pause
 }
 
-// sent is how many calls workers have sent in the last window.
-func (q *Queue) sent(now int64) int {
+// sentInWindow returns how many calls the workers have sent in the last window.
+func (q *Queue) sentInWindow(now int64) int {
 	sent := 0
 	for _, w := range q.state.Workers {
 		if now-w.At < q.window {

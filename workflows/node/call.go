@@ -22,18 +22,18 @@ import (
 
 // Flows runs flows in the run of the node that calls them.
 type Flows interface {
-	// Reserve reports whether flows like this one run in r, so many and n of them at once, and keeps room for their calls until
-	// release.
+	// Reserve reports whether many runs of the flow, n of them at once, may run in r, and reserves capacity for their calls until
+	// release is called.
 	Reserve(r *runtime.Run, flow *plan.Flow, many, n int) (release func(), ok bool)
-	// Run runs one of them below r. It ends as a run of its own with the id would. What it would carry counts in j.
+	// Run runs a flow in r like a child run with the id, with the same result. The size of what it would carry over is added to j.
 	Run(ctx workflow.Context, r *runtime.Run, id string, in *contract.RunInput, j *journal.Journal) (*contract.RunResult, error)
 }
 
 // call runs nodes of kind call.
 type call struct{ flows Flows }
 
-// Visit runs each of the node's flows, or one flow for each element of lists, as a run of its own below this one. Elements that
-// make few calls run in this run.
+// Visit runs each of the node's flows, or one flow for each element of lists, as a child run. Elements that make few calls run in
+// this run.
 func (k call) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	in, err := values.Given(r, x)
 	if err != nil {
@@ -41,7 +41,7 @@ func (k call) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) 
 	}
 	c := callRun{run: r, execution: x, cfg: x.Node.Call}
 	x.Below = true
-	if err := c.divide(in); err != nil {
+	if err := c.makeJobs(in); err != nil {
 		return runtime.Outcome{}, err
 	}
 	c.atOnce = min(c.cfg.AtOnce, len(c.jobs))
@@ -57,17 +57,17 @@ func (k call) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) 
 			defer release()
 		}
 	}
-	if err := c.all(ctx); err != nil {
+	if err := c.runAll(ctx); err != nil {
 		x.State.Map = &contract.MapState{}
 		for _, j := range c.jobs {
 			x.State.Map.Flows = append(x.State.Map.Flows, j.outcome)
 			if !errors.Is(err, runtime.ErrYield) {
-				c.listen(j)
+				c.addMessages(j)
 			}
 		}
 		return runtime.Outcome{}, err
 	}
-	out, err := c.joined()
+	out, err := c.joinResults()
 	if err == nil && r.Conversation.Thread != nil {
 		err = r.Publish(ctx, x, r.Conversation.Thread)
 	}
@@ -79,56 +79,56 @@ type callRun struct {
 	run       *runtime.Run
 	execution *runtime.Execution
 	cfg       *plan.Call
-	jobs      []*calledFlow
-	// atOnce is how many run at once, next the first that has not begun.
+	jobs      []*job
+	// atOnce is the number of jobs that run at once, next the index of the first that has not begun.
 	atOnce, next int
-	// flows runs them in this run; nil where each is a child.
+	// flows runs the jobs in this run; nil if each is a child run.
 	flows Flows
-	// stores are the collections of the run, with what the flows that were heard of have changed; changes are those of this
-	// run so far.
+	// stores are the collections of the run, with the changes of the flows whose results have been applied; changes are all
+	// changes of this run so far.
 	stores, changes value.Value
 }
 
-// calledFlow is one run of a flow.
-type calledFlow struct {
+// job is one run of a flow.
+type job struct {
 	outcome contract.FlowOutcome
 	flow    string
 	params  value.Value
-	// left is what the flow left, once the node has taken over what it said and changed; else null.
-	left value.Value
-	// here is set where the flow ended in this run.
-	here bool
+	// result is the flow's result once [callRun.applyResult] has applied it; else null.
+	result value.Value
+	// inThisRun is set if the flow ended in this run, not in a child.
+	inThisRun bool
 }
 
-// divide makes the runs of what the node was given.
-func (c *callRun) divide(in value.Value) error {
+// makeJobs makes the jobs from the node's inputs.
+func (c *callRun) makeJobs(in value.Value) error {
 	c.stores, _ = in.Get(plan.StoresPort)
 	c.changes, _ = in.Get(plan.ChangesPort)
 	if !c.cfg.Map {
 		for _, id := range c.cfg.Flows {
-			c.jobs = append(c.jobs, &calledFlow{flow: id, params: values.Wanted(c.run.Flow.SubFlow(id), in)})
+			c.jobs = append(c.jobs, &job{flow: id, params: values.Wanted(c.run.Flow.SubFlow(id), in)})
 		}
 		return nil
 	}
-	rounds, of, over := 1, "", map[string][]value.Value{}
+	count, first, lists := 1, "", map[string][]value.Value{}
 	for _, name := range c.cfg.Over {
 		v, _ := in.Get(name)
 		if len(c.cfg.Unpack) > 0 && v.Kind == value.Object {
-			v = pairs(v)
+			v = entries(v)
 		}
 		if v.Kind != value.Array {
-			return c.run.Fail(c.execution, contract.ClassInvalidValue, "give it a list", "the node goes over its input %q, which is %s", name, v.Kind)
+			return c.run.Fail(c.execution, contract.ClassInvalidValue, "provide a list", "the node iterates over its input %q, which is %s", name, v.Kind)
 		}
-		if of != "" && len(v.Items) != rounds {
-			return c.run.Fail(c.execution, contract.ClassInvalidValue, "give lists of one length", "the node goes over %q with %d elements and %q with %d", of, rounds, name, len(v.Items))
+		if first != "" && len(v.Items) != count {
+			return c.run.Fail(c.execution, contract.ClassInvalidValue, "provide lists of the same length", "the node iterates over %q with %d elements and %q with %d", first, count, name, len(v.Items))
 		}
-		rounds, of = len(v.Items), name
-		over[name] = v.Items
+		count, first = len(v.Items), name
+		lists[name] = v.Items
 	}
-	for i := range rounds {
+	for i := range count {
 		params := value.Value{Kind: value.Object}
 		for _, m := range in.Members {
-			if items, ok := over[m.Key]; ok {
+			if items, ok := lists[m.Key]; ok {
 				m.Value = items[i]
 			}
 			params.Members = append(params.Members, m)
@@ -136,18 +136,18 @@ func (c *callRun) divide(in value.Value) error {
 		if err := c.unpack(&params); err != nil {
 			return err
 		}
-		c.jobs = append(c.jobs, &calledFlow{flow: c.cfg.Flows[0], params: values.Wanted(c.run.Flow.SubFlow(c.cfg.Flows[0]), params)})
+		c.jobs = append(c.jobs, &job{flow: c.cfg.Flows[0], params: values.Wanted(c.run.Flow.SubFlow(c.cfg.Flows[0]), params)})
 	}
 	return nil
 }
 
-// unpack adds what a run is given of its element.
+// unpack adds parts of a job's element to its params.
 func (c *callRun) unpack(params *value.Value) error {
 	for _, u := range c.cfg.Unpack {
 		v, _ := params.Get(c.cfg.Over[0])
 		for _, key := range u.Path {
 			if v.Kind != value.Object && v.Kind != value.Null {
-				return c.run.Fail(c.execution, contract.ClassInvalidValue, "give a list of objects", "an element has no member %q: it is %s", key, v.Kind)
+				return c.run.Fail(c.execution, contract.ClassInvalidValue, "provide a list of objects", "an element has no member %q: it is %s", key, v.Kind)
 			}
 			v, _ = v.Get(key)
 		}
@@ -156,8 +156,8 @@ func (c *callRun) unpack(params *value.Value) error {
 	return nil
 }
 
-// pairs is an object as the list of its members.
-func pairs(v value.Value) value.Value {
+// entries returns an object as the list of its members.
+func entries(v value.Value) value.Value {
 	out := value.Value{Kind: value.Array}
 	for _, m := range v.Members {
 		out.Items = append(out.Items, value.Value{Kind: value.Object, Members: []value.Member{{Key: "_key", Value: value.Of(m.Key)}, {Key: "_value", Value: m.Value}}})
@@ -165,15 +165,15 @@ func pairs(v value.Value) value.Value {
 	return out
 }
 
-// all runs what is left, so many at a time.
-func (c *callRun) all(ctx workflow.Context) error {
+// runAll runs the jobs, atOnce at a time.
+func (c *callRun) runAll(ctx workflow.Context) error {
 	g := group.New(ctx)
 	for range c.atOnce {
 		g.Start(func(ctx workflow.Context) error {
 			for c.next < len(c.jobs) {
 				j := c.jobs[c.next]
 				c.next++
-				if err := c.one(ctx, j, c.next); err != nil {
+				if err := c.runJob(ctx, j, c.next); err != nil {
 					return err
 				}
 			}
@@ -183,11 +183,11 @@ func (c *callRun) all(ctx workflow.Context) error {
 	return g.Wait()
 }
 
-// one runs the n-th flow, or goes on with it. What it gave is a part of the node's state from then on, so that
-// the journal holds only flows that have not ended.
-func (c *callRun) one(ctx workflow.Context, j *calledFlow, n int) error {
+// runJob runs or resumes the n-th job. Its outcome is part of the node's state from then on, so that the journal holds only jobs
+// that have not ended.
+func (c *callRun) runJob(ctx workflow.Context, j *job, n int) error {
 	if j.outcome.Done {
-		return c.takeOverInTurn(j)
+		return c.applyResultInOrder(j)
 	}
 	for k := range j.params.Members {
 		if m := &j.params.Members[k]; m.Key == plan.StoresPort {
@@ -196,16 +196,16 @@ func (c *callRun) one(ctx workflow.Context, j *calledFlow, n int) error {
 	}
 	id := fmt.Sprintf("%s/%s:%d", c.run.Root, c.execution.ID, n)
 	var out contract.RunResult
-	err := c.run.RunStep(ctx, c.execution.Journal, id, "", &out, func(s *journal.Step) error { return c.runOne(ctx, j, id, s, &out) })
-	if j.here = c.flows != nil; !c.cfg.Apart {
+	err := c.run.RunStep(ctx, c.execution.Journal, id, "", &out, func(s *journal.Step) error { return c.runFlow(ctx, j, id, s, &out) })
+	if j.inThisRun = c.flows != nil; !c.cfg.Apart {
 		j.outcome.Conversation = out.Conversation
 	}
 	f := contract.FailureOf(err)
 	switch {
 	case f == nil:
 		j.outcome.Branch = exitBranch(c.run.Flow.SubFlow(j.flow), out.ResultNode)
-		if j.outcome.Data, err = c.collected(out.ResultData); err != nil {
-			return c.run.Fail(c.execution, contract.ClassInvalidValue, "", "what the flow %q left: %v", j.flow, err)
+		if j.outcome.Data, err = c.retainedData(out.ResultData); err != nil {
+			return c.run.Fail(c.execution, contract.ClassInvalidValue, "", "invalid result of the flow %q: %v", j.flow, err)
 		}
 	case runtime.Interrupted(err) || c.cfg.Catch == nil || c.cfg.Catch.To(f.Class) == "":
 		return err
@@ -214,21 +214,21 @@ func (c *callRun) one(ctx workflow.Context, j *calledFlow, n int) error {
 	}
 	j.outcome.Done = true
 	c.execution.Journal.Drop(id)
-	err = c.takeOverInTurn(j)
+	err = c.applyResultInOrder(j)
 	c.execution.Journal.Grow(j.weight())
 	return err
 }
 
-// takeOverInTurn is takeOver where flows run one after the other.
-func (c *callRun) takeOverInTurn(j *calledFlow) error {
+// applyResultInOrder applies the result at once if jobs run one after the other; else [callRun.joinResults] does.
+func (c *callRun) applyResultInOrder(j *job) error {
 	if c.cfg.AtOnce > 1 {
 		return nil
 	}
-	return c.takeOver(j)
+	return c.applyResult(j)
 }
 
-// collected is what the node uses of the values that a flow left: of a map, those that it reduces.
-func (c *callRun) collected(data json.RawMessage) (json.RawMessage, error) {
+// retainedData returns the part of a flow's result that the node uses: for a map, the values that it reduces.
+func (c *callRun) retainedData(data json.RawMessage) (json.RawMessage, error) {
 	if !c.cfg.Map || data == nil {
 		return data, nil
 	}
@@ -242,10 +242,10 @@ func (c *callRun) collected(data json.RawMessage) (json.RawMessage, error) {
 	return v.JSON(), nil
 }
 
-// runOne runs a flow, or goes on with what it came back with.
-func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *journal.Step, out *contract.RunResult) error {
+// runFlow runs a flow, or resumes it from its snapshot.
+func (c *callRun) runFlow(ctx workflow.Context, j *job, id string, s *journal.Step, out *contract.RunResult) error {
 	if limit := c.run.Flow.Limits.MaxDepth; c.run.Shared.Depth >= limit {
-		return c.run.Fail(c.execution, contract.ClassStepLimit, "nest flows less deep", "flows nest at most %d deep", limit)
+		return c.run.Fail(c.execution, contract.ClassStepLimit, "reduce the nesting, or raise limits.max_depth in weft.yaml", "flows can nest at most %d deep", limit)
 	}
 	if s.Run == nil && s.Held == nil {
 		if err := c.run.Budget.Declare(c.execution); err != nil {
@@ -253,9 +253,9 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *jour
 		}
 	}
 	in := c.input(j, s.Run)
-	part, release := c.run.Budget.Share(in.Snapshot, c.atOnce)
+	share, release := c.run.Budget.Share(in.Snapshot, c.atOnce)
 	defer release()
-	in.Budget = part
+	in.Budget = share
 	if c.flows != nil {
 		res, err := c.flows.Run(ctx, c.run, id, &in, c.execution.Journal)
 		if err == nil {
@@ -267,53 +267,53 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *jour
 	return c.run.AwaitFlow(ctx, k, in, "the flow "+j.flow, c.atOnce, out, s, c.execution.Journal)
 }
 
-// listen takes what was said in a flow into the conversation.
-func (c *callRun) listen(j *calledFlow) {
+// addMessages adds a flow's messages to the conversation.
+func (c *callRun) addMessages(j *job) {
 	if j.outcome.Conversation != nil {
-		c.run.Conversation.Add(j.outcome.Conversation.Messages, !j.here)
+		c.run.Conversation.Add(j.outcome.Conversation.Messages, !j.inThisRun)
 		j.outcome.Conversation = nil
 	}
 }
 
-// takeOver takes over what was said in a flow, and makes its changes to the collections of the run.
-func (c *callRun) takeOver(j *calledFlow) error {
-	c.listen(j)
-	if j.left.Kind != value.Null || len(j.outcome.Data) == 0 {
+// applyResult adds a flow's messages to the conversation and applies its changes to the run's collections, once.
+func (c *callRun) applyResult(j *job) error {
+	c.addMessages(j)
+	if j.result.Kind != value.Null || len(j.outcome.Data) == 0 {
 		return nil
 	}
 	var err error
-	if j.left, err = value.Parse(j.outcome.Data); err != nil {
-		return c.run.Fail(c.execution, contract.ClassInvalidValue, "", "what the flow %q left: %v", j.flow, err)
+	if j.result, err = value.Parse(j.outcome.Data); err != nil {
+		return c.run.Fail(c.execution, contract.ClassInvalidValue, "", "invalid result of the flow %q: %v", j.flow, err)
 	}
-	made, _ := j.left.Get(plan.ChangesPort)
-	for _, change := range made.Items {
+	changes, _ := j.result.Get(plan.ChangesPort)
+	for _, change := range changes.Items {
 		c.stores, _ = collection.Apply(c.stores, change)
 	}
-	c.changes.Items = append(slices.Clip(c.changes.Items), made.Items...)
+	c.changes.Items = append(slices.Clip(c.changes.Items), changes.Items...)
 	return nil
 }
 
-// input is what a flow's run is started with.
-func (c *callRun) input(j *calledFlow, rest *contract.RunSnapshot) contract.RunInput {
+// input returns the input of a flow's run.
+func (c *callRun) input(j *job, snapshot *contract.RunSnapshot) contract.RunInput {
 	in := c.run.Below()
 	if c.cfg.Catch != nil {
-		in.OnError = contract.OnErrorFail // the node is there for it
+		in.OnError = contract.OnErrorFail // the node handles failures itself
 	}
-	if rest != nil && rest.Plan != nil {
-		in.Snapshot = rest
+	if snapshot != nil && snapshot.Plan != nil {
+		in.Snapshot = snapshot
 		return in
 	}
 	flow, src := c.run.Flow.Closure(j.flow), c.run.Source.Sub(j.flow)
 	in.Flow, in.Params = contract.FlowRef{Plan: flow, Source: &src}, j.params.JSON()
-	nodes := func(f plan.Flow) bool { return plan.Converse(f.Nodes) }
-	if c.run.Conversation.Thread != nil && !c.cfg.Apart && (nodes(*flow) || slices.ContainsFunc(flow.Agents, nodes)) {
+	converses := func(f plan.Flow) bool { return plan.Converse(f.Nodes) }
+	if c.run.Conversation.Thread != nil && !c.cfg.Apart && (converses(*flow) || slices.ContainsFunc(flow.Agents, converses)) {
 		in.Conversation = &contract.Conversation{Messages: transcript.Carried(c.run.Conversation.Thread.Entries)}
 	}
 	return in
 }
 
-// weight is what of the job the node would carry.
-func (j *calledFlow) weight() int {
+// weight returns how many bytes of the job the node would carry over.
+func (j *job) weight() int {
 	n := len(j.outcome.Data) + len(j.outcome.Failure)
 	if j.outcome.Conversation != nil {
 		for i := range j.outcome.Conversation.Messages {
@@ -323,21 +323,21 @@ func (j *calledFlow) weight() int {
 	return n
 }
 
-// joined makes the node's values of those of its flows.
-func (c *callRun) joined() (runtime.Outcome, error) {
+// joinResults makes the node's outcome from the results of its flows.
+func (c *callRun) joinResults() (runtime.Outcome, error) {
 	out := runtime.Outcome{}
-	all := value.Value{Kind: value.Object}
+	members := value.Value{Kind: value.Object}
 	lists := map[string][]value.Value{}
 	for _, j := range c.jobs {
-		if err := c.takeOver(j); err != nil {
+		if err := c.applyResult(j); err != nil {
 			return out, err
 		}
 		out.Branch = j.outcome.Branch
-		for _, m := range j.left.Members {
+		for _, m := range j.result.Members {
 			lists[m.Key] = append(lists[m.Key], m.Value)
 		}
 		if !c.cfg.Map {
-			all.Members = append(all.Members, slices.DeleteFunc(j.left.Members, func(m value.Member) bool { return m.Key == plan.ChangesPort })...)
+			members.Members = append(members.Members, slices.DeleteFunc(j.result.Members, func(m value.Member) bool { return m.Key == plan.ChangesPort })...)
 		}
 	}
 	if k := c.cfg.Catch; k != nil {
@@ -345,27 +345,27 @@ func (c *callRun) joined() (runtime.Outcome, error) {
 		if job.Failure != "" {
 			out.Branch = k.To(job.Class)
 		}
-		all.Members = append(all.Members, caught(k, job)...)
+		members.Members = append(members.Members, catchMembers(k, job)...)
 	}
-	for _, red := range c.cfg.Reduce {
-		v, ok, err := reduce(red.How, lists[red.Name])
+	for _, reduction := range c.cfg.Reduce {
+		v, ok, err := reduce(reduction.How, lists[reduction.Name])
 		if err != nil {
-			return out, c.run.Fail(c.execution, contract.ClassInvalidValue, "let the flow leave numbers, or append", "output %q of the flow %q: %s", red.Name, c.cfg.Flows[0], err.Error())
+			return out, c.run.Fail(c.execution, contract.ClassInvalidValue, "let the flow return numbers, or append", "output %q of the flow %q: %s", reduction.Name, c.cfg.Flows[0], err.Error())
 		}
 		if ok {
-			all.Members = append(all.Members, value.Member{Key: red.Name, Value: v})
+			members.Members = append(members.Members, value.Member{Key: reduction.Name, Value: v})
 		}
 	}
 	if c.cfg.Map || c.cfg.Apart || len(c.cfg.Flows) > 1 {
 		out.Branch = ""
 	}
-	all.Members = append(all.Members, value.Member{Key: plan.StoresPort, Value: c.stores}, value.Member{Key: plan.ChangesPort, Value: c.changes})
-	out.Value = &all
+	members.Members = append(members.Members, value.Member{Key: plan.StoresPort, Value: c.stores}, value.Member{Key: plan.ChangesPort, Value: c.changes})
+	out.Value = &members
 	return out, nil
 }
 
-// caught are the values that say what went wrong in a flow.
-func caught(k *plan.Catch, job contract.FlowOutcome) []value.Member {
+// catchMembers returns the values that describe a flow's failure.
+func catchMembers(k *plan.Catch, job contract.FlowOutcome) []value.Member {
 	switch {
 	case job.Failure == "" && k.Class != "":
 		return nil
@@ -379,7 +379,7 @@ func caught(k *plan.Catch, job contract.FlowOutcome) []value.Member {
 	return out
 }
 
-// reduce makes one value of several; ok is false where there is none of nothing.
+// reduce reduces a list to one value; ok is false if an empty list has none.
 func reduce(how string, list []value.Value) (v value.Value, ok bool, err error) {
 	if how == "append" {
 		return value.Value{Kind: value.Array, Items: list}, true, nil
@@ -387,14 +387,14 @@ func reduce(how string, list []value.Value) (v value.Value, ok bool, err error) 
 	if len(list) == 0 {
 		return value.Of(0), how == "sum", nil
 	}
-	out, whole := list[0], true
+	out, integers := list[0], true
 	total, sum := 0.0, new(big.Int)
 	for _, item := range list {
 		if !item.IsNumber() {
-			return v, false, fmt.Errorf("%s is %s, want a number", item.Brief(), item.Kind)
+			return v, false, fmt.Errorf("%s is %s, expected a number", item.Brief(), item.Kind)
 		}
-		n, isWhole := new(big.Int).SetString(string(item.JSON()), 10)
-		if whole = whole && isWhole; whole {
+		n, isInteger := new(big.Int).SetString(string(item.JSON()), 10)
+		if integers = integers && isInteger; integers {
 			sum.Add(sum, n)
 		}
 		total += item.Float
@@ -405,7 +405,7 @@ func reduce(how string, list []value.Value) (v value.Value, ok bool, err error) 
 	switch {
 	case how == "average":
 		return value.Of(total / float64(len(list))), true, nil
-	case how == "sum" && whole:
+	case how == "sum" && integers:
 		v, err = value.Parse(sum.Append(nil, 10))
 		return v, true, err
 	case how == "sum":
@@ -414,7 +414,7 @@ func reduce(how string, list []value.Value) (v value.Value, ok bool, err error) 
 	return out, true, nil
 }
 
-// exitBranch is the branch at which a flow's run ended.
+// exitBranch returns the branch of the node at which a flow's run ended.
 func exitBranch(f *plan.Flow, node string) string {
 	if n := f.Node(node); n != nil && n.Pass != nil {
 		return n.Pass.Branch

@@ -24,7 +24,7 @@ func TestCollected(t *testing.T) {
 				data = json.RawMessage(tc.data)
 			}
 			c := callRun{cfg: &tc.cfg}
-			if got, err := c.collected(data); err != nil || string(got) != tc.want {
+			if got, err := c.retainedData(data); err != nil || string(got) != tc.want {
 				t.Errorf("collected %s, %v, want %s", got, err, tc.want)
 			}
 		})

@@ -21,14 +21,14 @@ import (
 	"weft/workflows/values"
 )
 
-// pass runs a node of kind pass: what it takes is what it leaves, unless it makes a text or matches of it.
+// pass runs a node of kind pass: its output is its input, or a text, matches or the result of a datastore operation made from it.
 func pass(_ workflow.Context, r *runtime.Run, x *runtime.Execution, in value.Value) (runtime.Outcome, error) {
 	p := x.Node.Pass
 	switch {
 	case p.Store != nil:
 		var err error
-		if in, err = stored(p.Store, in); err != nil {
-			return runtime.Outcome{}, r.Fail(x, contract.ClassToolErrors, "look at what the node was given, and at datastore_schema", "the datastore %q: %v", p.Store.Name, err)
+		if in, err = applyOperation(p.Store, in); err != nil {
+			return runtime.Outcome{}, r.Fail(x, contract.ClassToolErrors, "check the node's inputs and datastore_schema", "the datastore %q: %v", p.Store.Name, err)
 		}
 	case p.Text != nil:
 		in = value.ObjectOf(x.Node.Ports.Out[0].Name, value.Of(value.FillIn(*p.Text, in)))
@@ -44,9 +44,9 @@ func pass(_ workflow.Context, r *runtime.Run, x *runtime.Execution, in value.Val
 	return runtime.Outcome{Value: &in}, nil
 }
 
-// stored makes an operation on collections of the run. It returns what the operation gives, and the collections and the list of
-// changes as they are then.
-func stored(conn *plan.Connection, in value.Value) (out value.Value, err error) {
+// applyOperation performs an operation on collections of the run. It returns the operation's results together with the updated
+// collections and list of changes.
+func applyOperation(conn *plan.Connection, in value.Value) (out value.Value, err error) {
 	stores, _ := in.Get(plan.StoresPort)
 	changes, _ := in.Get(plan.ChangesPort)
 	c, err := collection.Fill(conn, conn.Operations[0].Name, in)
@@ -71,7 +71,7 @@ func stored(conn *plan.Connection, in value.Value) (out value.Value, err error) 
 	return out, nil
 }
 
-// matches returns what m finds in a text; ok is false where one match is wanted and there is none.
+// matches returns the matches of m in a text, or one of them; ok is false if one match is expected and there is none.
 func matches(m *plan.Match, text string) (found value.Value, ok bool, err error) {
 	pattern, err := regexp.Compile(m.Pattern)
 	if err != nil {
@@ -100,7 +100,7 @@ func matches(m *plan.Match, text string) (found value.Value, ok bool, err error)
 	return all.Items[0], true, nil
 }
 
-// branch runs a node of kind branch: the text of its value says by which branch it leaves.
+// branch runs a node of kind branch: the text of its value selects the branch.
 func branch(_ workflow.Context, _ *runtime.Run, x *runtime.Execution, in value.Value) (runtime.Outcome, error) {
 	out := runtime.Outcome{Value: &value.Value{Kind: value.Object}, Branch: x.Node.Branch.Default}
 	text := in.Members[0].Value.Spaced()
@@ -110,14 +110,14 @@ func branch(_ workflow.Context, _ *runtime.Run, x *runtime.Execution, in value.V
 	return out, nil
 }
 
-// say runs a node of kind say: its text goes into the flow's conversation.
+// say runs a node of kind say: it adds its text to the flow's conversation.
 func say(ctx workflow.Context, r *runtime.Run, x *runtime.Execution, in value.Value) (runtime.Outcome, error) {
 	text := value.FillIn(x.Node.Say.Text, in)
 	ref := r.Transcript.Write(r.Conversation.Open(), &contract.Message{Role: contract.RoleAssistant, Text: text})
 	return runtime.Outcome{Ref: ref, Text: text}, r.Publish(ctx, x, r.Conversation.Open())
 }
 
-// transform runs a node of kind transform: it takes apart the value that comes in.
+// transform runs a node of kind transform: it selects a part of the incoming value.
 func transform(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	t := x.Node.Transform
 	if t.Fail != "" {
@@ -129,13 +129,13 @@ func transform(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtim
 	}
 	if t.Select != nil {
 		if v, err = value.Selected(t.Select.Rules, t.Select.Path, v); err != nil {
-			return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the transformation, or what the node before returns", "%s", err.Error())
+			return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the transformation, or the previous node's result", "%s", err.Error())
 		}
 	}
 	return runtime.Outcome{Value: &v}, nil
 }
 
-// merge runs a node of kind merge: it makes one value of those that parallel nodes left.
+// merge runs a node of kind merge: it combines the results of parallel nodes into one value.
 func merge(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	m := x.Node.Merge
 	if m.Fail != "" {
@@ -157,7 +157,7 @@ func merge(_ workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Ou
 	return runtime.Outcome{Value: &all}, nil
 }
 
-// runPick makes one result the value, if the merge's condition holds for it.
+// runPick returns the picked result if the merge's condition holds for it.
 func runPick(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	m := x.Node.Merge
 	res := m.Results[*m.Pick]
@@ -166,21 +166,21 @@ func runPick(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 		return runtime.Outcome{}, err
 	}
 	if m.Compare != nil {
-		seen := v
+		operand := v
 		switch m.Field {
 		case "name":
-			seen = value.Of(res.Name)
+			operand = value.Of(res.Name)
 		case "input":
-			if seen, err = values.ValueAt(r, x.View, m.Input); err != nil {
+			if operand, err = values.ValueAt(r, x.View, m.Input); err != nil {
 				return runtime.Outcome{}, err
 			}
 		}
-		yes, part, err := values.Holds(m.Compare, seen)
+		holds, part, err := values.Holds(m.Compare, operand)
 		if err != nil {
-			return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the merge's condition, or what the agents return", "%s", err.Error())
+			return runtime.Outcome{}, r.Fail(x, contract.ClassInvalidValue, "correct the merge's condition, or the agents' results", "%s", err.Error())
 		}
-		if !yes {
-			return runtime.Outcome{}, r.Fail(x, contract.ClassNoRoute, "let the condition hold, or leave the merge out to go on with all results",
+		if !holds {
+			return runtime.Outcome{}, r.Fail(x, contract.ClassNoRoute, "correct the condition, or remove the merge to continue with all results",
 				"Merge condition not satisfied: %s is false, because it is %s", strings.TrimSpace(m.Compare.Text), part.Brief())
 		}
 	}
@@ -188,8 +188,8 @@ func runPick(r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	return runtime.Outcome{Value: &v}, nil
 }
 
-// pickFork goes on with what was said in one of the nodes that a merge joins, and with what it cost. A node that stopped in
-// its middle has left several parts.
+// pickFork continues with the messages and the spending of one of the nodes that a merge joins, and drops those of the others. A
+// node that was suspended has left several forks.
 func pickFork(c *transcript.Conversation, node string, m *plan.Merge) {
 	for _, f := range c.Forks {
 		switch {
@@ -202,7 +202,7 @@ func pickFork(c *transcript.Conversation, node string, m *plan.Merge) {
 	c.DropForks(m)
 }
 
-// ask runs a node of kind ask: a person is asked, and the answer is the node's output.
+// ask runs a node of kind ask: it sends a request to the user; the answer is the node's output.
 func ask(ctx workflow.Context, r *runtime.Run, x *runtime.Execution, in value.Value) (runtime.Outcome, error) {
 	question := value.FillIn(x.Node.Ask.Text, in)
 	var t *transcript.Thread
@@ -226,8 +226,8 @@ func ask(ctx workflow.Context, r *runtime.Run, x *runtime.Execution, in value.Va
 	case err != nil:
 		return runtime.Outcome{}, err
 	case reply.Message == nil:
-		return runtime.Outcome{}, r.Fail(x, contract.ClassNoAnswer, "start the run again, or give the node a longer limit",
-			"nobody answered within %d seconds", x.Node.Ask.Timeout)
+		return runtime.Outcome{}, r.Fail(x, contract.ClassNoAnswer, "start the run again, or give the node a longer timeout",
+			"no answer within %d seconds", x.Node.Ask.Timeout)
 	}
 	ref := r.Transcript.Write(t, &contract.Message{Role: contract.RoleUser, Text: reply.Message.Text})
 	if x.Node.Ports != nil {
@@ -236,11 +236,11 @@ func ask(ctx workflow.Context, r *runtime.Run, x *runtime.Execution, in value.Va
 	return runtime.Outcome{Ref: ref, Text: reply.Message.Text}, err
 }
 
-// programGrace is how long, in seconds, a program may take to end beyond its own limit.
+// programGrace is the time in seconds that the activity has to end after the program's own timeout.
 const programGrace = 60
 
-// program runs a node of kind program. What it printed is the node's output; where it ends with
-// another code than 0, the failure has it.
+// program runs a node of kind program. The program's output is the node's output or, if its exit code is not 0, the data of the
+// failure.
 func program(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	p := x.Node.Program
 	in := contract.ProgramInput{Program: *p}
@@ -259,9 +259,9 @@ func program(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtim
 	}
 	data := programData(&out)
 	if out.Code != 0 {
-		f := r.Fail(x, contract.ClassProgramFailed, "look at what it wrote; fix the program or the parameters", "the program %s ended with the code %d", name, out.Code)
+		f := r.Fail(x, contract.ClassProgramFailed, "check its output; fix the program or the parameters", "the program %s exited with code %d", name, out.Code)
 		if out.Late {
-			f.Text += fmt.Sprintf(": it was ended after %d seconds", p.Seconds)
+			f.Text += fmt.Sprintf(": it was stopped after %d seconds", p.Seconds)
 		}
 		f.Data = data
 		return runtime.Outcome{}, f
@@ -270,7 +270,7 @@ func program(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtim
 	return runtime.Outcome{Ref: ref, Data: data, Text: string(data)}, nil
 }
 
-// programData is a program's result in the words of the blueprint dialect's framework.
+// programData returns a program's result as the blueprint dialect's framework encodes it.
 func programData(out *contract.ProgramResult) json.RawMessage {
 	if len(out.Data) > 0 {
 		return out.Data

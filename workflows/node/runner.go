@@ -1,7 +1,7 @@
 // Package node runs executions of nodes.
 //
-// Each kind of node is a [Kind], in this package or in another. A new kind is plan/<kind>.go, a case in plan's check, and a Kind
-// in the table kinds.
+// Each kind of node is a [Kind], in this package or in another. A new kind needs plan/<kind>.go, a case in plan's check, and an
+// entry in the table kinds.
 package node
 
 import (
@@ -21,24 +21,24 @@ import (
 	"weft/workflows/watch"
 )
 
-// Execute runs a node and decides where to go on from it. x.Exit says by which edges then; where the execution has yielded,
-// x.Suspended is what it goes on with, else nil.
+// Execute runs a node and decides how the flow continues: x.Exit then holds the edges to take. If the execution has yielded,
+// x.Suspended is the state with which it resumes, else nil.
 func (n *Runner) Execute(ctx workflow.Context, x *runtime.Execution) (contract.Execution, error) {
 	ctx, leave := n.run.Watch.Enter(ctx, watch.Visit{Flow: n.run.Flow.Name, Node: x.Node.ID, Kind: x.Node.Kind, Execution: x.ID})
 	var done contract.Execution
-	err := n.run.PublishEntries(ctx, x) // what a fork begins with
+	err := n.run.PublishEntries(ctx, x) // the entries with which a fork begins
 	if err == nil {
-		done, err = n.perform(ctx, x)
+		done, err = n.execute(ctx, x)
 	}
-	if failed := n.run.PublishEntries(ctx, x); err == nil && failed != nil {
-		err = n.run.Failed(x, failed)
+	if publishErr := n.run.PublishEntries(ctx, x); err == nil && publishErr != nil {
+		err = n.run.Failed(x, publishErr)
 	}
 	leave(err == nil && x.Suspended != nil, err)
 	return done, err
 }
 
-// perform is [Runner.Execute], unwatched.
-func (n *Runner) perform(ctx workflow.Context, x *runtime.Execution) (contract.Execution, error) {
+// execute does the work of [Runner.Execute], without tracing and publishing.
+func (n *Runner) execute(ctx workflow.Context, x *runtime.Execution) (contract.Execution, error) {
 	before := n.run.Conversation.Mark()
 	x.Run, x.Journal, x.Edges = n.run, journal.Of(n.run.Above, x.Suspended), n.run.Graph.Out(n.run.Graph.Index(x.Node.ID))
 	out, err := n.outcome(ctx, x)
@@ -55,7 +55,7 @@ func (n *Runner) perform(ctx workflow.Context, x *runtime.Execution) (contract.E
 		done.Occurrence = x.Occurrence
 	}
 	done.Taken, done.Answers, done.NoRoute = route.IDs(n.run.Flow, x.Exit.Taken), x.Exit.Answers, x.Exit.NoRoute
-	// A flow that has its place in another may end by a branch that has no edge there.
+	// An inlined flow may end with a branch that has no edge in the outer flow.
 	if branch := cmp.Or(done.Branch, exitBranch(n.run.Flow, x.Node.ID)); branch != "" && len(x.Exit.Taken) == 0 {
 		return done, route.NoEdge(x, done.Data, branch)
 	}
@@ -63,7 +63,7 @@ func (n *Runner) perform(ctx workflow.Context, x *runtime.Execution) (contract.E
 		return done, route.Unmatched(x)
 	}
 	if err = x.SpendEnd(x.Exit.Taken); err == nil {
-		err = values.PassOn(n.run, x, x.Exit.Taken, &done)
+		err = values.ApplyEdge(n.run, x, x.Exit.Taken, &done)
 	}
 	if err != nil {
 		return done, n.run.Failed(x, err)
@@ -72,7 +72,7 @@ func (n *Runner) perform(ctx workflow.Context, x *runtime.Execution) (contract.E
 	return done, nil
 }
 
-// outcome runs the node, unless it has run before the execution was suspended, and decides by which edges it is left.
+// outcome runs the node, unless it ran before the execution was suspended, and selects the edges to take.
 func (n *Runner) outcome(ctx workflow.Context, x *runtime.Execution) (*contract.NodeOutcome, error) {
 	s := cmp.Or(x.Suspended, &contract.SuspendedExecution{})
 	if s.Agent != nil && len(s.Agent.Refused) > 0 {
@@ -81,7 +81,7 @@ func (n *Runner) outcome(ctx workflow.Context, x *runtime.Execution) (*contract.
 	out := s.Outcome
 	if out == nil {
 		var err error
-		if out, err = n.gain(ctx, x); err != nil {
+		if out, err = n.runNode(ctx, x); err != nil {
 			return nil, err
 		}
 	}
@@ -92,11 +92,11 @@ func (n *Runner) outcome(ctx workflow.Context, x *runtime.Execution) (*contract.
 	return out, err
 }
 
-// gain runs the node and takes over what it gives.
-func (n *Runner) gain(ctx workflow.Context, x *runtime.Execution) (*contract.NodeOutcome, error) {
+// runNode runs the node and stores its result.
+func (n *Runner) runNode(ctx workflow.Context, x *runtime.Execution) (*contract.NodeOutcome, error) {
 	out, err := n.visit(ctx, x)
 	if err == nil {
-		err = values.SettleValue(n.run, x, &out)
+		err = values.StoreResult(n.run, x, &out)
 	}
 	if err == nil && x.Node.Cost != nil {
 		err = x.Spend(x.Node.Cost.Visit)
@@ -112,13 +112,13 @@ func (n *Runner) gain(ctx workflow.Context, x *runtime.Execution) (*contract.Nod
 		OmittedMessages: out.OmittedMessages, Exhausted: out.Exhausted, Text: &out.Text, Data: out.Data, Branch: out.Branch, Unfit: out.Unfit}}, nil
 }
 
-// Runner runs executions of nodes, and decides which edges are taken behind them.
+// Runner runs executions of nodes and selects the edges to take after them.
 type Runner struct {
 	run                  *runtime.Run
 	agents, tools, calls Kind
 }
 
-// New returns a runner; agents and tools run the nodes of kinds agent and tool, and flows those of maps.
+// New returns a runner; agents and tools run the nodes of kinds agent and tool, and flows runs called flows in this run.
 func New(r *runtime.Run, agents, tools Kind, flows Flows) *Runner {
 	return &Runner{r, agents, tools, call{flows}}
 }
@@ -128,13 +128,13 @@ type Kind interface {
 	Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error)
 }
 
-// kinds are those that need nothing but the run.
+// kinds are the kinds that need nothing but the run.
 var kinds = map[plan.Kind]Kind{
 	plan.KindTransform: stateKind(transform), plan.KindMerge: stateKind(merge), plan.KindProgram: stateKind(program),
 	plan.KindAsk: valueKind(ask), plan.KindPass: valueKind(pass), plan.KindBranch: valueKind(branch), plan.KindSay: valueKind(say),
 }
 
-// visit runs a node as its kind does.
+// visit runs a node by its kind.
 func (n *Runner) visit(ctx workflow.Context, x *runtime.Execution) (runtime.Outcome, error) {
 	kind := kinds[x.Node.Kind]
 	switch x.Node.Kind {
@@ -151,14 +151,14 @@ func (n *Runner) visit(ctx workflow.Context, x *runtime.Execution) (runtime.Outc
 	return kind.Visit(ctx, n.run, x)
 }
 
-// stateKind is a kind that takes what its nodes need from the state.
+// stateKind is a kind whose nodes read their inputs from the state.
 type stateKind func(workflow.Context, *runtime.Run, *runtime.Execution) (runtime.Outcome, error)
 
 func (k stateKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
 	return k(ctx, r, x)
 }
 
-// valueKind is a kind whose nodes are given values by name.
+// valueKind is a kind whose nodes get their inputs by name.
 type valueKind func(workflow.Context, *runtime.Run, *runtime.Execution, value.Value) (runtime.Outcome, error)
 
 func (k valueKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {

@@ -21,7 +21,7 @@ func TestReduce(t *testing.T) {
 		"the highest integer":    {"max", `[9007199254740992,9007199254740993]`, `9007199254740993`},
 		"the lowest long one":    {"min", `[18446744073709551616,18446744073709551615]`, `18446744073709551615`},
 		"the lowest":             {"min", `[4,-2.5,3]`, `-2.5`},
-		"no number":              {"max", `[1,"7"]`, `"7" is a string, want a number`},
+		"no number":              {"max", `[1,"7"]`, `"7" is a string, expected a number`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

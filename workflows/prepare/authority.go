@@ -10,48 +10,48 @@ import (
 	"weft/workflows/plan"
 )
 
-// Authorize gives a root run its grant: what the flow and the run declare, as far as the worker's policy allows it. A run below
-// has the grant of its tree. Inputs that the flow does not declare are refused first.
+// Authorize determines a root run's grant: what the flow and the run declare, as far as the worker's policy allows it. A child run
+// has the grant of its root. Inputs that the flow does not declare are rejected first.
 func (p *Preparation) Authorize(in *contract.RunInput) error {
-	if err := p.undeclared(in); err != nil {
+	if err := p.checkDeclared(in); err != nil {
 		return err
 	}
 	var err error
-	if p.brought, err = broughtConnections(in); err != nil {
+	if p.runConnections, err = decodeConnections(in); err != nil {
 		return err
 	}
 	if in.Depth > 0 {
-		return p.exceeds(in.Grant)
+		return p.checkGrant(in.Grant)
 	}
-	made := p.recorded
-	p.Run.Shared.Grant = made.Grant
-	if made.Refused != nil {
-		return made.Refused
+	recorded := p.recorded
+	p.Run.Shared.Grant = recorded.Grant
+	if recorded.Refused != nil {
+		return recorded.Refused
 	}
-	p.Run.Allow(made.MaxPayload)
-	p.Run.Shared.Entries = made.Entries
+	p.Run.Allow(recorded.MaxPayload)
+	p.Run.Shared.Entries = recorded.Entries
 	if in.MaxSteps > 0 {
 		p.Run.Flow.Limits.MaxSteps = in.MaxSteps
 	}
-	if made.Bounds != nil {
-		p.Run.Shared.Limited = p.Run.Flow.Bind(made.Bounds)
+	if recorded.Bounds != nil {
+		p.Run.Shared.Limited = p.Run.Flow.Bind(recorded.Bounds)
 	}
-	if m := made.BudgetLimits; m != nil {
+	if m := recorded.BudgetLimits; m != nil {
 		if b := p.Run.Shared.Budget; in.Session && (b == nil || b.Calls == 0) {
 			p.Run.Shared.TurnCalls = m.Most.Calls
 		}
-		if !p.Run.Flow.StartsRuns() { // without limits of what the flow cannot do
+		if !p.Run.Flow.StartsRuns() { // no limits on what the flow cannot do
 			m.Most.Runs, m.Most.AtOnce, m.Most.PerSecond = 0, 0, 0
 		}
 		if !p.Run.Flow.DeclaresRuns() {
 			m.Most.Declared = 0
 		}
 	}
-	return p.Run.Budget.Bound(made.BudgetLimits)
+	return p.Run.Budget.Bound(recorded.BudgetLimits)
 }
 
-// exceeds is the failure of a flow that a model defined and that declares what the grant does not have.
-func (p *Preparation) exceeds(g *contract.Grant) error {
+// checkGrant fails if a flow that a model defined declares more than the grant allows.
+func (p *Preparation) checkGrant(g *contract.Grant) error {
 	if err := Unauthorized(g); err != nil || g.Within == nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (p *Preparation) exceeds(g *contract.Grant) error {
 	f := p.Run.Flow
 	for _, of := range append([]plan.Flow{*f}, f.Agents...) {
 		for i := range of.Nodes {
-			for _, r := range of.Reaches(of.Nodes[i:i+1], append(slices.Clip(p.brought), f.Connections...)) {
+			for _, r := range of.Reaches(of.Nodes[i:i+1], append(slices.Clip(p.runConnections), f.Connections...)) {
 				for _, tool := range append(r.Tools, "")[:max(1, len(r.Tools))] {
 					if !g.Covers(r.ID, r.Address, tool) {
 						problems = append(problems, fmt.Sprintf("%s: tool %q of connection %q is not bound by the node whose model defines the agent",
@@ -71,46 +71,46 @@ func (p *Preparation) exceeds(g *contract.Grant) error {
 	}
 	for _, m := range f.Models() {
 		if g.MissingModel(m) != "" {
-			problems = append(problems, fmt.Sprintf("%s: the model %s is none of the flow whose model defines the agent", p.Run.Source.At(""), m))
+			problems = append(problems, fmt.Sprintf("%s: the model %s is not used by the flow whose model defines the agent", p.Run.Source.At(""), m))
 		}
 	}
-	return failureOf(problems, contract.ClassInvalidFlow, "bind what it needs at the node, or have the operator allow it: policies: {NAME: {agent_connections: [ID]}}")
+	return failureOf(problems, contract.ClassInvalidFlow, "bind the tools at the node, or ask the operator to allow them: policies: {NAME: {agent_connections: [ID]}}")
 }
 
-// Unauthorized is the failure of a run below another that has no grant, else nil.
+// Unauthorized returns the failure of a child run without a grant, else nil.
 func Unauthorized(g *contract.Grant) error {
 	if g != nil {
 		return nil
 	}
-	return contract.Failf(contract.ClassBadRequest, "start a run of type "+contract.WorkflowFlow+" without depth", "the run is below another, and has no grant of it")
+	return contract.Failf(contract.ClassBadRequest, "start a run of type "+contract.WorkflowFlow+" without depth", "the run is a child run, but has no grant from its root")
 }
 
-// authority is what is recorded of a run's authority: the grant, or why there is none, and what bounds the flow.
+// authority is the recorded authority of a root run: its grant and limits, or why it was refused.
 type authority struct {
 	Grant  *contract.Grant `json:"grant,omitempty"`
 	Bounds *plan.Bounds    `json:"bounds,omitempty"`
-	// MaxPayload and BudgetLimits are those of [Settings].
+	// MaxPayload and BudgetLimits are copied from [Settings].
 	MaxPayload int `json:"max_payload,omitempty"`
-	// Entries is that of [contract.Shared].
+	// Entries is copied to [contract.Shared].
 	Entries      bool                   `json:"entries,omitempty"`
 	BudgetLimits *contract.BudgetLimits `json:"budget_limits,omitempty"`
 	Refused      *contract.Failure      `json:"refused,omitempty"`
 }
 
-// authority gives what is recorded of a root run's authority. Connections that cannot be read are refused before it counts.
-func (p *Preparation) authority(in *contract.RunInput) *authority {
-	brought, _ := broughtConnections(in)
+// newAuthority returns the authority to record for a root run. It ignores invalid connections, which Authorize rejects.
+func (p *Preparation) newAuthority(in *contract.RunInput) *authority {
+	runConnections, _ := decodeConnections(in)
 	f, name := p.Run.Flow, ""
 	if !slices.Contains(in.Brings(), contract.BringsFlow) {
-		name = f.Name // what a client brings can have any name
+		name = f.Name // a document of a client can have any name
 	}
 	g := &contract.Grant{Root: contract.Run{Workflow: p.Run.Transcript.Workflow, Run: p.Run.Shared.FirstRun},
-		Principal: in.Principal, Flow: name, Connections: f.AllReaches(brought),
+		Principal: in.Principal, Flow: name, Connections: f.AllReaches(runConnections),
 		Models: plan.SplitModels(append(f.Models(), p.Run.Shared.Model)...), Scripts: p.Settings.Scripts, Programs: f.RunsPrograms()}
 	policy, err := contract.PolicyFor(p.Settings.Policies, in.Principal, name)
 	refused := contract.FailureOf(err)
 	if refused == nil && p.Settings.Named {
-		refused = refusedInput(in, policy)
+		refused = checkSupplied(in, policy)
 	}
 	if refused = cmp.Or(refused, p.unknownModels()); refused != nil {
 		return &authority{Refused: refused}
@@ -123,7 +123,7 @@ func (p *Preparation) authority(in *contract.RunInput) *authority {
 	return &authority{Grant: g, Bounds: p.Settings.Bounds, MaxPayload: p.Settings.MaxPayload, Entries: true, BudgetLimits: p.Settings.BudgetLimits}
 }
 
-// unknownModels is the failure of a flow whose agents name providers that the worker does not have: no call of theirs can succeed.
+// unknownModels returns the failure of a flow whose agents name providers that the worker does not have, else nil.
 func (p *Preparation) unknownModels() (refused *contract.Failure) {
 	if p.Settings.Models == nil || contract.ScriptedAll(p.Run.Shared.Model) {
 		return nil
@@ -150,23 +150,23 @@ func (p *Preparation) unknownModels() (refused *contract.Failure) {
 	return refused
 }
 
-// refusedInput is the failure of a run that brings more than the name of a flow, where its worker runs the flows of its
-// folder alone, as they are; nil where the policy allows what it brings.
-func refusedInput(in *contract.RunInput, policy *contract.Policy) *contract.Failure {
+// checkSupplied returns the failure of a run that supplies more than the name of a flow and what the policy allows, for a worker
+// that runs only the unchanged flows of its folder.
+func checkSupplied(in *contract.RunInput, policy *contract.Policy) *contract.Failure {
 	name := "NAME"
 	var allowed []string
 	if policy != nil {
 		name, allowed = policy.Name, policy.Clients
 	}
-	brought := slices.DeleteFunc(in.Brings(), func(what string) bool { return slices.Contains(allowed, what) })
-	if len(brought) == 0 {
+	supplied := slices.DeleteFunc(in.Brings(), func(what string) bool { return slices.Contains(allowed, what) })
+	if len(supplied) == 0 {
 		return nil
 	}
-	all := strings.Join(brought, ", ")
-	f := contract.Failf(contract.ClassBadRequest, fmt.Sprintf("leave it out; to allow it set in the worker's weft.yaml: policies: {%s: {clients: [%s]}}", name, all),
-		"the run supplies %s, but its worker runs the flows of its folder alone, as they are (flows.accept: named)", all)
-	if brought[0] == contract.BringsFlow {
-		f.Class, f.Remedy = contract.ClassInvalidFlow, "start the run with the name of a flow instead, as starter does with flows.accept: named in its own settings, or ask the worker's operator to set flows.accept: any"
+	all := strings.Join(supplied, ", ")
+	f := contract.Failf(contract.ClassBadRequest, fmt.Sprintf("remove it; to allow it set in the worker's weft.yaml: policies: {%s: {clients: [%s]}}", name, all),
+		"the run supplies %s, but its worker runs only the unchanged flows of its folder (flows.accept: named)", all)
+	if supplied[0] == contract.BringsFlow {
+		f.Class, f.Remedy = contract.ClassInvalidFlow, "start the run with the name of a flow instead (set flows.accept: named for the starter, too), or ask the worker's operator to set flows.accept: any"
 	}
 	return f
 }

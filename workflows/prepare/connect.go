@@ -17,61 +17,61 @@ import (
 	"weft/workflows/runtime"
 )
 
-// want is a connection that tools of the flow name.
-type want struct {
-	bound contract.ResolvedConnection
-	// request is for the tools that are bound to it, at says where each binding was written.
+// requiredConnection is a connection that tools of the flow are bound to.
+type requiredConnection struct {
+	resolved contract.ResolvedConnection
+	// request asks for the bound tools; boundAt holds the position of each binding.
 	request contract.CatalogueInput
-	at      []string
-	// offered are the tools for the boxes at boxedAt, problem is why there are none, until it is reported.
-	offered          []string
-	boxedAt, problem string
-	// node is the first that needs the connection.
+	boundAt []string
+	// toolNames are the tools for the toolboxes at toolboxAt; problem is why there are none, until it is reported.
+	toolNames          []string
+	toolboxAt, problem string
+	// node is the first node that needs the connection.
 	node *plan.Node
-	// listed is what the connection's list gave, failed why there is none.
-	listed contract.CatalogueResult
-	failed error
+	// listing is the connection's tool list, listErr why there is none.
+	listing contract.CatalogueResult
+	listErr error
 }
 
-// loginAtStart is the version of a run that waits where a connection has no valid login when its tools are listed.
+// loginAtStart is the change ID of waiting for an operator's login if a connection refuses the credentials when its tools are listed.
 const loginAtStart = "login-at-start"
 
 // needsLogin reports whether a connection refuses the worker's credentials.
-func (w *want) needsLogin() bool {
-	return w.failed != nil && !contract.Cancelled(w.failed) && contract.FailureOf(w.failed).Class == contract.ClassDenied
+func (w *requiredConnection) needsLogin() bool {
+	return w.listErr != nil && !contract.Cancelled(w.listErr) && contract.FailureOf(w.listErr).Class == contract.ClassDenied
 }
 
-// Connect finds the connections that the flow's tools need and lists their tools, once per run. All that is missing is
-// reported together.
+// Connect resolves the connections that the flow's tools need and lists their tools, once per run. It reports all problems
+// together.
 func (p *Preparation) Connect(ctx workflow.Context) error {
-	wants := p.wanted()
-	if len(wants) == 0 {
+	required := p.requiredConnections()
+	if len(required) == 0 {
 		return nil
 	}
 	nodes := p.Run.Flow.Nodes
-	problems, err := p.listAll(ctx, wants, false)
-	if err == nil && len(problems) > 0 && slices.ContainsFunc(wants, (*want).needsLogin) {
-		// Boxes may have what is missing.
+	problems, err := p.listAll(ctx, required, false)
+	if err == nil && len(problems) > 0 && slices.ContainsFunc(required, (*requiredConnection).needsLogin) {
+		// The toolboxes of a connection that needs a login may have the missing tools.
 		p.Run.Flow.Nodes = nodes
-		problems, err = p.listAll(ctx, wants, true)
+		problems, err = p.listAll(ctx, required, true)
 	}
 	if err != nil {
 		return err
 	}
-	return failureOf(problems, contract.ClassConnection, "bind the tools to connections that have them, or configure the connections on the worker")
+	return failureOf(problems, contract.ClassConnection, "bind the tools to connections that offer them, or configure the connections on the worker")
 }
 
-// listAll lists the tools of all connections, or again of those that need a login, and takes over what they have. What is
-// missing is returned as problems.
-func (p *Preparation) listAll(ctx workflow.Context, wants []*want, again bool) (problems []string, _ error) {
+// listAll lists the tools of all connections, or lists again those that need a login, and applies the lists. It returns missing
+// tools as problems.
+func (p *Preparation) listAll(ctx workflow.Context, required []*requiredConnection, relist bool) (problems []string, _ error) {
 	calls := group.New(ctx)
-	for _, w := range wants {
+	for _, w := range required {
 		calls.Start(func(ctx workflow.Context) error {
-			if !again {
-				p.listTools(ctx, w, len(wants), nil)
+			if !relist {
+				p.listTools(ctx, w, len(required), nil)
 			}
-			if again || len(w.request.Names) > 0 {
-				p.awaitLogin(ctx, w, len(wants))
+			if relist || len(w.request.Names) > 0 {
+				p.awaitLogin(ctx, w, len(required))
 			}
 			return nil
 		})
@@ -80,37 +80,37 @@ func (p *Preparation) listAll(ctx workflow.Context, wants []*want, again bool) (
 		return nil, err
 	}
 	p.Run.Shared.Connections = nil
-	for _, w := range wants {
-		found, err := p.takeOver(w)
+	for _, w := range required {
+		found, err := p.applyListing(w)
 		if err != nil {
 			return nil, err
 		}
 		problems = append(problems, found...)
-		p.Run.Shared.Connections = append(p.Run.Shared.Connections, w.bound)
+		p.Run.Shared.Connections = append(p.Run.Shared.Connections, w.resolved)
 	}
-	p.ownAgents(func(s plan.TeamAgent) { problems = append(problems, p.expandToolboxes(s, wants)...) })
+	p.updateAgents(func(s plan.TeamAgent) { problems = append(problems, p.expandToolboxes(s, required)...) })
 	return problems, nil
 }
 
-// listTools lists the tools of a connection, one of several. waiting, if not nil, is what an operator is asked about.
-func (p *Preparation) listTools(ctx workflow.Context, w *want, several int, waiting *contract.JournalStep) {
-	w.listed = contract.CatalogueResult{}
+// listTools lists the tools of one of several connections. waiting, if not nil, holds a failure that an operator must resolve first.
+func (p *Preparation) listTools(ctx workflow.Context, w *requiredConnection, together int, waiting *contract.JournalStep) {
+	w.listing = contract.CatalogueResult{}
 	request, local := w.request, 0
 	if request.Connection.ID == "" || request.Connection.Kind != plan.ConnectionMCP {
-		local = runtime.LocalBytes // no server lists them
+		local = runtime.LocalBytes // no server is involved
 	}
-	w.failed = p.Run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityListTools, Args: []any{&request}, What: "the tools bound to connection " + w.bound.ID,
-		ID: "tools/" + contract.EscapeID(w.bound.ID), Summary: "list tools · " + w.bound.ID, Options: p.listOptions(request.Connection.Retry),
+	w.listErr = p.Run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityListTools, Args: []any{&request}, What: "the tools bound to connection " + w.resolved.ID,
+		ID: "tools/" + contract.EscapeID(w.resolved.ID), Summary: "list tools · " + w.resolved.ID, Options: p.listOptions(request.Connection.Retry),
 		At: &runtime.Execution{Run: p.Run, Node: w.node, ID: w.node.ID}, Waiting: waiting,
-		Result: runtime.ResultSize{Together: several, Share: &request.MaxResultBytes}, Local: local, Out: &w.listed})
+		Result: runtime.ResultSize{Together: together, Share: &request.MaxResultBytes}, Local: local, Out: &w.listing})
 }
 
-// listAttempts is how often tools are listed, within about half a minute, where nobody is to bring the server up: the run has
-// done nothing yet that its failure could lose.
+// listAttempts is the number of attempts, within about half a minute, to list tools in a run that does not wait for an operator:
+// it fails early, because no work can be lost yet.
 const listAttempts = 7
 
-// listOptions are those of listing tools: repeated as the connection's author wants, else like any call, but that a run that
-// fails instead of waiting for an operator fails soon.
+// listOptions returns the options for listing tools: those of any call, retried by the connection's own policy if it has one. A run
+// that does not wait for an operator makes few attempts.
 func (p *Preparation) listOptions(retry *plan.Retry) workflow.ActivityOptions {
 	o := runtime.Retrying(p.Run.Options(p.Run.Flow.Policy.ToolSeconds), retry)
 	switch {
@@ -122,38 +122,38 @@ func (p *Preparation) listOptions(retry *plan.Retry) workflow.ActivityOptions {
 	return o
 }
 
-// callsNoTools reports whether no model of the run calls a tool, as the model script does not without a script, and nobody
-// waits for the tools: then agents go without those that are not there.
+// callsNoTools reports whether no model of the run calls tools, because the script model has no script, and the run does not wait
+// for an operator: then agents do without missing tools.
 func (p *Preparation) callsNoTools() bool {
 	return p.Run.Shared.Model == contract.ScriptModel && p.Run.Shared.Script == nil && p.Run.Shared.OnError == contract.OnErrorFail
 }
 
-// leaveOut removes tools of a connection from the flow's agents, if they can do without, and reports whether nothing needs them.
-func (p *Preparation) leaveOut(id string, names []string) bool {
+// dropTools removes tools of a connection from the flow's agents if no model calls tools. It reports whether no node needs them.
+func (p *Preparation) dropTools(id string, names []string) bool {
 	if !p.callsNoTools() {
 		return false
 	}
-	lacks := func(t plan.Tool) bool { return t.BoundTo() == id && slices.Contains(names, t.Name) }
-	p.ownAgents(func(s plan.TeamAgent) { s.Agent.Tools = slices.DeleteFunc(slices.Clone(s.Agent.Tools), lacks) })
-	return !slices.ContainsFunc(p.Run.Flow.Nodes, func(n plan.Node) bool { return n.Tool != nil && lacks(*n.Tool) })
+	dropped := func(t plan.Tool) bool { return t.BoundTo() == id && slices.Contains(names, t.Name) }
+	p.updateAgents(func(s plan.TeamAgent) { s.Agent.Tools = slices.DeleteFunc(slices.Clone(s.Agent.Tools), dropped) })
+	return !slices.ContainsFunc(p.Run.Flow.Nodes, func(n plan.Node) bool { return n.Tool != nil && dropped(*n.Tool) })
 }
 
-// awaitLogin waits for an operator where a connection refuses the worker's credentials, and lists its tools then. The run
-// does not yield meanwhile: it has done nothing yet that it could go on with.
-func (p *Preparation) awaitLogin(ctx workflow.Context, w *want, several int) {
+// awaitLogin waits for an operator if a connection refuses the worker's credentials, and then lists its tools. The run does not
+// yield meanwhile, because it has no state yet with which it could resume.
+func (p *Preparation) awaitLogin(ctx workflow.Context, w *requiredConnection, together int) {
 	if w.needsLogin() && p.Run.Shared.OnError != contract.OnErrorFail && workflow.GetVersion(ctx, loginAtStart, workflow.DefaultVersion, 1) == 1 {
-		p.listTools(ctx, w, several, &contract.JournalStep{Attempts: 1, Failure: contract.FailureOf(w.failed)})
+		p.listTools(ctx, w, together, &contract.JournalStep{Attempts: 1, Failure: contract.FailureOf(w.listErr)})
 	}
 }
 
-// wanted lists the connections that the flow's tools name, in order, and behind them those of its boxes.
-func (p *Preparation) wanted() []*want {
-	var out []*want
+// requiredConnections returns the connections of the flow's bound tools, in order, and then those of its toolboxes.
+func (p *Preparation) requiredConnections() []*requiredConnection {
+	var out []*requiredConnection
 	for i := range p.Run.Flow.Nodes {
 		n := &p.Run.Flow.Nodes[i]
 		for _, named := range n.BoundTools() {
 			tool := named.Tool
-			w := p.want(&out, n, tool.BoundTo(), tool.Connection)
+			w := p.require(&out, n, tool.BoundTo(), tool.Connection)
 			r := &w.request
 			if len(tool.ArgumentsSchema) > 0 && tool.Connection != "" {
 				if r.Takes == nil {
@@ -162,7 +162,7 @@ func (p *Preparation) wanted() []*want {
 				r.Takes[tool.Name] = tool.ArgumentsSchema
 			}
 			if !slices.Contains(r.Names, tool.Name) {
-				r.Names, w.at = append(r.Names, tool.Name), append(w.at, p.Run.Source.At(plan.ToolPath(named.Of, named.Index)))
+				r.Names, w.boundAt = append(r.Names, tool.Name), append(w.boundAt, p.Run.Source.At(plan.ToolPath(named.Of, named.Index)))
 			}
 		}
 	}
@@ -173,44 +173,44 @@ func (p *Preparation) wanted() []*want {
 				continue
 			}
 			for _, id := range s.Agent.Toolboxes.Connections {
-				w := p.want(&out, n, id, id)
-				w.request.All, w.boxedAt = true, cmp.Or(w.boxedAt, p.Run.Source.At(plan.NodePath(s.ID)))
+				w := p.require(&out, n, id, id)
+				w.request.All, w.toolboxAt = true, cmp.Or(w.toolboxAt, p.Run.Source.At(plan.NodePath(s.ID)))
 			}
 		}
 	}
 	return out
 }
 
-// want finds the one with an id among others, or adds it for a node with what the run's input or the flow says of the
-// connection. What neither knows is left to the worker's configuration.
-func (p *Preparation) want(all *[]*want, n *plan.Node, id, connection string) *want {
-	k := slices.IndexFunc(*all, func(w *want) bool { return w.bound.ID == id })
+// require returns the connection with an id, or adds it for a node as declared by the run's input or the flow. A connection that
+// neither declares is left to the worker's configuration.
+func (p *Preparation) require(all *[]*requiredConnection, n *plan.Node, id, connection string) *requiredConnection {
+	k := slices.IndexFunc(*all, func(w *requiredConnection) bool { return w.resolved.ID == id })
 	if k < 0 {
 		c := plan.Connection{ID: connection, Kind: plan.ConnectionMCP}
 		if i := slices.IndexFunc(p.Run.Flow.Connections, func(c plan.Connection) bool { return c.ID == connection && connection != "" }); i >= 0 {
 			c = p.Run.Flow.Connections[i]
 		}
 		k = len(*all)
-		*all = append(*all, &want{node: n, bound: contract.ResolvedConnection{ID: id, Connection: c}, request: contract.CatalogueInput{Connection: c}})
+		*all = append(*all, &requiredConnection{node: n, resolved: contract.ResolvedConnection{ID: id, Connection: c}, request: contract.CatalogueInput{Connection: c}})
 	}
 	return (*all)[k]
 }
 
-// takeOver takes over a connection's catalogue, or why there is none. What is wrong is returned as problems, with places.
-func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
-	out, err, at := &w.listed, w.failed, w.boxedAt
-	if len(w.at) > 0 {
-		at = w.at[0] // where the flow names the connection first
+// applyListing applies a connection's catalogue, or the error of listing it. It returns problems with their positions.
+func (p *Preparation) applyListing(w *requiredConnection) (problems []string, _ error) {
+	out, err, at := &w.listing, w.listErr, w.toolboxAt
+	if len(w.boundAt) > 0 {
+		at = w.boundAt[0] // the first binding
 	}
-	if c := w.bound.Connection; c.Kind == plan.ConnectionAgent && p.Run.Flow.SubFlow(c.Agent) == nil {
-		problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not hold [V9]", at, w.bound.ID, c.Agent))
+	if c := w.resolved.Connection; c.Kind == plan.ConnectionAgent && p.Run.Flow.SubFlow(c.Agent) == nil {
+		problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not define [V9]", at, w.resolved.ID, c.Agent))
 	}
 	if err != nil {
 		fail := contract.FailureOf(err)
 		switch {
 		case contract.Cancelled(err):
 			return nil, err
-		case p.leaveOut(w.bound.ID, w.request.Names):
+		case p.dropTools(w.resolved.ID, w.request.Names):
 			return problems, nil
 		case len(w.request.Names) == 0:
 			w.problem = fmt.Sprintf("%s: %s [V9]", at, fail.Error())
@@ -222,38 +222,38 @@ func (p *Preparation) takeOver(w *want) (problems []string, _ error) {
 		return nil, fail
 	}
 	w.problem = ""
-	w.bound.Connection, w.bound.CallRules = out.Resolved, out.CallRules
-	if sessions, server := p.Run.Shared.Sessions(), w.bound.Server(); out.Queue != "" && sessions[server].Queue == "" {
+	w.resolved.Connection, w.resolved.CallRules = out.Resolved, out.CallRules
+	if sessions, server := p.Run.Shared.Sessions(), w.resolved.Server(); out.Queue != "" && sessions[server].Queue == "" {
 		sessions[server] = contract.ServerSession{Queue: out.Queue}
 	}
 	if out.SHA != "" {
 		ref := p.Run.Transcript.Keep(out.Catalogue)
-		w.bound.Catalogue, w.offered = &ref, toolNames(out.Catalogue)
+		w.resolved.Catalogue, w.toolNames = &ref, toolNames(out.Catalogue)
 	}
-	if !p.leaveOut(w.bound.ID, out.Missing) {
+	if !p.dropTools(w.resolved.ID, out.Missing) {
 		for _, name := range out.Missing {
 			problems = append(problems, fmt.Sprintf("%s: tool %q is not offered by %q; it offers: %s [V10]",
-				w.at[slices.Index(w.request.Names, name)], name, w.bound.ID, textutil.Some(out.Offered)))
+				w.boundAt[slices.Index(w.request.Names, name)], name, w.resolved.ID, textutil.Some(out.Offered)))
 		}
 	}
-	for _, wrong := range out.Wrong {
-		problems = append(problems, fmt.Sprintf("%s: %s [V10]", at, wrong))
+	for _, problem := range out.Wrong {
+		problems = append(problems, fmt.Sprintf("%s: %s [V10]", at, problem))
 	}
 	return problems, nil
 }
 
-// toolNames are the names of a catalogue's tools.
+// toolNames returns the names of a catalogue's tools.
 func toolNames(raw json.RawMessage) (names []string) {
 	var c contract.Catalogue
-	_ = json.Unmarshal(raw, &c) // the activity has encoded it
+	_ = json.Unmarshal(raw, &c) // the activity's encoding is valid
 	for i := range c.Tools {
 		names = append(names, c.Tools[i].Name)
 	}
 	return names
 }
 
-// ownAgents changes agents in the run's own copy of the plan.
-func (p *Preparation) ownAgents(change func(plan.TeamAgent)) {
+// updateAgents changes all agents, in a copy of the plan's nodes.
+func (p *Preparation) updateAgents(change func(plan.TeamAgent)) {
 	p.Run.Flow.Nodes = slices.Clone(p.Run.Flow.Nodes)
 	for i := range p.Run.Flow.Nodes {
 		n := &p.Run.Flow.Nodes[i]
@@ -269,29 +269,29 @@ func (p *Preparation) ownAgents(change func(plan.TeamAgent)) {
 	}
 }
 
-// expandToolboxes makes tools of an agent of what its boxes offer, if it has some, in the plan that the run carries, and says what
-// is missing.
-func (p *Preparation) expandToolboxes(s plan.TeamAgent, wants []*want) []string {
+// expandToolboxes replaces an agent's toolboxes with the tools that they offer, in the run's plan. It returns missing tools as
+// problems.
+func (p *Preparation) expandToolboxes(s plan.TeamAgent, required []*requiredConnection) []string {
 	var problems []string
 	toolboxes := s.Agent.Toolboxes
 	if toolboxes == nil {
 		return nil
 	}
 	s.Agent.Tools = slices.Clone(s.Agent.Tools)
-	left, offered := takeTools(s.Agent, wants)
+	missing, offered := addToolboxTools(s.Agent, required)
 	s.Agent.Toolboxes = nil
-	if left == nil && !toolboxes.All && !toolboxes.Lenient {
-		return nil // a connection that could not be listed matters only where something is missing
+	if missing == nil && !toolboxes.All && !toolboxes.Lenient {
+		return nil // a connection that could not be listed matters only if tools are missing
 	}
 	for _, id := range toolboxes.Connections {
-		for _, w := range wants {
-			if w.bound.ID == id && w.problem != "" {
+		for _, w := range required {
+			if w.resolved.ID == id && w.problem != "" {
 				problems = append(problems, w.problem)
 				w.problem = ""
 			}
 		}
 	}
-	for _, name := range left {
+	for _, name := range missing {
 		if !toolboxes.Lenient && !p.callsNoTools() {
 			problems = append(problems, fmt.Sprintf("%s: the tool %q of node %q is offered by none of its connections %s; they offer: %s [V10]",
 				p.Run.Source.At(plan.NodePath(s.ID)), name, s.ID, strings.Join(toolboxes.Connections, ", "), textutil.Some(offered)))
@@ -300,39 +300,39 @@ func (p *Preparation) expandToolboxes(s plan.TeamAgent, wants []*want) []string 
 	return problems
 }
 
-// takeTools adds the wanted tools to an agent's own. It returns the names that it did not find, and what there is.
-func takeTools(a *plan.Agent, wants []*want) (left, offered []string) {
-	found, names := map[string]bool{}, map[string]string{} // the latter by what models call them
+// addToolboxTools adds the selected tools to the agent's. It returns the names that it did not find, and all offered names.
+func addToolboxTools(a *plan.Agent, required []*requiredConnection) (missing, offered []string) {
+	found, byModelName := map[string]bool{}, map[string]string{} // the name that models use -> the tool's name
 	for _, id := range a.Toolboxes.Connections {
-		k := slices.IndexFunc(wants, func(w *want) bool { return w.bound.ID == id })
-		for _, name := range wants[k].offered {
+		k := slices.IndexFunc(required, func(w *requiredConnection) bool { return w.resolved.ID == id })
+		for _, name := range required[k].toolNames {
 			offered = append(offered, name)
 			as := safeName(name)
-			if other := names[as]; other != "" && other != name {
+			if other := byModelName[as]; other != "" && other != name {
 				as = hashedName(as, name)
 			}
 			if !a.Toolboxes.All && !slices.Contains(a.Toolboxes.Names, name) || a.HasTool(as) {
 				continue
 			}
-			found[name], names[as] = true, name
+			found[name], byModelName[as] = true, name
 			a.Tools = append(a.Tools, plan.Tool{Name: name, As: as, Connection: id, Confirm: slices.Contains(a.Toolboxes.Confirm, id)})
 		}
 	}
 	for _, name := range a.Toolboxes.Names {
 		if !found[name] && !a.HasTool(name) {
-			left = append(left, name)
+			missing = append(missing, name)
 		}
 	}
-	return left, offered
+	return missing, offered
 }
 
-// maxToolName is the longest name of a tool that all providers take.
+// maxToolName is the longest tool name that all providers accept.
 const maxToolName = 64
 
-// unsafeChars are the characters of names that not all providers take.
+// unsafeChars matches the characters that not all providers accept in tool names.
 var unsafeChars = regexp.MustCompile(`[^A-Za-z0-9_-]`)
 
-// safeName is a tool's name as all providers take it.
+// safeName returns a tool's name in a form that all providers accept.
 func safeName(s string) string {
 	s = unsafeChars.ReplaceAllString(s, "_")
 	if len(s) > maxToolName {
@@ -341,7 +341,7 @@ func safeName(s string) string {
 	return s
 }
 
-// hashedName is a safe name that only one name has.
+// hashedName returns a safe name that is unique to the original name.
 func hashedName(safe, name string) string {
 	return safe[:min(len(safe), maxToolName-9)] + "_" + contract.SHA([]byte(name))[:8]
 }

@@ -81,19 +81,19 @@ func TestToolboxOfAgentThatIsMissing(t *testing.T) {
 	if env.GetWorkflowError() != nil {
 		t.Fatal(env.GetWorkflowError())
 	}
-	if err == nil || !strings.Contains(err.Error(), `connection "helper" runs the agent "gone", which the document does not hold`) {
+	if err == nil || !strings.Contains(err.Error(), `connection "helper" runs the agent "gone", which the document does not define`) {
 		t.Errorf("error is %v", err)
 	}
 }
 
 // TestOfferedNames gives tools whose names differ only in characters that not all providers take names of their own.
 func TestOfferedNames(t *testing.T) {
-	wants := []*want{
-		{bound: contract.ResolvedConnection{ID: "a"}, offered: []string{"get.item", "get_item", "get/item", "find"}},
-		{bound: contract.ResolvedConnection{ID: "b"}, offered: []string{"find", "get_item", strings.Repeat("x", 70)}},
+	wants := []*requiredConnection{
+		{resolved: contract.ResolvedConnection{ID: "a"}, toolNames: []string{"get.item", "get_item", "get/item", "find"}},
+		{resolved: contract.ResolvedConnection{ID: "b"}, toolNames: []string{"find", "get_item", strings.Repeat("x", 70)}},
 	}
 	a := &plan.Agent{Tools: []plan.Tool{{Name: "own", As: "own"}}, Toolboxes: &plan.Toolboxes{Connections: []string{"a", "b"}, All: true}}
-	takeTools(a, wants)
+	addToolboxTools(a, wants)
 	var got []string
 	seen := map[string]bool{}
 	for _, tool := range a.Tools {

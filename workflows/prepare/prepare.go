@@ -17,7 +17,7 @@ import (
 	"weft/workflows/schedule"
 )
 
-// Prepare settles plan and model. Where the input has both, and the flow declares no inputs, no activity is needed.
+// Prepare determines plan and model. If the input has both and the flow declares no inputs, no activity is needed.
 func (p *Preparation) Prepare(ctx workflow.Context, in *contract.RunInput) error {
 	if in.V != contract.Version {
 		return contract.WrongVersion(in.V)
@@ -35,30 +35,30 @@ func (p *Preparation) Prepare(ctx workflow.Context, in *contract.RunInput) error
 		p.Run.Source = *in.Flow.Source
 	}
 	declared := ""
-	if p.begins() {
+	if p.declaresInputs() {
 		var err error
 		if declared, err = p.Run.Flow.Hash(); err != nil {
 			return err
 		}
 	}
 	if p.Run.Flow == nil || p.Run.Shared.Model == "" || declared != "" {
-		if err := p.inquire(ctx, in); err != nil {
+		if err := p.compile(ctx, in); err != nil {
 			return err
 		}
 	}
 	err := p.check(ctx, in)
-	p.Run.Hash = cmp.Or(declared, p.Run.Hash) // what the inputs make of the flow is the same flow
+	p.Run.Hash = cmp.Or(declared, p.Run.Hash) // applying the inputs does not change the flow's identity
 	return err
 }
 
-// inquire has an activity compile, begin, and choose a model, as far as the input leaves it open.
-func (p *Preparation) inquire(ctx workflow.Context, in *contract.RunInput) error {
+// compile runs the activity that compiles the flow, applies its inputs and chooses a model, as far as the input leaves this open.
+func (p *Preparation) compile(ctx workflow.Context, in *contract.RunInput) error {
 	request := contract.CompileFlowInput{Flow: in.Flow, Model: in.Model}
 	var raw json.RawMessage
 	c := &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the document", Options: compileOptions, Local: runtime.LocalCompile,
 		ID: "prepare", Summary: "compile the flow, choose the model", Out: &raw}
 	switch {
-	case p.begins():
+	case p.declaresInputs():
 		request = contract.CompileFlowInput{Flow: contract.FlowRef{Plan: p.Run.Flow}, Model: p.Run.Shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
 		if p.Run.Hash != "" {
 			c.ID, c.Summary = "begin", "check the inputs"
@@ -79,18 +79,18 @@ func (p *Preparation) inquire(ctx workflow.Context, in *contract.RunInput) error
 	p.Run.Shared.Model, p.Public = out.Model, out.Publish
 	if p.Run.Flow == nil {
 		p.Run.Flow, p.Run.Source, p.Run.Hash = out.Plan, out.Source, out.Hash
-		if p.begins() {
-			// Only now is it known that the flow wants what the run was given.
-			return p.inquire(ctx, in)
+		if p.declaresInputs() {
+			// Only the compiled flow shows that it declares inputs.
+			return p.compile(ctx, in)
 		}
 		return nil
 	}
-	p.takeInputs(in, out)
+	p.applyInputs(in, out)
 	return nil
 }
 
-// takeInputs takes over what the inputs make of the flow, and of its text.
-func (p *Preparation) takeInputs(in *contract.RunInput, out *contract.CompileFlowResult) {
+// applyInputs stores the flow and the text that result from applying the inputs.
+func (p *Preparation) applyInputs(in *contract.RunInput, out *contract.CompileFlowResult) {
 	if out.Plan != nil {
 		p.Run.Flow = out.Plan
 	}
@@ -99,21 +99,21 @@ func (p *Preparation) takeInputs(in *contract.RunInput, out *contract.CompileFlo
 	}
 }
 
-// Replace gives the run the parameters of the hook before it. They are not checked, and placeholders, which have been replaced,
-// stay as they are.
+// Replace replaces the run's parameters with those returned by the hook before the run. They are not checked, and placeholders,
+// which have been replaced before, are not affected.
 func (p *Preparation) Replace(ctx workflow.Context, in *contract.RunInput, params json.RawMessage) error {
 	request := contract.CompileFlowInput{Flow: contract.FlowRef{Plan: p.Run.Flow}, Model: p.Run.Shared.Model, Params: params, Unchecked: true, Replaced: true}
 	var out contract.CompileFlowResult
 	err := p.Run.Invoke(ctx, &runtime.Call{Activity: contract.ActivityCompileFlow, Args: []any{&request}, What: "the parameters of the hook before the run",
 		Options: compileOptions, Local: runtime.LocalCompile, ID: "hooked", Summary: "take the hook's parameters", Out: &out})
 	if err == nil {
-		p.takeInputs(in, &out)
+		p.applyInputs(in, &out)
 		p.Run.Graph = schedule.NewGraph(p.Run.Flow)
 	}
 	return err
 }
 
-// compileOptions are those of the activity that compiles: short, because nothing else can happen before.
+// compileOptions are the options of the activity that compiles; its timeouts are short, because the run waits for it.
 var compileOptions = workflow.ActivityOptions{
 	StartToCloseTimeout:    time.Minute,
 	ScheduleToCloseTimeout: 10 * time.Minute,
@@ -122,34 +122,34 @@ var compileOptions = workflow.ActivityOptions{
 	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
 }
 
-// begins reports whether the flow declares inputs, so that what the run is given makes its text.
-func (p *Preparation) begins() bool {
+// declaresInputs reports whether the flow declares inputs, from which the run's text is made.
+func (p *Preparation) declaresInputs() bool {
 	return p.Run.Flow != nil && p.Run.Flow.Inputs != nil
 }
 
-// check refuses a plan that the interpreter cannot run. The verdict is recorded, so that a stricter check in a later build cannot
-// fail a run that has started, and with it the authority of a root run.
+// check rejects a plan that the interpreter cannot run. The verdict and a root run's authority are recorded, so that a stricter
+// check in a later build cannot fail a run that has started.
 func (p *Preparation) check(ctx workflow.Context, in *contract.RunInput) error {
 	var v verdict
 	if p.Run.Hash == "" || in.Depth == 0 {
-		if err := runtime.SideEffect(ctx, func() any { return p.judge(ctx, in) }, &v); err != nil {
+		if err := runtime.SideEffect(ctx, func() any { return p.newVerdict(ctx, in) }, &v); err != nil {
 			return err
 		}
 	}
 	p.Run.Hash, p.Public, p.recorded = cmp.Or(p.Run.Hash, v.Hash), cmp.Or(p.Public, v.Publish), v.Authority
-	if in.MaxPayload > 0 { // that of the store of the run above
+	if in.MaxPayload > 0 { // the limit of the parent run's store
 		p.Run.Allow(in.MaxPayload)
 	}
-	invalid := failureOf(v.Problems, contract.ClassInvalidFlow, "make the plan with the starter or the adapter of this build")
+	invalid := failureOf(v.Problems, contract.ClassInvalidFlow, "compile the plan with the starter of this build")
 	if err := cmp.Or(LaterPlan(p.Run.Flow), invalid); err != nil {
 		return err
 	}
-	own := *p.Run.Flow
-	p.Run.Flow, p.Run.Graph = &own, schedule.NewGraph(&own)
+	flow := *p.Run.Flow
+	p.Run.Flow, p.Run.Graph = &flow, schedule.NewGraph(&flow)
 	return nil
 }
 
-// failureOf is the failure for problems, nil where there are none.
+// failureOf returns the failure for problems, nil if there are none.
 func failureOf(problems []string, class, remedy string) error {
 	if len(problems) == 0 {
 		return nil
@@ -157,7 +157,7 @@ func failureOf(problems []string, class, remedy string) error {
 	return &contract.Failure{Class: class, Text: strings.Join(problems, "; "), Diagnostics: problems, Remedy: remedy}
 }
 
-// LaterPlan is the failure of a plan of a later build, or one with such a plan in it, else nil.
+// LaterPlan returns the failure of a plan that, or a sub-agent of which, is of a later build's version, else nil.
 func LaterPlan(f *plan.Flow) error {
 	if f == nil {
 		return nil
@@ -169,10 +169,10 @@ func LaterPlan(f *plan.Flow) error {
 	return contract.LaterPlan(version)
 }
 
-// judge gives what is recorded of a run before its entry.
-func (p *Preparation) judge(ctx workflow.Context, in *contract.RunInput) (v verdict) {
+// newVerdict returns the verdict to record for a run before its first node.
+func (p *Preparation) newVerdict(ctx workflow.Context, in *contract.RunInput) (v verdict) {
 	if p.Run.Flow == nil {
-		return verdict{Problems: []string{"there is no plan"}}
+		return verdict{Problems: []string{"missing plan"}}
 	}
 	if p.Run.Hash == "" {
 		v.Problems = p.Run.Flow.Check()
@@ -182,26 +182,26 @@ func (p *Preparation) judge(ctx workflow.Context, in *contract.RunInput) (v verd
 		}
 	}
 	if in.Depth == 0 && len(v.Problems) == 0 {
-		v.Authority = p.authority(in)
+		v.Authority = p.newAuthority(in)
 	}
 	return v
 }
 
-// Preparation settles what a run needs before its entry.
+// Preparation determines what a run needs before its first node.
 type Preparation struct {
 	Run *runtime.Run
-	// Settings are for [runtime.SideEffect] alone.
+	// Settings may be read only in a [runtime.SideEffect].
 	Settings Settings
-	// Public is what a root run publishes.
+	// Public determines what a root run publishes; nil in a child run.
 	Public *contract.Publish
-	// recorded is what a root run may reach and spend, as its history has it.
+	// recorded is a root run's authority as recorded in its history.
 	recorded *authority
-	// brought are the run's own connections, once they are authorized.
-	brought []plan.Connection
+	// runConnections are the connections of the run's input.
+	runConnections []plan.Connection
 }
 
-// startFacts are what the start request has set. Only what is recorded of it may decide anything: the server leaves out
-// attributes that were removed since.
+// startFacts returns what the start request has set. Decisions must use recorded facts only, because the server omits attributes
+// that have been removed since.
 func startFacts(ctx workflow.Context) *contract.StartFacts {
 	info := workflow.GetInfo(ctx)
 	_, named := info.Memo.GetFields()[contract.MemoFlow]
@@ -216,8 +216,8 @@ func startFacts(ctx workflow.Context) *contract.StartFacts {
 	return out
 }
 
-// verdict is what is recorded of a plan that came with the input: what is wrong with it, its hash, and what the run publishes; and,
-// if the plan can run, of a root run's authority.
+// verdict is the recorded result of checking a run's plan: for a plan of the input its problems, its hash and what the run
+// publishes; for a root run whose plan is valid, its authority.
 type verdict struct {
 	Problems  []string          `json:"problems,omitempty"`
 	Hash      string            `json:"hash,omitempty"`
@@ -225,29 +225,28 @@ type verdict struct {
 	Authority *authority        `json:"authority,omitempty"`
 }
 
-// Settings are those of a worker for the runs that start on it. Each run records them, and goes on with them on any worker.
+// Settings are the settings of a worker for the runs that start on it. Each run records them, and keeps them on other workers.
 type Settings struct {
-	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that there is none.
+	// MaxPayload is the largest payload in bytes that the worker's store accepts; 0 means that there is no store.
 	MaxPayload int
-	// BudgetLimits is what runs may spend; absent: unlimited.
+	// BudgetLimits limit what runs may spend; nil: unlimited.
 	BudgetLimits *contract.BudgetLimits
-	// Named has the worker run the flows of its own folder alone, as they are.
+	// Named restricts the worker to the unchanged flows of its own folder.
 	Named bool
-	// Webhooks are told of root runs.
+	// Webhooks are notified of root runs.
 	Webhooks []contract.Webhook
-	// Keys seal what runs may reach, the first of them; Policies bound it. Scripts allows, where there are no policies,
-	// models that clients script.
+	// Keys seal grants: the first one signs. Policies restrict them. Without policies, Scripts allows models scripted by clients.
 	Keys []contract.SealKey
-	// Bounds, if set, bind the flows of root runs.
+	// Bounds, if set, limit the flows of root runs.
 	Bounds   *plan.Bounds
 	Policies []contract.Policy
 	Scripts  bool
-	// Models, if set, knows the providers of the worker.
+	// Models, if set, validates the models of flows.
 	Models Models
 }
 
-// Models are those that a worker can call.
+// Models are the models that a worker can call.
 type Models interface {
-	// Unknown returns the failure of a model whose provider there is not, nil for any other.
+	// Unknown returns the failure of a model whose provider is not configured, else nil.
 	Unknown(ref string) *contract.Failure
 }

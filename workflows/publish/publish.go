@@ -1,4 +1,4 @@
-// Package publish publishes the status of a run: to lists by search attributes and a memo, to webhooks by events.
+// Package publish publishes the status of a run: in lists through search attributes and a memo, to webhooks through events.
 package publish
 
 import (
@@ -18,10 +18,10 @@ import (
 	"weft/workflows/wait"
 )
 
-// A root run writes those search attributes that the namespace is known to have: a write of any other would fail the workflow
-// task for ever. Which these are is recorded at its start, as the activity that compiles found out or the start request has set.
+// A root run writes only those search attributes that the namespace is known to have, because writing any other would fail the
+// workflow task forever. They are recorded at its start, from the start request or the result of the activity that compiles.
 
-// Publish notes how the run stands, and writes the status as a search attribute if it has changed: each write is an event.
+// Publish sets the run's status, and writes the search attribute if the status has changed, because each write is an event.
 func (p *Publisher) Publish(ctx workflow.Context, status string) {
 	if p.Status == status {
 		return
@@ -37,7 +37,7 @@ func (p *Publisher) Alive() bool {
 	return p.Status == contract.StatusRunning || p.Status == contract.StatusWaiting || p.Status == contract.StatusIdle
 }
 
-// Introduce writes what the start request of a run, or of a session, has not set, once the plan is known.
+// Introduce writes the search attributes and the memo that the start request has not set, once the plan is known.
 func (p *Publisher) Introduce(ctx workflow.Context, session bool) {
 	if p.Public == nil {
 		return
@@ -46,16 +46,16 @@ func (p *Publisher) Introduce(ctx workflow.Context, session bool) {
 		p.upsert(ctx, p.Public.Unset)
 	}
 	if p.Public.Memo {
-		who := p.principal()
+		principal := p.principal()
 		memo := map[string]any{contract.MemoFlow: contract.Keyword(p.Run.Flow.Name), contract.MemoHash: p.Run.Hash}
 		if session {
 			memo[contract.MemoSession] = true
 		}
-		if who.Name != "" {
-			memo[contract.MemoPrincipal], memo[contract.MemoTenant] = who.Name, who.Tenant
+		if principal.Name != "" {
+			memo[contract.MemoPrincipal], memo[contract.MemoTenant] = principal.Name, principal.Tenant
 		}
 		if err := workflow.UpsertMemo(ctx, memo); err != nil {
-			workflow.GetLogger(ctx).Warn("the run has no memo", "error", err)
+			workflow.GetLogger(ctx).Warn("memo of the run not written", "error", err)
 		}
 	}
 }
@@ -65,26 +65,26 @@ func (p *Publisher) upsert(ctx workflow.Context, names []string) {
 	if p.Run.Flow == nil {
 		return
 	}
-	who := p.principal()
+	principal := p.principal()
 	values := map[string]string{
 		contract.AttributeFlow: p.Run.Flow.Name, contract.AttributeDialect: p.Run.Flow.Dialect,
 		contract.AttributePlanHash: p.Run.Hash, contract.AttributeStatus: p.Status,
-		contract.AttributePrincipal: who.Name, contract.AttributeTenant: who.Tenant,
+		contract.AttributePrincipal: principal.Name, contract.AttributeTenant: principal.Tenant,
 	}
 	var updates []temporal.SearchAttributeUpdate
 	for _, name := range names {
 		updates = append(updates, temporal.NewSearchAttributeKeyKeyword(name).ValueSet(contract.Keyword(values[name])))
 	}
 	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
-		workflow.GetLogger(ctx).Warn("the run does not show how it stands", "error", err)
+		workflow.GetLogger(ctx).Warn("search attributes of the run not written", "error", err)
 	}
 }
 
-// maxListed is how many bytes of requests a memo has.
-const maxListed = 16 << 10
+// maxMemoBytes limits the size of the requests in a memo.
+const maxMemoBytes = 16 << 10
 
-// List takes what Changed holds. It writes the open requests into the memo, if they have changed, so that lists show them without
-// asking the run.
+// List drains Changed and writes the open requests into the memo if they have changed, so that lists show them without a query to
+// the run.
 func (p *Publisher) List(ctx workflow.Context, open []contract.Request) {
 	p.Changed.ReceiveAsync(nil)
 	if p.Public == nil || !p.Alive() {
@@ -95,7 +95,7 @@ func (p *Publisher) List(ctx workflow.Context, open []contract.Request) {
 		return
 	}
 	p.Public.Requests = ids
-	out, room := contract.OpenRequests{Requests: []contract.Request{}}, maxListed
+	out, room := contract.OpenRequests{Requests: []contract.Request{}}, maxMemoBytes
 	for i := range open {
 		n, err := contract.Size(open[i])
 		if room -= n; err != nil || room < 0 {
@@ -105,11 +105,11 @@ func (p *Publisher) List(ctx workflow.Context, open []contract.Request) {
 		out.Requests = append(out.Requests, open[i])
 	}
 	if err := workflow.UpsertMemo(ctx, map[string]any{contract.MemoRequests: out}); err != nil {
-		workflow.GetLogger(ctx).Warn("lists do not show the open requests", "error", err)
+		workflow.GetLogger(ctx).Warn("open requests not written to the memo", "error", err)
 	}
 }
 
-// principal is who started the run.
+// principal returns the principal who started the run.
 func (p *Publisher) principal() contract.Principal {
 	if g := p.Run.Shared.Grant; g != nil {
 		return g.Principal.Value()
@@ -117,24 +117,24 @@ func (p *Publisher) principal() contract.Principal {
 	return contract.Principal{}
 }
 
-// Publisher tells others how a run stands.
+// Publisher publishes the status of a run.
 type Publisher struct {
 	Run *runtime.Run
-	// Status is one of the contract's; [Publisher.Publish] changes it. Public is absent in a run that is no root.
+	// Status is one of the contract's; [Publisher.Publish] changes it. Public is nil in a child run.
 	Status string
 	Public *contract.Publish
-	// Changed holds something where the open requests may be others than those in the memo.
+	// Changed holds a value if the open requests may differ from those in the memo.
 	Changed workflow.Channel
-	// Deliveries are events that the server may not have taken yet.
+	// Deliveries are the events that Temporal may not have accepted yet.
 	Deliveries []workflow.Future
 }
 
-// maxTold is the largest result that an event has.
-const maxTold = 64 << 10
+// maxEventResult is the size in bytes of the largest result that an event includes.
+const maxEventResult = 64 << 10
 
-// notify tells the webhooks that want an event, as is recorded when the run starts. Each event is a workflow of its own that
-// outlives the run: a receiver that is away for hours holds back nothing.
-func (p *Publisher) notify(ctx workflow.Context, event, about string, data contract.WebhookData) {
+// notify sends an event to the webhooks that subscribe to it, as recorded when the run started. Each event is delivered by its own
+// workflow, which outlives the run, so that a receiver that is down for hours delays nothing.
+func (p *Publisher) notify(ctx workflow.Context, event, subject string, data contract.WebhookData) {
 	if p.Public == nil {
 		return
 	}
@@ -153,10 +153,10 @@ func (p *Publisher) notify(ctx workflow.Context, event, about string, data contr
 		data.Flow = p.Run.Flow.Name
 	}
 	raw, _ := json.Marshal(data)
-	in := contract.WebhookDeliveryInput{Names: names, ID: "evt_" + contract.SHA([]byte(data.WorkflowID + "\n" + data.RunID + "\n" + event + "\n" + about))[:32],
+	in := contract.WebhookDeliveryInput{Names: names, ID: "evt_" + contract.SHA([]byte(data.WorkflowID + "\n" + data.RunID + "\n" + event + "\n" + subject))[:32],
 		Event: contract.WebhookEvent{Type: event, Timestamp: workflow.Now(ctx).UTC(), Data: raw}, Grant: p.Run.Shared.Grant}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	// An id that is taken is that of the same event, which is on its way already.
+	// If the workflow id is in use, the same event is being delivered already.
 	deliver := func(ctx workflow.Context) workflow.Future {
 		return p.Run.Start(ctx, &runtime.Child{Workflow: contract.WorkflowWebhookDelivery, In: in, ID: p.Run.Root + "/webhook:" + in.ID, Summary: event,
 			Outlives: true, Unique: true}).Future.GetChildWorkflowExecution()
@@ -165,90 +165,90 @@ func (p *Publisher) notify(ctx workflow.Context, event, about string, data contr
 		p.Deliveries = append(p.Deliveries, deliver(ctx))
 		return
 	}
-	// The workflow task is full, of requests that came together: this event goes with another.
-	taken, take := workflow.NewFuture(ctx)
-	p.Deliveries = append(p.Deliveries, taken)
+	// The workflow task is full, because many requests came together: deliver the event in a later one.
+	accepted, setAccepted := workflow.NewFuture(ctx)
+	p.Deliveries = append(p.Deliveries, accepted)
 	wait.Go(ctx, "event", func(ctx workflow.Context) {
 		if err := p.Run.Sizes.Admit(ctx, "the event", in); err != nil {
-			take.SetError(err)
+			setAccepted.SetError(err)
 			return
 		}
-		take.Chain(deliver(ctx))
+		setAccepted.Chain(deliver(ctx))
 	})
 }
 
-// AwaitDeliveries waits until the server has taken all events. One that it refuses is lost, and does not fail the run.
+// AwaitDeliveries waits until Temporal has accepted all events. An event that it rejects is lost, but does not fail the run.
 func (p *Publisher) AwaitDeliveries(ctx workflow.Context) {
-	for len(p.Deliveries) > 0 { // others may come meanwhile
-		first := p.Deliveries[0]
+	for len(p.Deliveries) > 0 { // more may be added meanwhile
+		delivery := p.Deliveries[0]
 		p.Deliveries = p.Deliveries[1:]
-		if err := wait.Get(ctx, first, nil); err != nil && !runtime.AlreadyStarted(err) {
-			workflow.GetLogger(ctx).Warn("an event is not told", "error", err)
+		if err := wait.Get(ctx, delivery, nil); err != nil && !runtime.AlreadyStarted(err) {
+			workflow.GetLogger(ctx).Warn("webhook event lost", "error", err)
 		}
 	}
 }
 
-// Finish tells how the run ended.
+// Finish sends the event that the run has ended.
 func (p *Publisher) Finish(ctx workflow.Context, out *contract.RunResult, err error) {
 	if workflow.IsContinueAsNewError(err) || out != nil && out.Yielded != nil {
 		return
 	}
-	p.concluded(ctx, contract.EventRunFinished, "", contract.WebhookData{Status: p.Status}, out, contract.FailureOf(err))
+	p.notifyEnd(ctx, contract.EventRunFinished, "", contract.WebhookData{Status: p.Status}, out, contract.FailureOf(err))
 }
 
-// turnStatus are the states of turns in the words of runs.
+// turnStatus maps the status of a turn to that of a run.
 var turnStatus = map[string]string{contract.TurnCompleted: contract.StatusCompleted, contract.TurnFailed: contract.StatusFailed, contract.TurnStopped: contract.StatusCancelled}
 
-// TurnFinished tells how a turn of a session ended.
+// TurnFinished sends the event that a turn of a session has ended.
 func (p *Publisher) TurnFinished(ctx workflow.Context, t *contract.Turn, out *contract.RunResult) {
 	data := contract.WebhookData{Status: turnStatus[t.Status], Turn: &contract.WebhookTurn{N: t.N, ID: t.ID}}
-	p.concluded(ctx, contract.EventTurnFinished, strconv.Itoa(t.N), data, out, t.Failure)
+	p.notifyEnd(ctx, contract.EventTurnFinished, strconv.Itoa(t.N), data, out, t.Failure)
 }
 
-// concluded tells of an end with its result, or why there is none.
-func (p *Publisher) concluded(ctx workflow.Context, event, about string, data contract.WebhookData,
+// notifyEnd sends an event with a result or a failure.
+func (p *Publisher) notifyEnd(ctx workflow.Context, event, subject string, data contract.WebhookData,
 	out *contract.RunResult, f *contract.Failure) {
 	switch {
 	case f != nil:
 		data.Error = &contract.WebhookError{Class: f.Class, Text: textutil.Cut(f.Error(), 2<<10), Remedy: textutil.Cut(f.Remedy, 1<<10)}
-	case out.ResultText != nil && len(*out.ResultText) > maxTold:
+	case out.ResultText != nil && len(*out.ResultText) > maxEventResult:
 		data.OmittedBytes = len(*out.ResultText)
 	case out.ResultText != nil:
 		data.ResultText = out.ResultText
-	case len(out.ResultData) > maxTold:
+	case len(out.ResultData) > maxEventResult:
 		data.OmittedBytes = len(out.ResultData)
 	default:
 		data.ResultData = out.ResultData
 	}
-	p.notify(ctx, event, about, data)
+	p.notify(ctx, event, subject, data)
 }
 
-// Opened tells webhooks of a request of the inbox.
+// Opened sends the event that a request of the inbox was opened.
 func (p *Publisher) Opened(ctx workflow.Context, req *contract.Request) {
-	own := *req
-	own.Text, own.Catalogue, own.Call = textutil.Cut(own.Text, 4<<10), nil, nil
-	p.notify(ctx, contract.EventRequestOpened, numbered(req.ID, req.Reopened), contract.WebhookData{Request: &own})
+	short := *req
+	short.Text, short.Catalogue, short.Call = textutil.Cut(short.Text, 4<<10), nil, nil
+	p.notify(ctx, contract.EventRequestOpened, occurrenceKey(req.ID, req.Reopened), contract.WebhookData{Request: &short})
 }
 
-// Closed is [Publisher.Opened] for one that was answered.
+// Closed sends the event that a request was answered or has expired.
 func (p *Publisher) Closed(ctx workflow.Context, a *contract.Answered) {
-	own := *a
-	if own.Reply != nil && own.Reply.Expired {
-		own.By = "" // nobody
+	short := *a
+	if short.Reply != nil && short.Reply.Expired {
+		short.By = "" // no one answered
 	}
-	own.Reply = nil
-	p.notify(ctx, contract.EventRequestAnswered, numbered(a.ID, a.Reopened), contract.WebhookData{Answered: &own})
+	short.Reply = nil
+	p.notify(ctx, contract.EventRequestAnswered, occurrenceKey(a.ID, a.Reopened), contract.WebhookData{Answered: &short})
 }
 
-// numbered tells a request from the same one that was asked before.
-func numbered(id string, again int) string {
-	if again == 0 {
+// occurrenceKey distinguishes a reopened request from its earlier occurrences.
+func occurrenceKey(id string, reopened int) string {
+	if reopened == 0 {
 		return id
 	}
-	return id + "\n" + strconv.Itoa(again)
+	return id + "\n" + strconv.Itoa(reopened)
 }
 
-// Deliver delivers one event to all webhooks that want it, each on its own. It fails if one of them never took it.
+// Deliver is the workflow that delivers an event to several webhooks, independently of each other. It fails if a delivery fails.
 func Deliver(ctx workflow.Context, in contract.WebhookDeliveryInput) error {
 	r := runtime.New(ctx)
 	r.Shared.Grant = in.Grant
@@ -261,11 +261,11 @@ func Deliver(ctx workflow.Context, in contract.WebhookDeliveryInput) error {
 			return nil
 		})
 	}
-	_ = deliveries.Wait() // none fails the others
+	_ = deliveries.Wait() // a failed delivery does not cancel the others
 	return runtime.ToApplicationError(cmp.Or(failed...))
 }
 
-// deliverOptions let the receiver of a webhook be away for a day.
+// deliverOptions allow the receiver of a webhook to be down for a day.
 var deliverOptions = workflow.ActivityOptions{
 	StartToCloseTimeout:    time.Minute,
 	ScheduleToCloseTimeout: 24 * time.Hour,

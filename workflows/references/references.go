@@ -1,7 +1,7 @@
-// Package references finds what a run that continues elsewhere must keep.
+// Package references collects the stored content that a run must hand over to the run that continues it.
 //
-// A message may refer to content of its run: a long input, a value of the state as it was when a tool read it, the output of a
-// node. If the message continues in another run, so must the content.
+// A message may refer to content of its run: a long input, a value of the state as read by a tool, or the output of a node. If the
+// message is carried over to another run, the content must be, too.
 package references
 
 import (
@@ -10,17 +10,17 @@ import (
 	"weft/activities/contract"
 )
 
-// Kept collects stored content for another run.
+// Kept collects stored content to be carried over to another run.
 type Kept struct {
-	// Stored is the content of the run, by hash.
+	// Stored is the run's content by hash.
 	Stored map[string]json.RawMessage
-	// Seen are the hashes of what the other run has, or gets.
+	// Seen holds the hashes of the content that the other run has or will get.
 	Seen map[string]bool
-	// Found is what was collected.
+	// Found is the collected content.
 	Found []json.RawMessage
 }
 
-// Content collects what a hash names.
+// Content collects the content with a hash, once, if the run has it.
 func (k *Kept) Content(sha string) {
 	if raw, ok := k.Stored[sha]; ok && !k.Seen[sha] {
 		k.Seen[sha], k.Found = true, append(k.Found, raw)
@@ -51,7 +51,7 @@ func (k *Kept) messages(list []contract.ThreadMessage) {
 	}
 }
 
-// Conversation collects what the messages of a conversation refer to.
+// Conversation collects the content that the messages of a conversation refer to.
 func (k *Kept) Conversation(t *contract.Conversation) {
 	if t == nil {
 		return
@@ -62,7 +62,7 @@ func (k *Kept) Conversation(t *contract.Conversation) {
 	}
 }
 
-// Suspended collects what an execution refers to that is to be resumed.
+// Suspended collects the content that a suspended execution refers to.
 func (k *Kept) Suspended(x *contract.SuspendedExecution) {
 	if x == nil {
 		return
@@ -83,14 +83,14 @@ func (k *Kept) Suspended(x *contract.SuspendedExecution) {
 	}
 }
 
-// Snapshot collects what the views, the messages and the state of a session in a snapshot refer to.
+// Snapshot collects the content that a snapshot's views, messages and session state refer to.
 func (k *Kept) Snapshot(c *contract.RunSnapshot) {
 	c.EachArrival(func(a *contract.ArrivalState) { k.View(&a.View) })
 	if c.Entry != nil {
 		k.View(&c.Entry.View)
 	}
 	if c.Ended != nil && c.Session != nil {
-		k.View(&contract.View{State: c.Ended.State}) // the next turn goes on with it
+		k.View(&contract.View{State: c.Ended.State}) // the next turn continues from it
 	}
 	k.Conversation(c.Conversation)
 	for i := range c.Live {
@@ -98,8 +98,8 @@ func (k *Kept) Snapshot(c *contract.RunSnapshot) {
 	}
 }
 
-// EachTask calls f with each task of a tool for which an execution waits that is to be resumed, those below it included, and
-// with the id of the step that waits for it.
+// EachTask calls f with each tool task for which a suspended execution, or one nested in it, waits, and with the id of the step
+// that waits for it.
 func EachTask(x *contract.SuspendedExecution, f func(id string, t *contract.OpenTask)) {
 	if x == nil {
 		return

@@ -1,4 +1,4 @@
-// Package replies makes the replies to calls of tools, as the model sees them.
+// Package replies makes replies to tool calls, as the model sees them.
 package replies
 
 import (
@@ -10,12 +10,12 @@ import (
 	"weft/activities/textutil"
 )
 
-// Error is a reply that tells the model of an error.
+// Error returns a reply that reports an error to the model.
 func Error(format string, args ...any) contract.ToolReply {
 	return contract.ToolReply{Text: fmt.Sprintf(format, args...), Failed: true}
 }
 
-// JSON is a reply that is JSON.
+// JSON returns a reply that contains v as JSON.
 func JSON(v any) contract.ToolReply {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -24,18 +24,18 @@ func JSON(v any) contract.ToolReply {
 	return contract.ToolReply{Text: string(textutil.Unescape(raw))}
 }
 
-// Refused is the error of a call that is answered with a reply and not made.
+// Refused is the error of a call that is answered with a reply instead of being made.
 type Refused struct{ Reply contract.ToolReply }
 
 func (r *Refused) Error() string { return r.Reply.Text }
 
-// Refuse is the error of a call for the model to see.
+// Refuse returns a [Refused] error with a reply that reports an error to the model.
 func Refuse(format string, args ...any) error { return &Refused{Error(format, args...)} }
 
-// Result is what a call gives: the reply of one that was refused is no error.
-func Result(made contract.ToolReply, err error) (contract.ToolReply, error) {
+// Result returns the result of a call: it turns a [Refused] error into its reply.
+func Result(reply contract.ToolReply, err error) (contract.ToolReply, error) {
 	if r, ok := errors.AsType[*Refused](err); ok {
 		return r.Reply, nil
 	}
-	return made, err
+	return reply, err
 }

@@ -1,4 +1,4 @@
-// Package route decides by which of its edges an execution leaves its node.
+// Package route selects the edges to take after an execution of a node.
 package route
 
 import (
@@ -15,27 +15,27 @@ import (
 	"weft/workflows/runtime"
 )
 
-// maxJudgedState is how much of the state a judge sees.
+// maxJudgedState limits the bytes of the state that a judge sees.
 const maxJudgedState = 32 << 10
 
-// Leave decides by which of its edges an execution with an output, or the run's entry, leaves its node, once, and keeps that as
-// its exit. branch is the one that the node has chosen, if it has several.
+// Leave selects the edges to take after an execution with an output, or from the run's entry, and stores them in x.Exit. It does
+// nothing if x.Exit is set. branch is the branch that the node has chosen, if it has several.
 func Leave(ctx workflow.Context, x *runtime.Execution, output *contract.ContentRef, branch string) error {
 	if x.Exit.NoRoute || len(x.Exit.Taken) > 0 {
 		return nil
 	}
 	edges := slices.DeleteFunc(slices.Clone(x.Edges), func(e int) bool {
-		own := x.Run.Flow.Edges[e].Branch
-		return own != "" && own != branch
+		required := x.Run.Flow.Edges[e].Branch
+		return required != "" && required != branch
 	})
-	taken, answers, err := decide(ctx, x, output, edges)
+	taken, answers, err := selectEdges(ctx, x, output, edges)
 	if err == nil {
 		x.Exit = runtime.Exit{Taken: taken, Answers: answers, NoRoute: len(x.Edges) > 0 && len(taken) == 0}
 	}
 	return err
 }
 
-// IDs names edges as the author did.
+// IDs returns the ids of edges as the author wrote them.
 func IDs(f *plan.Flow, edges []int) []string {
 	var out []string
 	for _, e := range edges {
@@ -44,9 +44,9 @@ func IDs(f *plan.Flow, edges []int) []string {
 	return out
 }
 
-// decide gives the edges of some that hold or, where the first is chosen, that one; later ones are not looked at. Questions are
-// steps of the execution's journal.
-func decide(ctx workflow.Context, x *runtime.Execution, output *contract.ContentRef, edges []int) (taken []int, answers []contract.Answer, err error) {
+// selectEdges returns the edges whose conditions hold or, if the node chooses the first, only that one, without evaluating later
+// ones. Questions are steps of the execution's journal.
+func selectEdges(ctx workflow.Context, x *runtime.Execution, output *contract.ContentRef, edges []int) (taken []int, answers []contract.Answer, err error) {
 	first := cmp.Or(x.Node.Choice, x.Run.Flow.Choice) == plan.ChooseFirst
 	var verdicts []*contract.JudgeResult
 	if !first {
@@ -64,13 +64,13 @@ func decide(ctx workflow.Context, x *runtime.Execution, output *contract.Content
 			}
 			answers, yes = append(answers, a), a.Yes
 		case edge.Question != "":
-			own := verdicts
+			results := verdicts
 			if first {
-				if own, err = judge(ctx, x, output, edges[:i+1], i); err != nil {
+				if results, err = judge(ctx, x, output, edges[:i+1], i); err != nil {
 					return nil, nil, err
 				}
 			}
-			answers, yes = append(answers, contract.Answer{Execution: x.ID, Edge: edge.ID, Question: edge.Question, Yes: own[i].Yes, Reason: own[i].Reason}), own[i].Yes
+			answers, yes = append(answers, contract.Answer{Execution: x.ID, Edge: edge.ID, Question: edge.Question, Yes: results[i].Yes, Reason: results[i].Reason}), results[i].Yes
 		}
 		if yes {
 			taken = append(taken, e)
@@ -82,19 +82,19 @@ func decide(ctx workflow.Context, x *runtime.Execution, output *contract.Content
 	return taken, answers, nil
 }
 
-// judge has the questions of edges answered by a model, from one on, all at once.
+// judge asks a model the questions of edges[from:], concurrently. The results have the indices of the edges.
 func judge(ctx workflow.Context, x *runtime.Execution, output *contract.ContentRef, edges []int, from int) ([]*contract.JudgeResult, error) {
-	var asked []int
+	var questions []int
 	for i := from; i < len(edges); i++ {
 		if x.Run.Flow.Edges[edges[i]].Question != "" {
-			asked = append(asked, i)
+			questions = append(questions, i)
 		}
 	}
-	if len(asked) == 0 {
+	if len(questions) == 0 {
 		return nil, nil
 	}
 	state, long := judgedState(x.View)
-	question := contract.JudgeInput{
+	base := contract.JudgeInput{
 		Model: x.Run.Shared.Model, Script: x.Run.Shared.Script, Node: x.Node.ID, Name: x.Node.Name, Step: x.Step,
 		Output: output, Input: x.Run.Shared.InputPart(), State: state, Long: long, Home: x.Run.Home(),
 	}
@@ -103,22 +103,22 @@ func judge(ctx workflow.Context, x *runtime.Execution, output *contract.ContentR
 		at = nil
 	}
 	verdicts, judges := make([]*contract.JudgeResult, len(edges)), group.New(ctx)
-	for k, i := range asked {
-		edge, in := &x.Run.Flow.Edges[edges[i]], question
+	for k, i := range questions {
+		edge, in := &x.Run.Flow.Edges[edges[i]], base
 		in.Question = edge.Question
 		judges.Start(func(ctx workflow.Context) error {
 			verdicts[i] = &contract.JudgeResult{}
 			return x.Run.CallStep(ctx, x.Journal, contract.HashOf(in.Question, string(in.State)), &runtime.Call{
 				Activity: contract.ActivityEvaluateCondition, Args: []any{&in}, What: "the question of edge " + edge.ID, At: at,
 				ID: fmt.Sprintf("%s/judge/%d", x.ID, i+1), Summary: fmt.Sprintf("%s · %s?", x.Node.ID, edge.ID), Options: x.Run.Options(x.Run.Flow.Policy.ModelSeconds),
-				Model: &runtime.ModelCall{Bytes: len(in.State), Once: &in.Once, Others: len(asked) - 1 - k}, Out: verdicts[i],
+				Model: &runtime.ModelCall{Bytes: len(in.State), Once: &in.Once, Others: len(questions) - 1 - k}, Out: verdicts[i],
 			})
 		})
 	}
 	return verdicts, judges.Wait()
 }
 
-// judgedState is the state for a judge: short values themselves, long ones by reference.
+// judgedState returns the state for a judge: short values as JSON, long ones by reference.
 func judgedState(v *contract.View) (json.RawMessage, []contract.LongValue) {
 	short := make(map[string]json.RawMessage, len(v.State))
 	var long []contract.LongValue

@@ -12,30 +12,29 @@ import (
 	"weft/workflows/wait"
 )
 
-// Budget is what a run has spent of its budget, and what of it is Reserved: for calls of models, by an estimate until they have
-// told what they took, and for runs and branches below, which have budgets of their own. So parallel calls cannot pass the
-// bound together.
+// Budget tracks what a run has spent of its budget and what is reserved: an estimate for each model call in progress, and the budgets
+// of child runs and branches. Reservations prevent parallel calls from exceeding the limits together.
 type Budget struct {
 	run      *Run
 	Usage    contract.Usage
 	Reserved contract.Budget
-	// runs counts the runs under way that models started.
-	runs int
-	// starts are the times of the last runs that models started.
+	// active counts the runs in progress that models have started.
+	active int
+	// starts are the start times of the last runs that models have started.
 	starts []time.Time
 }
 
-// Bound bounds the run's budget by what the worker allows.
+// Bound reduces the run's budget to the worker's limits.
 func (b *Budget) Bound(m *contract.BudgetLimits) error {
 	if m == nil {
 		return nil
 	}
-	own := b.run.Shared.Budget
-	limit := own.Within(m.Most)
-	b.run.Shared.Budget, b.run.Shared.Limited = limit, append(b.run.Shared.Limited, own.Cuts(limit)...)
+	declared := b.run.Shared.Budget
+	limit := declared.Within(m.Most)
+	b.run.Shared.Budget, b.run.Shared.Limited = limit, append(b.run.Shared.Limited, declared.Cuts(limit)...)
 	if limit != nil && limit.Cost > 0 && !m.Priced {
-		return contract.Failf(contract.ClassBadRequest, "set prices in the worker's settings, or bound calls or tokens instead",
-			"the run's budget is a cost of %s, and the worker has no prices to count it by", money(limit.Cost))
+		return contract.Failf(contract.ClassBadRequest, "set prices in the worker's settings, or limit calls or tokens instead",
+			"the run's budget is a cost of %s, but the worker has no prices", money(limit.Cost))
 	}
 	return nil
 }
@@ -48,7 +47,7 @@ func (b *Budget) BeginTurn() {
 	}
 }
 
-// estimate is what a call is expected to take: the average so far, and at least the tokens of the conversation, four bytes each.
+// estimate returns the expected usage of a call: the average so far, but at least the conversation's tokens, of four bytes each.
 func (b *Budget) estimate(bytes int) contract.Budget {
 	out := contract.Budget{Calls: 1, Tokens: bytes / 4}
 	if n := b.Usage.Calls; n > 0 {
@@ -58,57 +57,57 @@ func (b *Budget) estimate(bytes int) contract.Budget {
 	return out
 }
 
-// left is what is neither spent nor Reserved; where nothing bounds, it means nothing.
-func (b *Budget) left() contract.Budget {
+// remaining returns what is neither spent nor reserved. Values without a limit are meaningless.
+func (b *Budget) remaining() contract.Budget {
 	minus := func(a, b int64) int64 { return a - b }
 	return b.run.Shared.Budget.Each(b.Usage.Spent(), minus).Each(b.Reserved, minus)
 }
 
-// reserve reserves what a call may need, until release. Its error is a [contract.Failure] of class budget_exceeded.
+// reserve reserves the estimated usage of a call until release is called. It fails with class budget_exceeded.
 func (b *Budget) reserve(x *Execution, bytes int) (release func(), err error) {
 	limit := b.run.Shared.Budget
 	if !limit.Bounds() {
 		return func() {}, nil
 	}
-	need, left := b.estimate(bytes), b.left()
+	need, remaining := b.estimate(bytes), b.remaining()
 	stopped := ""
 	if n := b.Usage.Stopped; n > 0 {
 		stopped = fmt.Sprintf(" (%d of them stopped)", n)
 	}
-	over := func(format string, args ...any) error {
-		return b.run.Fail(x, contract.ClassBudget, "give the run a larger budget, or its nodes less to do",
+	exceeded := func(format string, args ...any) error {
+		return b.run.Fail(x, contract.ClassBudget, "increase the run's budget, or reduce the work of its nodes",
 			"the budget allows no other model call: %s; spent: %d calls%s, %d tokens and a cost of %s; reserved: %d calls and %d tokens",
 			fmt.Sprintf(format, args...), b.Usage.Made(), stopped, b.Usage.Input+b.Usage.Output, money(b.Usage.Cost), b.Reserved.Calls, b.Reserved.Tokens)
 	}
 	switch {
-	case limit.Calls != 0 && left.Calls < need.Calls:
-		return nil, over("none of %d calls is left", max(0, limit.Calls))
-	case limit.Tokens != 0 && left.Tokens < max(1, need.Tokens):
-		return nil, over("%d of %d tokens are left, and the call is estimated at %d", max(0, left.Tokens), max(0, limit.Tokens), need.Tokens)
+	case limit.Calls != 0 && remaining.Calls < need.Calls:
+		return nil, exceeded("none of %d calls is left", max(0, limit.Calls))
+	case limit.Tokens != 0 && remaining.Tokens < max(1, need.Tokens):
+		return nil, exceeded("%d of %d tokens are left, and the call is estimated at %d", max(0, remaining.Tokens), max(0, limit.Tokens), need.Tokens)
 	case limit.Cost != 0 && b.Usage.Unpriced > 0:
 		return nil, b.run.Fail(x, contract.ClassBudget, "add a price for the model to prices in the worker's settings",
-			"the budget is a cost of %s, and %d calls went to a model without a price", money(max(0, limit.Cost)), b.Usage.Unpriced)
-	case limit.Cost != 0 && left.Cost < max(1, need.Cost):
-		return nil, over("a cost of %s of %s is left, and the call is estimated at %s", money(max(0, left.Cost)), money(max(0, limit.Cost)), money(need.Cost))
+			"the budget is a cost of %s, but %d calls went to a model without a price", money(max(0, limit.Cost)), b.Usage.Unpriced)
+	case limit.Cost != 0 && remaining.Cost < max(1, need.Cost):
+		return nil, exceeded("a cost of %s of %s is left, and the call is estimated at %s", money(max(0, remaining.Cost)), money(max(0, limit.Cost)), money(need.Cost))
 	}
 	return b.Earmark(need, 1), nil
 }
 
-// reserveSecond reserves one more call for an answer that cannot be read, if the budget has one even when each of so many others
-// has one. It reports once where there is none.
-func (b *Budget) reserveSecond(others int) (release func(), once bool) {
+// reserveRetry reserves a second call in case the answer is invalid, if the budget has one left after one for each of the other calls.
+// once reports that it has not.
+func (b *Budget) reserveRetry(others int) (release func(), once bool) {
 	limit := b.run.Shared.Budget
 	if !limit.Bounds() || limit.Calls == 0 {
 		return func() {}, false
 	}
-	if b.left().Calls <= others {
+	if b.remaining().Calls <= others {
 		return func() {}, true
 	}
 	return b.Earmark(contract.Budget{Calls: 1}, 1), false
 }
 
-// budgeted reserves what a call of a model may spend for as long as it takes, waits included.
-func (r *Run) budgeted(next invoker) invoker {
+// withBudget reserves the estimated usage of a model call while it is in progress, including its waits.
+func (r *Run) withBudget(next invoker) invoker {
 	return func(ctx workflow.Context, c *Call) error {
 		if c.Model == nil {
 			return next(ctx, c)
@@ -118,34 +117,34 @@ func (r *Run) budgeted(next invoker) invoker {
 			return err
 		}
 		if c.Model.Once != nil {
-			var more func()
-			more, *c.Model.Once = r.Budget.reserveSecond(c.Model.Others)
-			defer more()
+			var releaseRetry func()
+			releaseRetry, *c.Model.Once = r.Budget.reserveRetry(c.Model.Others)
+			defer releaseRetry()
 		}
 		defer release()
 		return next(ctx, c)
 	}
 }
 
-// Charge counts what a run below this one has spent since it went on with carry.
-func (b *Budget) Charge(carry *contract.RunSnapshot, out *contract.RunResult, err error) {
-	all := SpentIn(out, err)
+// Charge adds what a child run has spent since it was resumed with snapshot, or in total if snapshot is nil.
+func (b *Budget) Charge(snapshot *contract.RunSnapshot, out *contract.RunResult, err error) {
+	usage := SpentIn(out, err)
 	switch {
-	case all == nil:
-	case carry == nil:
-		b.Usage.Add(*all)
+	case usage == nil:
+	case snapshot == nil:
+		b.Usage.Add(*usage)
 	default:
-		b.Usage.Add(all.Less(carry.Usage))
+		b.Usage.Add(usage.Less(snapshot.Usage))
 	}
 }
 
-// SpentIn is what a run below has spent in all, whether it ended or came back; nil where it does not say.
+// SpentIn returns the total usage of a child run that has ended or yielded, nil if it is unknown.
 func SpentIn(out *contract.RunResult, err error) *contract.Usage {
 	f := FailedBelow(err)
 	switch {
 	case f != nil:
 		return f.Usage
-	case err != nil || out.Yielded != nil && out.Yielded.Plan == nil: // or it had not begun
+	case err != nil || out.Yielded != nil && out.Yielded.Plan == nil: // yielded before it began
 		return nil
 	case out.Yielded != nil:
 		return &out.Yielded.Usage
@@ -153,56 +152,56 @@ func SpentIn(out *contract.RunResult, err error) *contract.Usage {
 	return &out.Usage
 }
 
-// FailedBelow is the failure of a run or a branch below, with what it had done; nil where there is none, or a cancelled one
-// does not say.
+// FailedBelow returns the failure of a child run or a branch, with its usage and messages; nil if err is nil or a cancellation
+// without details.
 func FailedBelow(err error) *contract.Failure {
 	if !contract.Cancelled(err) {
 		return contract.FailureOf(err)
 	}
-	var stopped *temporal.CanceledError
+	var cancelled *temporal.CanceledError
 	var f contract.Failure
-	if !errors.As(err, &stopped) || !stopped.HasDetails() || stopped.Details(&f) != nil {
+	if !errors.As(err, &cancelled) || !cancelled.HasDetails() || cancelled.Details(&f) != nil {
 		return nil
 	}
 	return &f
 }
 
-// Earmark reserves an amount until release; with a negative sign it gives it back.
-func (b *Budget) Earmark(part contract.Budget, sign int) (release func()) {
-	b.Reserved = b.Reserved.Each(part, func(a, b int64) int64 { return a + int64(sign)*b })
-	return func() { b.Earmark(part, -sign) }
+// Earmark reserves an amount until release is called; with sign -1 it returns the amount.
+func (b *Budget) Earmark(amount contract.Budget, sign int) (release func()) {
+	b.Reserved = b.Reserved.Each(amount, func(a, b int64) int64 { return a + int64(sign)*b })
+	return func() { b.Earmark(amount, -sign) }
 }
 
-// Share reserves the allowance of a run below, one of n that start together, until release; nil where nothing bounds. One that
-// goes on with carry has what it had.
-func (b *Budget) Share(carry *contract.RunSnapshot, n int) (part *contract.Budget, release func()) {
-	var left contract.Budget
+// Share reserves a budget for a child run, one of n that start together, until release is called; nil means unlimited. A child
+// that is resumed with snapshot keeps its budget, as far as it is still available.
+func (b *Budget) Share(snapshot *contract.RunSnapshot, n int) (share *contract.Budget, release func()) {
+	var allowance contract.Budget
 	var spent contract.Usage
 	switch {
-	case carry != nil && carry.Shared.Budget.Bounds():
-		// Others may have spent of what it has left since it came back.
-		left, spent = *carry.Shared.Budget.Less(carry.Usage).Within(b.Portion(1)), carry.Usage
+	case snapshot != nil && snapshot.Shared.Budget.Bounds():
+		// Others may have spent from its remaining budget since it yielded.
+		allowance, spent = *snapshot.Shared.Budget.Less(snapshot.Usage).Within(b.Portion(1)), snapshot.Usage
 	case b.run.Shared.Budget.Bounds():
-		left = b.Portion(n)
+		allowance = b.Portion(n)
 	default:
 		return nil, func() {}
 	}
-	release = b.Earmark(left.Each(contract.Budget{}, func(a, b int64) int64 { return max(a, b) }), 1)
-	return left.Plus(spent), release
+	release = b.Earmark(allowance.Each(contract.Budget{}, func(a, b int64) int64 { return max(a, b) }), 1)
+	return allowance.Plus(spent), release
 }
 
-// none is the allowance of a child for which nothing is left: 0 would be no bound.
-const none = -1
+// exhausted is the limit of a child for which nothing is left; 0 would mean unlimited.
+const exhausted = -1
 
-// Portion is the n-th part of what is left.
+// Portion returns an n-th of the remaining budget.
 func (b *Budget) Portion(n int) contract.Budget {
 	limit := b.run.Shared.Budget
-	out := limit.Each(b.left(), func(bound, left int64) int64 {
+	out := limit.Each(b.remaining(), func(bound, left int64) int64 {
 		switch {
 		case bound == 0:
 			return 0
 		case left < int64(n):
-			return none
+			return exhausted
 		}
 		return left / int64(n)
 	})
@@ -213,22 +212,23 @@ func (b *Budget) Portion(n int) contract.Budget {
 
 // MayStart reports whether a model may start another run.
 func (b *Budget) MayStart() bool {
-	return b.run.Shared.Budget == nil || b.run.Shared.Budget.Runs == 0 || b.left().Runs > 0
+	return b.run.Shared.Budget == nil || b.run.Shared.Budget.Runs == 0 || b.remaining().Runs > 0
 }
 
-// Begin counts a run that a model starts, until release. It waits until the run may start and be under way beside others.
-func (b *Budget) Begin(ctx workflow.Context, fresh bool) (release func(), err error) {
+// Begin counts a run that a model starts as active until release is called. It waits until the limits allow another active run and,
+// if isNew, another start.
+func (b *Budget) Begin(ctx workflow.Context, isNew bool) (release func(), err error) {
 	limit := b.run.Shared.Budget
-	free := func() bool { return limit == nil || limit.AtOnce == 0 || b.runs < limit.AtOnce }
+	free := func() bool { return limit == nil || limit.AtOnce == 0 || b.active < limit.AtOnce }
 	if err := wait.Until(ctx, func() bool { return free() || b.run.Policy.ShouldYield(ctx, 0) }); err != nil {
 		return nil, err
 	}
 	if !free() {
 		return nil, ErrYield
 	}
-	b.runs++
-	release = func() { b.runs-- }
-	if fresh {
+	b.active++
+	release = func() { b.active-- }
+	if isNew {
 		if err = b.CountRun(ctx); err != nil {
 			release()
 		}
@@ -236,7 +236,7 @@ func (b *Budget) Begin(ctx workflow.Context, fresh bool) (release func(), err er
 	return release, err
 }
 
-// CountRun counts a run that a model starts, and waits while as many as allowed have started in the last second.
+// CountRun counts the start of a run by a model, and waits while the limit of starts per second is reached.
 func (b *Budget) CountRun(ctx workflow.Context) error {
 	b.Usage.Runs++
 	limit := b.run.Shared.Budget
@@ -252,21 +252,21 @@ func (b *Budget) CountRun(ctx workflow.Context) error {
 	if pause == 0 {
 		return nil
 	}
-	return wait.Pause(ctx, pause, "too many runs start")
+	return wait.Pause(ctx, pause, "limit of run starts per second")
 }
 
-// Declare counts a run that the flow itself declares. Its error is a [contract.Failure] of class budget_exceeded.
+// Declare counts a run that the flow itself declares. It fails with class budget_exceeded.
 func (b *Budget) Declare(x *Execution) error {
-	if limit := b.run.Shared.Budget; limit != nil && limit.Declared != 0 && b.left().Declared < 1 {
+	if limit := b.run.Shared.Budget; limit != nil && limit.Declared != 0 && b.remaining().Declared < 1 {
 		return b.run.Fail(x, contract.ClassBudget,
-			"let the flow declare fewer branches, elements or flows, or raise budget.declared_runs in the worker's settings",
-			"the budget allows the flow no other run: %d of %d are started or reserved", b.Usage.Declared+b.Reserved.Declared, max(0, limit.Declared))
+			"reduce the flow's branches, elements or subflows, or raise budget.declared_runs in the worker's settings",
+			"the budget allows the flow no further run: %d of %d are started or reserved", b.Usage.Declared+b.Reserved.Declared, max(0, limit.Declared))
 	}
 	b.Usage.Declared++
 	return nil
 }
 
-// money renders millionths.
+// money formats an amount in millionths.
 func money(micros int64) string {
 	return fmt.Sprintf("%d.%06d", micros/1_000_000, micros%1_000_000)
 }

@@ -41,7 +41,7 @@ func TestPortion(t *testing.T) {
 		r.Budget.Earmark(contract.Budget{Calls: 2, Declared: 1}, 1)
 		for n, want := range map[int]contract.Budget{
 			1: {Calls: 10, Tokens: 60, Declared: 1, AtOnce: 3, PerSecond: 9},
-			4: {Calls: 2, Tokens: 15, Declared: none, AtOnce: 1, PerSecond: 2},
+			4: {Calls: 2, Tokens: 15, Declared: exhausted, AtOnce: 1, PerSecond: 2},
 		} {
 			if got := r.Budget.Portion(n); got != want {
 				t.Errorf("part %d is %+v, want %+v", n, got, want)

@@ -17,46 +17,46 @@ import (
 	"weft/workflows/wait"
 )
 
-// Call describes one activity call. [Run.Invoke] makes it.
+// Call describes one activity call, which [Run.Invoke] makes.
 type Call struct {
-	// Activity is the activity's type; Args are what it is given: a [converter.RawValue] each, once the call is admitted.
+	// Activity is the activity type; Args are its arguments: a [converter.RawValue] each, once the call is admitted.
 	Activity string
 	Args     []any
 	// ID names the call within its run; Summary is shown in Temporal's Web UI.
 	ID, Summary string
-	// What names the arguments in the failure of a call that is too large.
+	// What names the arguments in failures.
 	What    string
 	Options workflow.ActivityOptions
 	// At is the execution that makes the call; nil at the run's entry.
 	At *Execution
-	// Model is set where the call asks a model.
+	// Model is set for a model call.
 	Model *ModelCall
-	// Result is how much the call may add to the history.
+	// Result limits the size of the result.
 	Result ResultSize
-	// Waiting is the call's step in Journal, where the call may wait for an operator; nil where a failure is its outcome.
+	// Waiting is the call's step in Journal if the call may wait for an operator; nil if a failure is its outcome.
 	Waiting *contract.JournalStep
 	Journal *journal.Journal
-	// Once is set where a call whose outcome is unknown is not repeated. AskUnknown has a person decide whether it is.
+	// Once forbids repeating a call whose outcome is unknown; with AskUnknown, an operator decides whether to repeat it.
 	Once, AskUnknown bool
-	// Remote is set for an activity of another worker.
+	// Remote is set for an external activity.
 	Remote *contract.ExternalActivity
-	// Queue, if set, is that of the worker that has the server's session. If it is gone, the call is any worker's.
+	// Queue, if set, is the task queue of the worker that has the server's session. If that worker does not start the call, any
+	// worker may.
 	Queue string
-	// Held, if set, gets what the server asks while the activity holds the call.
+	// Held, if set, receives the requests that the server sends during the call.
 	Held *held.Questions
-	// Local, if positive, has the call be made in the workflow task where its worker can make it alone. So many bytes of its
-	// argument and its result are recorded at most.
+	// Local, if positive, allows the call to be made as a local activity. It limits the recorded bytes of argument and result.
 	Local int
 	// Out receives the result.
 	Out any
 }
 
-// ModelCall is what a call that asks a model may spend.
+// ModelCall describes what a model call may spend.
 type ModelCall struct {
-	// Bytes is the size of the conversation that is sent.
+	// Bytes is the size of the conversation to send.
 	Bytes int
-	// Once, if not nil, is set where the budget has no second call for an answer that cannot be read; Others counts calls that
-	// are to be made beside this one.
+	// Once, if not nil, is set to true if the budget does not allow a second call after an invalid answer; Others is the number of
+	// calls still to be made together with this one.
 	Once   *bool
 	Others int
 }
@@ -64,24 +64,24 @@ type ModelCall struct {
 // invoker makes a call. Each step around a call is an invoker that calls the next one.
 type invoker func(ctx workflow.Context, c *Call) error
 
-// Invoke makes a call. It is the only way to an activity: around it the budget is reserved, an operator is waited for, arguments
-// and result are given room, what was spent is counted, and a timeout after a cancellation becomes one.
+// Invoke makes a call. All activities are called here: it reserves budget, waits for an operator if necessary, ensures that
+// arguments and result fit into the history, counts usage, and turns a timeout after a cancellation into a cancellation.
 func (r *Run) Invoke(ctx workflow.Context, c *Call) error {
-	return r.budgeted(r.retriedByOperator(r.sized(r.counted(cancellable(r.schedule)))))(ctx, c)
+	return r.withBudget(r.withOperatorRetry(r.withSizes(r.withUsage(asCancellation(r.schedule)))))(ctx, c)
 }
 
 // schedule schedules the activity and waits for it.
 func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	o := c.Options
-	o.ActivityID, o.Summary = contract.BoundID(r.place+c.ID), wait.Summary(r.summary(c))
-	if made, err := r.callLocally(ctx, c, o.Summary); made || err != nil {
+	o.ActivityID, o.Summary = contract.BoundID(r.idPrefix+c.ID), wait.Summary(r.summary(c))
+	if done, err := r.callLocally(ctx, c, o.Summary); done || err != nil {
 		return err
 	}
 	if c.Held != nil {
 		defer r.Requests.Held.Begin(ctx, o.ActivityID, c.Held)()
 	}
 	if c.Queue != "" {
-		o.TaskQueue, o.ScheduleToStartTimeout = c.Queue, workerGone
+		o.TaskQueue, o.ScheduleToStartTimeout = c.Queue, sessionQueueTimeout
 	}
 	began := workflow.Now(ctx)
 	err := result(ctx, workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), c.Activity, c.Args...), c.Out)
@@ -90,14 +90,14 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	case f.Limit != nil && f.Final:
 		return r.scheduleAtTurn(ctx, c, f, began)
 	case c.Queue != "" && contract.NotStarted(err) && !c.OutcomeUnknown(f):
-		others := *c
-		others.Queue = ""
-		return r.schedule(ctx, &others)
+		anyWorker := *c
+		anyWorker.Queue = ""
+		return r.schedule(ctx, &anyWorker)
 	}
 	return err
 }
 
-// result waits for what an activity or a child returns, and decodes it.
+// result waits for the result of an activity or a child, and decodes it.
 func result(ctx workflow.Context, f workflow.Future, to any) error {
 	var raw converter.RawValue
 	if err := wait.Get(ctx, f, &raw); err != nil {
@@ -106,7 +106,7 @@ func result(ctx workflow.Context, f workflow.Future, to any) error {
 	return decode(ctx, raw, to)
 }
 
-// SideEffect records what f gives, and decodes what is recorded.
+// SideEffect records the result of f, and decodes the recorded one.
 func SideEffect(ctx workflow.Context, f func() any, to any) error {
 	var raw converter.RawValue
 	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return f() }).Get(&raw); err != nil {
@@ -115,7 +115,7 @@ func SideEffect(ctx workflow.Context, f func() any, to any) error {
 	return decode(ctx, raw, to)
 }
 
-// decode decodes what history holds of a result.
+// decode decodes a result that history holds.
 func decode(ctx workflow.Context, raw converter.RawValue, to any) error {
 	argument.AssertReadable(ctx, raw)
 	switch p := raw.Payload(); {
@@ -123,34 +123,34 @@ func decode(ctx workflow.Context, raw converter.RawValue, to any) error {
 		return contract.Unread(p)
 	case string(p.GetMetadata()[converter.MetadataEncoding]) == converter.MetadataEncodingJSON:
 		return contract.Decode(p.GetData(), to)
-	case p != nil: // from a worker of another kind
+	case p != nil: // an external activity's result in another encoding
 		return converter.GetDefaultDataConverter().FromPayload(p, to)
 	}
 	return nil
 }
 
-// scheduleAtTurn schedules a call again, begun at a time, whose turn has not come, as f says: with the attempts that have not
-// failed, and the time that is left after the wait.
+// scheduleAtTurn repeats a call, first scheduled at began, after its failure f that its turn in the limiter's queue has not come. It
+// waits for the turn, and schedules the call with the remaining attempts and time.
 func (r *Run) scheduleAtTurn(ctx workflow.Context, c *Call, f *contract.Failure, began time.Time) error {
 	pause := time.Duration(f.Limit.Millis) * time.Millisecond
-	again, policy := *c, *c.Options.RetryPolicy
+	retry, policy := *c, *c.Options.RetryPolicy
 	policy.MaximumAttempts -= f.Limit.Failed
-	again.Options.RetryPolicy = &policy
-	again.Options.ScheduleToCloseTimeout -= workflow.Now(ctx).Sub(began) + pause
-	if again.Options.ScheduleToCloseTimeout <= 0 {
+	retry.Options.RetryPolicy = &policy
+	retry.Options.ScheduleToCloseTimeout -= workflow.Now(ctx).Sub(began) + pause
+	if retry.Options.ScheduleToCloseTimeout <= 0 {
 		return f
 	}
 	if f.Usage != nil && c.Model != nil {
 		r.Budget.Usage.Add(*f.Usage)
 	}
-	defer r.Requests.AddTask(wait.Summary(fmt.Sprintf("%s %s, until %s", r.place+c.ID, f.Text, workflow.Now(ctx).Add(pause).UTC().Format(time.RFC3339))))()
+	defer r.Requests.AddTask(wait.Summary(fmt.Sprintf("%s %s, until %s", r.idPrefix+c.ID, f.Text, workflow.Now(ctx).Add(pause).UTC().Format(time.RFC3339))))()
 	if err := wait.Pause(ctx, pause, f.Text); err != nil {
 		return err
 	}
-	return r.schedule(ctx, &again)
+	return r.schedule(ctx, &retry)
 }
 
-// arguments are what the activity is given: beside the call's own, who may make it or, for one of another worker, its key.
+// arguments returns the activity's arguments: the call's own, and the grant or, for an external activity, the idempotency key.
 func (r *Run) arguments(c *Call) []any {
 	switch {
 	case c.Remote == nil && r.Shared.Grant != nil:
@@ -161,11 +161,11 @@ func (r *Run) arguments(c *Call) []any {
 	return c.Args
 }
 
-// summary says which branch, or which flow below, makes a call.
+// summary returns a call's summary, prefixed with the branch or the nested flow that makes it.
 func (r *Run) summary(c *Call) string {
 	switch {
-	case r.place != "":
-		return strings.TrimSuffix(r.place, "/") + " · " + c.Summary
+	case r.idPrefix != "":
+		return strings.TrimSuffix(r.idPrefix, "/") + " · " + c.Summary
 	case r.branch != "" && c.At != nil && c.At.Node.ID != r.branch:
 		return "branch " + r.branch + " · " + c.Summary
 	}
@@ -173,13 +173,12 @@ func (r *Run) summary(c *Call) string {
 }
 
 // IdempotencyKey returns the key of the call with an id: the first run id of the root, the path of the flow's run below it, and the
-// id. It is the same for all attempts, wherever the run goes on, and whether a branch makes the call or the flow's own run.
+// id. The key is the same for all attempts, after continue-as-new, and whether a branch or the flow's own run makes the call.
 func (r *Run) IdempotencyKey(id string) string {
 	return r.Shared.FirstRun + "/" + r.path() + contract.BoundID(id)
 }
 
-// path is the path from the owner to this run, "" in the owner's own flow; where ids below the owner's are shortened, it is the
-// run's whole id.
+// path returns the path from the owner to this run, "" in the owner's own flow; if the id is shortened, the path is the run's full id.
 func (r *Run) path() string {
 	if r.Root == r.Shared.Owner {
 		return ""
@@ -187,18 +186,18 @@ func (r *Run) path() string {
 	return strings.TrimPrefix(r.Root, r.Shared.Owner+"/") + "/"
 }
 
-// Bounds of [Call.Local].
+// Values of [Call.Local].
 const (
 	LocalBytes   = 32 << 10
 	LocalCompile = 256 << 10
 )
 
-// localOptions bound a call in a workflow task, which holds up all else of the run. It is made once there.
+// localOptions limit a local activity, which blocks the rest of the run, to one short attempt.
 var localOptions = workflow.LocalActivityOptions{StartToCloseTimeout: 2 * time.Second, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1}}
 
-// callLocally makes a call in the workflow task, and reports whether it could. What it could not is an activity's, with
-// its retries and its failures.
-func (r *Run) callLocally(ctx workflow.Context, c *Call, summary string) (made bool, _ error) {
+// callLocally makes a call as a local activity and reports whether it succeeded. Any other call is left to an activity, with its
+// retries and failures.
+func (r *Run) callLocally(ctx workflow.Context, c *Call, summary string) (done bool, _ error) {
 	if c.Local == 0 {
 		return false, nil
 	}
@@ -209,7 +208,7 @@ func (r *Run) callLocally(ctx workflow.Context, c *Call, summary string) (made b
 	o.Summary = summary
 	var out contract.LocalResult
 	err := wait.Get(ctx, workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, o), contract.ActivityCallLocally, &contract.LocalCall{
-		ID: contract.BoundID(r.place + c.ID), Activity: c.Activity, Argument: argument.Payload().GetData(), Grant: r.Shared.Grant, MaxBytes: c.Local,
+		ID: contract.BoundID(r.idPrefix + c.ID), Activity: c.Activity, Argument: argument.Payload().GetData(), Grant: r.Shared.Grant, MaxBytes: c.Local,
 	}), &out)
 	if ctx.Err() != nil || err != nil || len(out.Result) == 0 {
 		return false, ctx.Err()

@@ -42,7 +42,7 @@ func TestCancellable(t *testing.T) {
 				if tc.cancelled {
 					cancel()
 				}
-				if err := cancellable(func(workflow.Context, *Call) error { return tc.err })(ctx, &Call{}); !tc.want(err) {
+				if err := asCancellation(func(workflow.Context, *Call) error { return tc.err })(ctx, &Call{}); !tc.want(err) {
 					t.Errorf("the call ended with %v", err)
 				}
 			})
@@ -77,7 +77,7 @@ func TestCounted(t *testing.T) {
 				if tc.model {
 					c.Model = &ModelCall{}
 				}
-				_ = r.counted(func(workflow.Context, *Call) error { return tc.err })(ctx, c)
+				_ = r.withUsage(func(workflow.Context, *Call) error { return tc.err })(ctx, c)
 				if r.Budget.Usage.Calls != tc.want.Calls || r.Budget.Usage.Input != tc.want.Input || r.Budget.Usage.Stopped != tc.want.Stopped {
 					t.Errorf("usage is %+v, want %+v", r.Budget.Usage, tc.want)
 				}

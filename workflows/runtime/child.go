@@ -16,39 +16,39 @@ import (
 	"weft/workflows/wait"
 )
 
-// Child describes a run below this one. [Run.Admit] encodes its input, [Run.Start] starts it.
+// Child describes a child workflow. [Run.Admit] encodes its input, [Run.Start] starts it.
 type Child struct {
 	// Workflow is the workflow type; In is its input, encoded once it is admitted.
 	Workflow string
 	In       any
 	// ID is the workflow id before it is shortened; Summary is shown in Temporal's Web UI.
 	ID, Summary string
-	// Outlives is set for a child that goes on when this run ends: a hook after the run, and a delivery of its events.
+	// Outlives is set for a child that continues when this run ends: a hook after the run, or the delivery of an event.
 	Outlives bool
-	// Unique is set where a closed run with the id counts as taken, too.
+	// Unique rejects the start if even a closed run has the id.
 	Unique bool
-	// Timeout, if positive, bounds the child.
+	// Timeout, if positive, limits the child's execution.
 	Timeout time.Duration
 }
 
-// ChildRun is a child that was started.
+// ChildRun is a started child.
 type ChildRun struct {
 	// Future is ready once the child has ended.
 	Future workflow.ChildWorkflowFuture
 	id     string
-	// Asked is set when the child was asked to yield.
+	// Asked is set once the child has been asked to yield.
 	Asked bool
 }
 
-// StartedChild is a child with a workflow id, whose end is a future.
+// StartedChild returns a started child with a workflow id.
 func StartedChild(end workflow.ChildWorkflowFuture, id string) *ChildRun {
 	return &ChildRun{Future: end, id: id}
 }
 
-// Result waits for the child's end, and decodes its result.
+// Result waits for the child's result and decodes it.
 func (c *ChildRun) Result(ctx workflow.Context, to any) error { return result(ctx, c.Future, to) }
 
-// Below is what every flow's run below this one is started with.
+// Below returns the input that all child runs of flows have in common.
 func (r *Run) Below() contract.RunInput {
 	return contract.RunInput{V: contract.Version, Model: r.Shared.Model, Depth: r.Shared.Depth + 1, Owner: r.Shared.Owner, FirstRun: r.Shared.FirstRun,
 		OnError: r.Shared.OnError, ScriptRef: r.Shared.Script, MaxEvents: r.Shared.MaxEvents, MaxPayload: r.Shared.MaxPayload, Entries: r.Shared.Entries, Grant: r.Shared.Grant, ServerSessions: r.Shared.Sessions()}
@@ -56,7 +56,7 @@ func (r *Run) Below() contract.RunInput {
 
 // Admit encodes and measures the input of a child, and waits for a workflow task that has room for it.
 func (r *Run) Admit(ctx workflow.Context, c *Child, what string) error {
-	raw, err := json.Marshal(c.In) // for structures, a quarter faster than contract.Encode
+	raw, err := json.Marshal(c.In) // a quarter faster than contract.Encode for structs
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (r *Run) Admit(ctx workflow.Context, c *Child, what string) error {
 	return r.Sizes.admit(ctx, what, len(raw))
 }
 
-// Start starts a child. It is the only way to one.
+// Start starts a child. All children are started here.
 func (r *Run) Start(ctx workflow.Context, c *Child) *ChildRun {
 	o := workflow.ChildWorkflowOptions{
 		WorkflowID: contract.BoundID(c.ID), StaticSummary: wait.Summary(c.Summary), WorkflowExecutionTimeout: c.Timeout,
@@ -79,22 +79,22 @@ func (r *Run) Start(ctx workflow.Context, c *Child) *ChildRun {
 	return StartedChild(workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, o), c.Workflow, c.In), o.WorkflowID)
 }
 
-// startTries is how often a child is started whose id is taken: by a child of a run with the same id that has just ended.
-const startTries = 10
+// maxStarts limits the attempts to start a child whose id is in use by a child of a run with the same id that has just ended.
+const maxStarts = 10
 
-// RetryTakenID reports whether a child whose id was taken is to be started again, and waits for a second then. tries counts
-// the starts so far.
+// RetryTakenID reports whether a child that failed to start with err should be started again because its id was in use, and waits a
+// second if so. tries is the number of starts so far.
 func RetryTakenID(ctx workflow.Context, err error, tries int, id string) (again bool, _ error) {
-	if !AlreadyStarted(err) || tries >= startTries {
+	if !AlreadyStarted(err) || tries >= maxStarts {
 		return false, err
 	}
-	if err := wait.Pause(ctx, time.Second, "the id is still taken · "+id); err != nil {
+	if err := wait.Pause(ctx, time.Second, "id still in use · "+id); err != nil {
 		return false, err
 	}
 	return true, nil
 }
 
-// WhileTaken calls start, which starts the child with an id, again while the id is taken.
+// WhileTaken calls start, which starts the child with an id, until the id is no longer in use.
 func WhileTaken(ctx workflow.Context, id string, start func() error) error {
 	for tries := 1; ; tries++ {
 		if again, err := RetryTakenID(ctx, start(), tries, id); !again {
@@ -103,18 +103,18 @@ func WhileTaken(ctx workflow.Context, id string, start func() error) error {
 	}
 }
 
-// AlreadyStarted reports whether a child did not start because its id is taken.
+// AlreadyStarted reports whether a child did not start because its id is in use.
 func AlreadyStarted(err error) bool {
-	_, taken := errors.AsType[*temporal.ChildWorkflowExecutionAlreadyStartedError](err)
-	return taken
+	_, ok := errors.AsType[*temporal.ChildWorkflowExecutionAlreadyStartedError](err)
+	return ok
 }
 
-// Started waits until the server has started a child, and starts it again where its id is still taken.
+// Started starts a child and waits until it has started; it starts the child again if its id is still in use.
 func (r *Run) Started(ctx workflow.Context, c *Child) error {
 	return WhileTaken(ctx, c.ID, func() error { return wait.Get(ctx, r.Start(ctx, c).Future.GetChildWorkflowExecution(), nil) })
 }
 
-// Signal sends a signal to the open run of a workflow id. It is the only way to one.
+// Signal sends a signal to the open run of a workflow id. All signals are sent here.
 func (r *Run) Signal(ctx workflow.Context, workflowID, name string, arg any) workflow.Future {
 	return workflow.SignalExternalWorkflow(ctx, workflowID, "", name, arg)
 }
@@ -128,17 +128,17 @@ func (r *Run) SignalChild(ctx workflow.Context, c *ChildRun, name string, arg an
 	return r.Signal(ctx, c.id, name, arg)
 }
 
-// AskToYield asks a child, once, to come back at its next boundary with what it would itself go on with.
+// AskToYield asks a child, once, to return at its next boundary, with a snapshot from which it can be resumed.
 func (r *Run) AskToYield(ctx workflow.Context, c *ChildRun) {
 	if c.Asked {
 		return
 	}
 	c.Asked = true
-	r.Policy.asking = append(r.Policy.asking, r.SignalChild(ctx, c, contract.SignalYield, nil))
+	r.Policy.yieldRequests = append(r.Policy.yieldRequests, r.SignalChild(ctx, c, contract.SignalYield, nil))
 }
 
-// AwaitFlow runs a flow below this one, one of n that run together; what names its input. Where this run should stop, the flow is
-// asked to come back; what it goes on with is kept in the step s.
+// AwaitFlow runs a child flow, one of n that run together; what names its input in failures. If this run should yield, it asks the
+// flow to yield, too; the flow's snapshot is stored in the step s.
 func (r *Run) AwaitFlow(ctx workflow.Context, c *Child, in contract.RunInput, what string, n int, out *contract.RunResult, s *journal.Step, j *journal.Journal) error {
 	if s.Held == nil {
 		in.MaxResultBytes = r.Sizes.Share(ctx, n)
@@ -167,9 +167,9 @@ func (r *Run) AwaitFlow(ctx workflow.Context, c *Child, in contract.RunInput, wh
 	return r.FinishFlow(in.Snapshot, out, s, err)
 }
 
-// FinishFlow records how a child flow ended.
-func (r *Run) FinishFlow(from *contract.RunSnapshot, out *contract.RunResult, s *journal.Step, err error) error {
-	r.Budget.Charge(from, out, err)
+// FinishFlow records how a child flow ended: usage, sessions and, in s, its snapshot if it has yielded.
+func (r *Run) FinishFlow(snapshot *contract.RunSnapshot, out *contract.RunResult, s *journal.Step, err error) error {
+	r.Budget.Charge(snapshot, out, err)
 	f := FailedBelow(err)
 	if f != nil {
 		out.Conversation = &contract.Conversation{Messages: f.Said}
@@ -182,11 +182,11 @@ func (r *Run) FinishFlow(from *contract.RunSnapshot, out *contract.RunResult, s 
 	if err == nil || contract.Cancelled(err) {
 		return err
 	}
-	f.Usage, f.Said = nil, nil // they are taken over
+	f.Usage, f.Said = nil, nil // recorded above
 	return f
 }
 
-// Fetch fetches the result that the closed run of a child holds, once there is room for it, also where this run is cancelled.
+// Fetch fetches the result that the closed run of a child holds, once there is room for it, even if this run is cancelled.
 func (r *Run) Fetch(ctx workflow.Context, held *contract.HeldResult, id string, out any) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	fetch := func(id string, held *contract.HeldResult, bytes int, out any) error {
@@ -200,7 +200,7 @@ func (r *Run) Fetch(ctx workflow.Context, held *contract.HeldResult, id string, 
 	for n, part := 1, *held; len(raw) < held.Bytes; n++ {
 		var page contract.ContentPage
 		part.Offset = len(raw)
-		if err := fetch(fmt.Sprintf("%s/part/%d", id, n), &part, partBytes, &page); err != nil {
+		if err := fetch(fmt.Sprintf("%s/part/%d", id, n), &part, maxPartSize, &page); err != nil {
 			return err
 		}
 		raw = append(raw, page.Data...)
@@ -208,11 +208,11 @@ func (r *Run) Fetch(ctx workflow.Context, held *contract.HeldResult, id string, 
 	return contract.Decode(raw, out)
 }
 
-// partBytes is the most that a part of a result takes, encoded.
-const partBytes = contract.PageBytes/3*4 + contract.Envelope
+// maxPartSize is the maximum encoded size of a part of a result.
+const maxPartSize = contract.PageBytes/3*4 + contract.Envelope
 
-// Hold keeps a result that is longer than its share for the run above, which fetches it. It gives nil where the result is
-// returned, into the store if there is one.
+// Hold stores a result that is longer than its share for the parent run to fetch. It returns nil if the result can be returned,
+// through the store if there is one.
 func (r *Run) Hold(ctx workflow.Context, out interface{ Offload() }) (*contract.HeldResult, error) {
 	if r.Sizes.ResultShare == 0 || workflow.GetInfo(ctx).ParentWorkflowExecution == nil {
 		return nil, nil
@@ -221,14 +221,14 @@ func (r *Run) Hold(ctx workflow.Context, out interface{ Offload() }) (*contract.
 	if err != nil || len(raw) <= r.Sizes.ResultShare {
 		return nil, err
 	}
-	if r.Sizes.most > 0 {
+	if r.Sizes.storeLimit > 0 {
 		out.Offload()
 		return nil, nil
 	}
 	return &contract.HeldResult{ContentRef: r.Transcript.Keep(raw), Bytes: len(raw)}, nil
 }
 
-// runFlow runs a flow's run until it ends, and asks it to come back where this run should stop.
+// runFlow runs a child flow until it ends, and asks it to yield if this run should yield.
 func (r *Run) runFlow(ctx workflow.Context, c *Child, out *contract.RunResult, j *journal.Journal) error {
 	return WhileTaken(ctx, c.ID, func() error {
 		k := r.Start(ctx, c)

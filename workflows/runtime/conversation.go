@@ -7,16 +7,16 @@ import (
 	"weft/workflows/transcript"
 )
 
-// Publish writes into history what threads have that it does not name yet: that of two in the same event, if there is room.
+// Publish records the entries of threads that are not in history yet: those of two threads in the same event, if they fit.
 func (r *Run) Publish(ctx workflow.Context, x *Execution, threads ...*transcript.Thread) error {
 	out, err := r.Conversation.Records(contract.ThreadRecord{Execution: x.ID, Below: x.Below}, threads...)
 	if err != nil {
 		return err
 	}
-	for _, one := range out {
-		raw, err := contract.Encode(one)
+	for _, record := range out {
+		raw, err := contract.Encode(record)
 		if err == nil {
-			err = r.Sizes.admit(ctx, "what was said", len(raw))
+			err = r.Sizes.admit(ctx, "the conversation", len(raw))
 		}
 		if err != nil {
 			return err
@@ -26,8 +26,7 @@ func (r *Run) Publish(ctx workflow.Context, x *Execution, threads ...*transcript
 	return nil
 }
 
-// PublishEntries publishes the flow's conversation where all its entries go into history, also those of what failed or was
-// cancelled.
+// PublishEntries publishes the flow's conversation if the run records all entries, even after a failure or a cancellation.
 func (r *Run) PublishEntries(ctx workflow.Context, x *Execution) error {
 	if r.Conversation.Thread == nil || !r.Shared.Entries {
 		return nil

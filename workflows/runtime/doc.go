@@ -1,6 +1,6 @@
-// Package runtime provides what every run uses: calls of activities, children and signals; sizes, budget and journal around
-// them; and the requests that executions open.
+// Package runtime provides the services of a run: calls of activities, children and signals, within the run's sizes and budget; and
+// the requests that executions open.
 //
-// [Run] holds one of each. An execution has side effects only by steps of its journal ([Run.RunStep]); an activity
-// is called by [Run.Invoke], a child is started by [Run.Start].
+// [Run] holds all of them. An execution has side effects only in steps of its journal ([Run.RunStep]); activities are called by
+// [Run.Invoke], and children are started by [Run.Start].
 package runtime

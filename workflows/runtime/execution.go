@@ -12,58 +12,58 @@ import (
 	"weft/workflows/transcript"
 )
 
-// Outcome is what a node gives.
+// Outcome is the outcome of a node.
 type Outcome struct {
 	Ref  contract.ContentRef
 	Text string
 	Data json.RawMessage
-	// Value is set by nodes that leave a typed value; text and data follow from it.
+	// Value is set by nodes that return a typed value, from which text and data are derived.
 	Value     *value.Value
 	Exhausted bool
 	Truncated bool
-	// OmittedMessages is how many early messages were no longer sent.
+	// OmittedMessages is the number of early messages that were not sent to the model.
 	OmittedMessages int
-	// Unfit is the failure of a run whose result this would be.
+	// Unfit is the failure of the run if this outcome became its result.
 	Unfit *contract.Failure
-	// Branch is the one by which the node leaves, if it has several.
+	// Branch is the branch that the node has chosen, if it has several.
 	Branch string
 }
 
-// Execution is one execution of a node under way.
+// Execution is an execution of a node in progress.
 type Execution struct {
 	Node *plan.Node
-	// Run is what the flow works with that the node is of.
+	// Run is the run of the node's flow.
 	Run *Run
 	// ID is node#step.
 	ID               string
 	Step, Occurrence int
-	// Below: what the execution adds to the conversation comes from flows below.
+	// Below is set if the messages that the execution adds to the conversation come from child flows.
 	Below bool
 	// Lineage is the last deferred join that the execution's branch has passed.
 	Lineage string
-	// Order is the node's place among the flow's declarations.
+	// Order is the node's position among the flow's declarations.
 	Order int
 	// Strand is the chain that the execution belongs to.
 	Strand string
 	View   *contract.View
-	// Edges are those from the node, and Exit is how the execution leaves it, once that is decided.
+	// Edges are the edges from the node; Exit is set once the edges to take are selected.
 	Edges []int
 	Exit  Exit
-	// Suspended is set where the execution goes on in its middle.
+	// Suspended is set if the execution resumes, or has yielded.
 	Suspended *contract.SuspendedExecution
-	// Journal holds the steps since the last boundary; State is what the execution was there, once it yields.
+	// Journal holds the steps since the last boundary; State is the state at that boundary, set when the execution yields.
 	Journal *journal.Journal
 	State   contract.SuspendedExecution
 }
 
-// Exit is how an execution leaves its node: by the edges taken, after answers to their conditions, or by none of them.
+// Exit holds the edges that an execution takes and the answers to their conditions. NoRoute is set if no edge matches.
 type Exit struct {
 	Taken   []int
 	Answers []contract.Answer
 	NoRoute bool
 }
 
-// Suspend is what an execution that yielded goes on with.
+// Suspend returns the state with which an execution that has yielded resumes.
 func (x *Execution) Suspend() (*contract.SuspendedExecution, error) {
 	var err error
 	x.State.Steps, err = x.Journal.Snapshot()
@@ -80,36 +80,36 @@ func (x *Execution) Spend(n int) error {
 	if cost := x.Node.Cost; cost != nil && cost.Forked {
 		c.Fork(x.Node.ID).Spent += n
 	}
-	return x.withinMeter(m.Base - 1)
+	return x.checkMeter(m.Base - 1)
 }
 
-// SpendEnd counts the run's last step, where an edge to its end is taken.
+// SpendEnd counts the run's last step against the flow's meter if an edge to the end is taken.
 func (x *Execution) SpendEnd(taken []int) error {
 	f := x.Run.Flow
 	if f.Meter == nil || !slices.ContainsFunc(taken, func(e int) bool { return f.Edges[e].To == plan.End }) {
 		return nil
 	}
-	return x.withinMeter(f.Meter.Base)
+	return x.checkMeter(f.Meter.Base)
 }
 
-// withinMeter fails where the run has spent more than its flow's meter allows; base is what it spends beside its nodes.
-func (x *Execution) withinMeter(base int) error {
+// checkMeter fails if the run has spent more than its flow's meter allows; base is what it spends outside its nodes.
+func (x *Execution) checkMeter(base int) error {
 	m := x.Run.Flow.Meter
 	if x.Run.Conversation.SpentFor(x.Node)+base <= m.Limit {
 		return nil
 	}
-	return x.Run.Fail(x, contract.ClassStepLimit, "give the loop a condition that ends it, or raise the flow's limit", "%s", m.Text)
+	return x.Run.Fail(x, contract.ClassStepLimit, "add a condition that ends the loop, or raise the flow's limit", "%s", m.Text)
 }
 
-// ExecutionLog holds what the finished executions of a run did.
+// ExecutionLog holds the records of a run's finished executions.
 type ExecutionLog struct {
 	finished []*contract.ExecutionRecord
-	// Fork is what the run was begun with, nil for most; replay holds what is left to replay of it.
+	// Fork is set if the run was forked from another; Replay holds the executions that remain to be replayed.
 	Fork   *contract.ForkedFrom
 	Replay *schedule.Log
 }
 
-// Add keeps what an execution did, and what it added to a conversation in this run.
+// Add records a finished execution with its state writes and the messages that it added to the conversation since before.
 func (l *ExecutionLog) Add(c *transcript.Conversation, x *Execution, done *contract.Execution, sha string, before transcript.Mark) {
 	p := &contract.ExecutionRecord{Execution: *done, Lineage: x.Lineage, SHA: sha}
 	p.Occurrence = x.Occurrence
@@ -122,7 +122,7 @@ func (l *ExecutionLog) Add(c *transcript.Conversation, x *Execution, done *contr
 	l.finished = append(l.finished, p)
 }
 
-// page answers the query past.
+// page answers the query for executions.
 func (l *ExecutionLog) page(q contract.ExecutionsQuery) (contract.ExecutionsPage, error) {
 	past := l.finished
 	if q.From < 0 || q.From > len(past) {

@@ -14,37 +14,37 @@ import (
 	"weft/workflows/plan"
 )
 
-// Bounds of what outsiders can make a run keep.
+// Limits of the data that clients can make a run store.
 const (
 	MaxUnread     = 1000
 	MaxUnreadSize = 1 << 20
 	maxRejects    = 10
 	MaxMessage    = 256 << 10
-	// MaxName bounds by and idempotency keys, MaxReason why somebody did something.
+	// MaxName limits user names and idempotency keys, MaxReason the reasons that users state.
 	MaxName   = 500
 	MaxReason = 1 << 10
 )
 
-// Message is a kind of message that people and services send to a run, by Update or by signal of its name.
+// Message is a kind of message that clients send to a run, by the Update or the signal of its name.
 type Message struct {
 	Name    string
-	Shape   string // the JSON that it takes, for people
+	Shape   string // describes the JSON of the argument
 	Handler MessageHandler
 	signals workflow.ReceiveChannel
 }
 
 // MessageHandler handles messages of a kind.
 type MessageHandler interface {
-	// Admit refuses what is not taken now. It changes nothing.
+	// Admit rejects a message that cannot be accepted now. It has no side effects.
 	Admit(raw json.RawMessage) error
 	// Take handles an admitted Update, Signalled a signal.
 	Take(ctx workflow.Context, raw json.RawMessage) (any, error)
 	Signalled(ctx workflow.Context, raw json.RawMessage) error
-	// Refused is called with what is wrong with a signal.
+	// Refused is called with the error of a rejected signal.
 	Refused(ctx workflow.Context, err error)
 }
 
-// Receive registers the Updates of some kinds of messages, and listens to their signals.
+// Receive registers Update handlers and signal listeners for kinds of messages.
 func (q *Requests) Receive(ctx workflow.Context, kinds ...Message) error {
 	var channels []workflow.ReceiveChannel
 	for _, m := range kinds {
@@ -80,8 +80,8 @@ func (q *Requests) Receive(ctx workflow.Context, kinds ...Message) error {
 	return nil
 }
 
-// ReceiveHeld registers the Update by which activities have what servers ask answered, unless the run's flow calls no tools. f is nil
-// where the flow is not known yet.
+// ReceiveHeld registers the Update by which activities relay the requests of servers, unless the flow calls no tools. f is nil if the
+// flow is not known yet.
 func (q *Requests) ReceiveHeld(ctx workflow.Context, f *plan.Flow) error {
 	if f != nil && !f.CallsTools() {
 		return nil

@@ -9,18 +9,18 @@ import (
 	"weft/activities/textutil"
 )
 
-// retriedByOperator has a call that fails with something that an operator must fix wait for one, and makes it again then. Each is
-// made by a copy.
-func (r *Run) retriedByOperator(next invoker) invoker {
+// withOperatorRetry makes a call wait for an operator after a failure that an operator must fix, and then repeats it. Each attempt
+// is a copy of the call.
+func (r *Run) withOperatorRetry(next invoker) invoker {
 	return func(ctx workflow.Context, c *Call) error {
 		w := c.Waiting
 		for {
 			if w == nil || w.Failure == nil {
-				try := *c
+				attempt := *c
 				if w != nil && w.Attempts > 0 {
-					try.ID = fmt.Sprintf("%s~%d", c.ID, w.Attempts+1)
+					attempt.ID = fmt.Sprintf("%s~%d", c.ID, w.Attempts+1)
 				}
-				err := next(ctx, &try)
+				err := next(ctx, &attempt)
 				if w == nil || !r.waitsForOperator(c, err) {
 					return err
 				}
@@ -34,13 +34,13 @@ func (r *Run) retriedByOperator(next invoker) invoker {
 	}
 }
 
-// askOperator opens a request of kind retry and waits for its answer. It returns the failure where the operator gives up.
+// askOperator opens a request of kind retry and waits for its answer. It returns the call's failure if the operator gives up.
 func (r *Run) askOperator(ctx workflow.Context, c *Call) error {
 	w := c.Waiting
-	shown := w.Failure.Shown()
+	failure := w.Failure.Shown()
 	reply, err := r.Requests.Await(ctx, c.At, contract.Request{
 		ID: fmt.Sprintf("%s~%d", c.ID, w.Attempts), Kind: contract.RequestRetry, Text: w.Failure.Error(),
-		Hash: contract.SHA([]byte(shown.Class + shown.Text)), Failure: shown,
+		Hash: contract.SHA([]byte(failure.Class + failure.Text)), Failure: failure,
 	}, c.Journal)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (r *Run) askOperator(ctx workflow.Context, c *Call) error {
 	f := w.Failure
 	w.Failure = nil
 	switch a := reply.Retry; {
-	case a == nil: // nobody has answered in time
+	case a == nil: // no answer in time
 	case !a.GiveUp:
 		return nil
 	case a.Reason != "":
@@ -64,15 +64,15 @@ func (r *Run) waitsForOperator(c *Call, err error) bool {
 	}
 	if c.Remote != nil {
 		if _, ok := c.Remote.ErrorText(err); ok {
-			return false // the activity's own words are for the model
+			return false // the model gets the activity's error
 		}
 	}
 	f := contract.FailureOf(err)
 	return contract.NeedsOperator(f.Class) && (c.AskUnknown || !c.OutcomeUnknown(f))
 }
 
-// OutcomeUnknown reports whether a call that failed may have taken effect and is not repeated. An activity of another worker
-// only says that it failed.
+// OutcomeUnknown reports whether a failed call may have taken effect and must not be repeated. An external activity does not
+// report whether it took effect.
 func (c *Call) OutcomeUnknown(f *contract.Failure) bool {
 	return c.Once && (f.OutcomeUnknown || c.Remote != nil && contract.Retryable(f.Class))
 }

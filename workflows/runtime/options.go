@@ -9,22 +9,22 @@ import (
 	"weft/workflows/plan"
 )
 
-// workerGone is how long a worker that has a server's session may let a call wait.
-const workerGone = 10 * time.Second
+// sessionQueueTimeout is how long a call waits for the worker that has a server's session.
+const sessionQueueTimeout = 10 * time.Second
 
-// CheckOptions are those of the check of an answer: somebody waits for its outcome.
-var CheckOptions = ownOptions(30*time.Second, 5*time.Minute, 10*time.Second)
+// CheckOptions are the options of the activity that checks an answer; they are short, because a client waits for the outcome.
+var CheckOptions = fixedOptions(30*time.Second, 5*time.Minute, 10*time.Second)
 
-// fetchOptions are those of fetching a result from a closed run.
-var fetchOptions = ownOptions(time.Minute, time.Hour, time.Minute)
+// fetchOptions are the options for fetching a result from a closed run.
+var fetchOptions = fixedOptions(time.Minute, time.Hour, time.Minute)
 
-// ownOptions are those of a call that no author declares: the most that one attempt, all of them and a pause between two take.
-func ownOptions(one, all, pause time.Duration) workflow.ActivityOptions {
-	return workflow.ActivityOptions{StartToCloseTimeout: one, ScheduleToCloseTimeout: all,
-		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: pause}}
+// fixedOptions returns options that no flow changes: the limits of one attempt, of all attempts, and of the interval between two.
+func fixedOptions(attempt, total, maxInterval time.Duration) workflow.ActivityOptions {
+	return workflow.ActivityOptions{StartToCloseTimeout: attempt, ScheduleToCloseTimeout: total,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: maxInterval}}
 }
 
-// Options are those of a call of a model or a tool, by the flow's policy. One attempt takes so many seconds at most.
+// Options returns the options of a model or tool call by the flow's policy. seconds limits one attempt.
 func (r *Run) Options(seconds int) workflow.ActivityOptions {
 	p := r.Flow.Policy
 	return workflow.ActivityOptions{
@@ -40,7 +40,7 @@ func (r *Run) Options(seconds int) workflow.ActivityOptions {
 	}
 }
 
-// Retrying are options with the retries that an author wants, if any.
+// Retrying returns options with the author's retry policy, if any.
 func Retrying(o workflow.ActivityOptions, p *plan.Retry) workflow.ActivityOptions {
 	if p != nil {
 		if p.TimeoutMillis > 0 {

@@ -9,13 +9,13 @@ import (
 	"weft/workflows/wait"
 )
 
-// At these sizes of a history a run can only fail; the server ends it at 51,200 events or 50 MiB.
+// A run whose history exceeds these sizes fails if it cannot continue as new; the server ends it at 51,200 events or 50 MiB.
 const (
 	LastEvents = 47_000
 	LastBytes  = 46 << 20
 )
 
-// Beyond these a run continues as new although the server does not suggest it. The server takes 10,000 signals.
+// Above these sizes a run continues as new even if the server does not suggest it. The server accepts 10,000 signals.
 const (
 	manyBytes   = 20 << 20
 	manySignals = 8_000
@@ -27,24 +27,24 @@ type ContinuePolicy struct {
 	Limit int
 	yield workflow.ReceiveChannel
 	Asked bool
-	// asking are the requests to children to yield whose outcome the server has not told yet.
-	asking []workflow.Future
-	// Moved says that the run has done something since it began, so that one that continues as new always gets on.
+	// yieldRequests are the requests to children to yield that the server has not acknowledged yet.
+	yieldRequests []workflow.Future
+	// Moved is set once the run has made progress, without which it does not continue as new on its own.
 	Moved bool
-	// put and putBytes are the history length and size up to which the question was put off.
-	put, putBytes int
-	// noRoom is set where the history has no room for what is to be called next.
+	// deferLength and deferSize are the history length and size up to which continuing as new is deferred.
+	deferLength, deferSize int
+	// noRoom is set if the history has no room for the next call.
 	noRoom bool
-	// Halted is why the run cannot go on at all.
+	// Halted is the reason why the run cannot continue at all.
 	Halted error
 }
 
-// ShouldContinueAsNew reports whether the run should stop at this boundary. carried is the size of what would have to be carried,
-// as far as the caller knows it: while that is too large the run goes on, and fails only at the end of what a history holds.
+// ShouldContinueAsNew reports whether the run should continue as new at this boundary. carried is the known size of the state to
+// carry over: while it is too large the run continues, and fails only when its history is nearly full.
 func (p *ContinuePolicy) ShouldContinueAsNew(ctx workflow.Context, carried int) (bool, error) {
 	p.run.Requests.ReceiveSignals(ctx)
 	if ctx.Err() != nil {
-		return false, ctx.Err() // the next run would know nothing of the cancellation
+		return false, ctx.Err() // the cancellation would be lost in the next run
 	}
 	return p.decide(ctx, carried)
 }
@@ -55,7 +55,7 @@ func (p *ContinuePolicy) ShouldYield(ctx workflow.Context, carried int) bool {
 	return stop || err != nil
 }
 
-// decide reports whether the history is long enough, or the parent asked, and what is carried fits.
+// decide reports whether a new run should start and the carried state fits.
 func (p *ContinuePolicy) decide(ctx workflow.Context, carried int) (bool, error) {
 	if p.Halted != nil {
 		return false, p.Halted
@@ -63,22 +63,22 @@ func (p *ContinuePolicy) decide(ctx workflow.Context, carried int) (bool, error)
 	info := workflow.GetInfo(ctx)
 	length, size := info.GetCurrentHistoryLength(), info.GetCurrentHistorySize()
 	full := p.noRoom || length > LastEvents || size > LastBytes
-	if !p.Moved && !p.Asked && !p.manySignals() || !full && length < p.put && size < p.putBytes {
+	if !p.Moved && !p.Asked && !p.manySignals() || !full && length < p.deferLength && size < p.deferSize {
 		return false, nil
 	}
 	room := p.run.Sizes.Limit()
 	switch {
-	case p.wanted(info) && carried <= room/4*3:
+	case p.shouldStart(info) && carried <= room/4*3:
 		return true, nil
 	case full:
-		return false, contract.Failf(contract.ClassStateTooLarge, "lower max_iterations, let the node store long results with set_state_filtered, or split it",
-			"history holds %d events and what must be carried into a new run is at least %d bytes, at most %d fit", length, carried, room)
+		return false, contract.Failf(contract.ClassStateTooLarge, "lower max_iterations, store long results with set_state_filtered, or split the node",
+			"the history has %d events and the state to carry over to a new run is at least %d bytes, at most %d fit", length, carried, room)
 	}
 	return false, nil
 }
 
-// wanted reports whether a new run should begin.
-func (p *ContinuePolicy) wanted(info *workflow.Info) bool {
+// shouldStart reports whether a new run should start.
+func (p *ContinuePolicy) shouldStart(info *workflow.Info) bool {
 	switch {
 	case p.Asked || p.noRoom || p.manySignals():
 		return true
@@ -90,7 +90,7 @@ func (p *ContinuePolicy) wanted(info *workflow.Info) bool {
 
 func (p *ContinuePolicy) manySignals() bool { return p.run.Requests.signals >= manySignals }
 
-// PutOff reports whether a run whose snapshot is too large goes on for another while. Once its history is nearly full, it fails.
+// PutOff reports whether a run continues for now although err says that its snapshot is too large; it fails near the end of the history.
 func (p *ContinuePolicy) PutOff(ctx workflow.Context, err error) (bool, error) {
 	large, ok := errors.AsType[*contract.Failure](err)
 	if !ok || large.Class != contract.ClassTooLarge {
@@ -98,18 +98,18 @@ func (p *ContinuePolicy) PutOff(ctx workflow.Context, err error) (bool, error) {
 	}
 	info := workflow.GetInfo(ctx)
 	if length := info.GetCurrentHistoryLength(); !p.noRoom && length < LastEvents && info.GetCurrentHistorySize() < LastBytes {
-		p.put, p.putBytes = length+2000, info.GetCurrentHistorySize()+4<<20
+		p.deferLength, p.deferSize = length+2000, info.GetCurrentHistorySize()+4<<20
 		return true, nil
 	}
 	large.Class = contract.ClassStateTooLarge
 	return false, large
 }
 
-// AwaitYieldRequests waits until the server has reported the outcome of each request to yield: it does not let a run close
-// while the failure of one is not delivered.
+// AwaitYieldRequests waits until the server has acknowledged each request to yield, because a run cannot close while a failed signal
+// is unreported.
 func (p *ContinuePolicy) AwaitYieldRequests(ctx workflow.Context) {
-	for _, asked := range p.asking {
-		_ = wait.Get(ctx, asked, nil) // the child had ended
+	for _, request := range p.yieldRequests {
+		_ = wait.Get(ctx, request, nil) // an error means that the child has ended
 	}
-	p.asking = nil
+	p.yieldRequests = nil
 }

@@ -16,16 +16,16 @@ import (
 	"weft/workflows/watch"
 )
 
-// Run is what a workflow run of either type works with.
+// Run holds the state and the services of a workflow run.
 type Run struct {
 	Transcript *transcript.Transcript
 	Sizes      *Sizes
 	Flow       *plan.Flow
 	Source     plan.Source
-	Hash       string // the plan's
+	Hash       string // the plan's hash
 	Graph      *schedule.Graph
 	Shared     contract.Shared
-	// Root is the workflow id with which the ids of children begin.
+	// Root is the workflow id that prefixes the ids of children.
 	Root         string
 	Budget       Budget
 	Conversation transcript.Conversation
@@ -34,46 +34,46 @@ type Run struct {
 	Policy       *ContinuePolicy
 	Requests     *Requests
 	grant        *encodedGrant
-	// branch is the first node of a branch that runs in this run beside others.
+	// branch is the first node of a branch that runs in its flow's run, alongside others.
 	branch string
-	// place stands before the ids of calls and threads of a flow that runs in the run of the node that calls it.
-	place string
-	// Above is the journal in which that node counts what such a flow would carry; nil for any other.
+	// idPrefix prefixes the ids of the calls and threads of a nested flow, see [Run.Nested].
+	idPrefix string
+	// Above is the journal of the node that runs a nested flow, to which the flow adds the size of its state; else nil.
 	Above *journal.Journal
 }
 
-// New is a run that does not listen yet.
+// New returns a run that does not receive messages yet.
 func New(ctx workflow.Context) *Run {
 	ex := workflow.GetInfo(ctx).WorkflowExecution
 	r := &Run{Transcript: transcript.New(ex.ID, ex.RunID), Sizes: &Sizes{}, Log: &ExecutionLog{}, Watch: watch.Of(ctx), grant: &encodedGrant{},
 		Policy: &ContinuePolicy{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)},
 		Requests: &Requests{waiting: map[string]*pendingRequest{},
 			replies: workflow.GetSignalChannel(ctx, contract.SignalReply), steer: workflow.GetSignalChannel(ctx, contract.SignalSteer)}}
-	r.Requests.Asker, r.Conversation = remote{r.Requests}, transcript.NewConversation(r.Transcript)
+	r.Requests.Asker, r.Conversation = remoteAsker{r.Requests}, transcript.NewConversation(r.Transcript)
 	r.Requests.run, r.Policy.run, r.Sizes.run, r.Budget.run = r, r, r, r
 	return r
 }
 
-// InPlace returns what a branch works with that runs in this run and begins at a node. Its budget and conversation are its own.
+// InPlace returns the Run of a branch that begins at a node and runs in this run. It has its own budget and conversation.
 func (r *Run) InPlace(node string) *Run {
-	r.Shared.Sessions() // is one map for both
+	r.Shared.Sessions() // creates the map, so that both share it
 	b := *r
 	b.branch, b.Budget, b.Conversation = node, Budget{run: &b}, transcript.NewConversation(b.Transcript)
 	return &b
 }
 
-// Nested returns what a flow works with that runs in this run, under the workflow id that it would have as a run of its own.
-// What it would carry counts in the journal above.
+// Nested returns the Run of a called flow that runs in this run, with the workflow id that it would have as a child run. The size
+// of its state is added to the journal above.
 func (r *Run) Nested(id string, above *journal.Journal) *Run {
 	b := *r
 	b.Above = above
-	b.Root, b.place = id, r.place+strings.TrimPrefix(id, r.Root+"/")+"/"
-	b.Transcript = r.Transcript.Within(b.place)
+	b.Root, b.idPrefix = id, r.idPrefix+strings.TrimPrefix(id, r.Root+"/")+"/"
+	b.Transcript = r.Transcript.Within(b.idPrefix)
 	b.branch, b.Budget, b.Conversation, b.Log = "", Budget{run: &b}, transcript.NewConversation(b.Transcript), &ExecutionLog{}
 	return &b
 }
 
-// Answer registers the queries of every run.
+// Answer registers the queries that every run answers.
 func (r *Run) Answer(ctx workflow.Context, status func() contract.Status, state func() contract.View) error {
 	set := func(name string, handler any) error { return workflow.SetQueryHandler(ctx, name, handler) }
 	return cmp.Or(
@@ -86,10 +86,10 @@ func (r *Run) Answer(ctx workflow.Context, status func() contract.Status, state 
 		set(contract.QueryState, func() (map[string]json.RawMessage, error) { return r.Transcript.Values(state()), nil }))
 }
 
-// planAnswer answers the query plan. A flow whose characters take more bytes here than they did in the input may not fit.
+// planAnswer answers the query for the plan, which may not fit if its encoding is longer than in the input.
 func (r *Run) planAnswer() (*plan.Flow, error) {
 	if n, err := contract.Size(r.Flow); err != nil || n > r.Sizes.Limit() {
-		return nil, fmt.Errorf("the plan is %d bytes, at most %d go into the answer of a query: the run's input has it", n, r.Sizes.Limit())
+		return nil, fmt.Errorf("the plan is %d bytes, at most %d fit into a query result; read it from the run's input", n, r.Sizes.Limit())
 	}
 	return r.Flow, nil
 }
@@ -105,7 +105,7 @@ func (r *Run) Fail(x *Execution, class, remedy, format string, args ...any) *con
 	return f
 }
 
-// Failed places an error at the execution's node, unless it has a place already.
+// Failed adds the execution's node and position to an error, unless it has a node already.
 func (r *Run) Failed(x *Execution, err error) error {
 	if contract.Cancelled(err) {
 		return err
@@ -117,7 +117,7 @@ func (r *Run) Failed(x *Execution, err error) error {
 	return f
 }
 
-// ToApplicationError turns an error into what a workflow returns.
+// ToApplicationError turns an error into one that a workflow may return.
 func ToApplicationError(err error) error {
 	if err == nil || contract.Cancelled(err) || workflow.IsContinueAsNewError(err) {
 		return err
@@ -125,7 +125,7 @@ func ToApplicationError(err error) error {
 	return contract.FailureOf(err).ApplicationError()
 }
 
-// Home is the flow's run, which holds what messages refer to.
+// Home returns the run that holds the content to which the flow's messages refer.
 func (r *Run) Home() contract.Run {
 	return contract.Run{Workflow: r.Shared.Input.Workflow, Run: r.Shared.Input.Run}
 }

@@ -66,7 +66,7 @@ func TestAnswersInSignsThatGrow(t *testing.T) {
 	if n, _ := contract.Size(state); n > contract.MaxPayload {
 		t.Errorf("the state is %d bytes", n)
 	}
-	if _, err := env.QueryWorkflow(contract.QueryPlan); err == nil || !strings.Contains(err.Error(), "the plan is 24") || !strings.Contains(err.Error(), "the run's input has it") {
+	if _, err := env.QueryWorkflow(contract.QueryPlan); err == nil || !strings.Contains(err.Error(), "the plan is 24") || !strings.Contains(err.Error(), "read it from the run's input") {
 		t.Errorf("the plan gives %v", err)
 	}
 }
@@ -79,7 +79,7 @@ func TestPublishFails(t *testing.T) {
 		r.Transcript.Write(th, &contract.Message{Role: contract.RoleTool, Text: strings.Repeat("x", contract.MaxPayload)})
 		err := r.Publish(ctx, &Execution{ID: "a#1"}, th)
 		var failure *contract.Failure
-		if !errors.As(err, &failure) || failure.Class != contract.ClassTooLarge || !strings.Contains(err.Error(), "what was said is 1945") {
+		if !errors.As(err, &failure) || failure.Class != contract.ClassTooLarge || !strings.Contains(err.Error(), "the conversation is 1945") {
 			t.Errorf("error is %v", err)
 		}
 	})

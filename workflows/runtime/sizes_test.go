@@ -100,7 +100,7 @@ func TestAdmitSideBySide(t *testing.T) {
 				if err := g.Admit(ctx, "the call", strings.Repeat("x", 900<<10)); err != nil {
 					t.Error(err)
 				}
-				tasks[g.tasks]++
+				tasks[g.taskCount]++
 				left--
 			})
 		}
@@ -132,14 +132,14 @@ func TestAcceptTakesRoom(t *testing.T) {
 		if !g.Take(ctx, 900<<10) {
 			t.Error("there is no room for an answer beside the Update that brought it")
 		}
-		if g.room(ctx, 900<<10) || g.Take(ctx, 900<<10) {
+		if g.fits(ctx, 900<<10) || g.Take(ctx, 900<<10) {
 			t.Error("there is room for another beside both")
 		}
-		if !g.room(ctx, 1000) {
+		if !g.fits(ctx, 1000) {
 			t.Error("there is no room for a small one")
 		}
 		env.SetCurrentHistoryLength(8)
-		if !g.room(ctx, 1<<20) || g.bytes == 0 {
+		if !g.fits(ctx, 1<<20) || g.bytes == 0 {
 			t.Error("the next task has no room, or asking for it changed something")
 		}
 		g.Accept(ctx, 1<<20)
@@ -157,7 +157,7 @@ func TestAdmitEndsWithTheRun(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		ctx, cancel := workflow.WithCancel(ctx)
 		cancel()
-		g := Sizes{bytes: maxTask, commands: 1, task: workflow.GetInfo(ctx).GetCurrentHistoryLength()}
+		g := Sizes{bytes: maxTaskBytes, commands: 1, taskStart: workflow.GetInfo(ctx).GetCurrentHistoryLength()}
 		if err := g.Admit(ctx, "it", "x"); !contract.Cancelled(err) {
 			t.Errorf("error is %v", err)
 		}
@@ -167,7 +167,7 @@ func TestAdmitEndsWithTheRun(t *testing.T) {
 // TestStoredArgumentsTakeNoRoom lets calls whose arguments go to the store into one task.
 func TestStoredArgumentsTakeNoRoom(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		g := Sizes{most: 8 << 20}
+		g := Sizes{storeLimit: 8 << 20}
 		before := workflow.Now(ctx)
 		for range 20 {
 			if err := g.Admit(ctx, "the call", strings.Repeat("x", 4<<20)); err != nil {
@@ -219,10 +219,10 @@ func TestAdmitKnowsTheHistory(t *testing.T) {
 			t.Errorf("what the run comes to its end with is refused: %v", err)
 		}
 		f := contract.FailureOf(s.Admit(ctx, "the next", strings.Repeat("x", 2*contract.Envelope)))
-		if f == nil || f.Class != contract.ClassStateTooLarge || !strings.HasPrefix(f.Text, "the next is 8194 bytes, and the run's history has room for 0") || f.Remedy == "" {
+		if f == nil || f.Class != contract.ClassStateTooLarge || !strings.HasPrefix(f.Text, "the next is 8194 bytes, but the run's history has room for 0") || f.Remedy == "" {
 			t.Errorf("the failure is %+v", f)
 		}
-		s = Sizes{reserved: 1000, most: 8 << 20}
+		s = Sizes{reserved: 1000, storeLimit: 8 << 20}
 		if err := s.Admit(ctx, "what the store takes", strings.Repeat("x", 4<<20)); err != nil {
 			t.Error(err)
 		}

@@ -9,12 +9,12 @@ import (
 	"weft/workflows/journal"
 )
 
-// ErrYield is the error of a step that did not start, or stopped waiting, because the run is about to
-// continue as new. It never leaves a workflow.
+// ErrYield is the error of a step that did not start, or stopped waiting, because the run is about to continue as new. No workflow
+// returns it.
 var ErrYield = errors.New("the run continues as new")
 
-// RunStep does a step of an execution, unless the journal has its outcome. out receives the result. Where do yields, it may have
-// set what the step goes on with. No step begins where the run should yield.
+// RunStep runs a step of an execution, unless the journal has its outcome. out receives the result. If do yields, it may set the
+// state with which the step resumes. RunStep returns [ErrYield] without starting the step if the run should yield.
 func (r *Run) RunStep(ctx workflow.Context, j *journal.Journal, id, hash string, out any, do func(s *journal.Step) error) error {
 	s, err := j.Open(id, hash)
 	if err != nil {
@@ -34,7 +34,7 @@ func (r *Run) RunStep(ctx workflow.Context, j *journal.Journal, id, hash string,
 	}
 	switch err = do(s); {
 	case err == nil:
-		j.Done(s, out, weightOf(out))
+		j.Done(s, out, sizeOf(out))
 		r.Policy.Moved = true
 	case !Interrupted(err):
 		s.End(contract.StepFailed, contract.FailureOf(err))
@@ -48,7 +48,7 @@ func (r *Run) RunStep(ctx workflow.Context, j *journal.Journal, id, hash string,
 	return err
 }
 
-// CallStep makes an activity call as a step. hash is the hash of the request.
+// CallStep makes an activity call as a step. hash identifies the request.
 func (r *Run) CallStep(ctx workflow.Context, j *journal.Journal, hash string, c *Call) error {
 	return r.RunStep(ctx, j, c.ID, hash, c.Out, func(s *journal.Step) error {
 		if s.Held != nil {
@@ -59,8 +59,8 @@ func (r *Run) CallStep(ctx workflow.Context, j *journal.Journal, hash string, c 
 	})
 }
 
-// weightOf is about how many bytes a result holds.
-func weightOf(out any) int {
+// sizeOf returns the approximate size of a result in bytes.
+func sizeOf(out any) int {
 	if w, ok := out.(interface{ Weight() int }); ok {
 		return w.Weight()
 	}
@@ -68,5 +68,5 @@ func weightOf(out any) int {
 	return n
 }
 
-// Interrupted reports whether a call has no outcome: it was cancelled, or the run yields.
+// Interrupted reports whether a call has no outcome because it was cancelled or the run yields.
 func Interrupted(err error) bool { return contract.Cancelled(err) || errors.Is(err, ErrYield) }

@@ -6,9 +6,9 @@ import (
 	"weft/activities/contract"
 )
 
-// counted counts what a call of a model spent, also one that failed although a model answered. One that was cancelled counts as
+// withUsage counts the usage of a model call, even of one that failed after the model had answered. A cancelled call counts as
 // stopped.
-func (r *Run) counted(next invoker) invoker {
+func (r *Run) withUsage(next invoker) invoker {
 	return func(ctx workflow.Context, c *Call) error {
 		started := ctx.Err() == nil
 		err := next(ctx, c)

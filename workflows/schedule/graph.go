@@ -6,30 +6,30 @@ import (
 	"weft/workflows/plan"
 )
 
-// Graph answers questions about a flow's edges. Nodes and edges are known by their index in the
-// plan, which is their declaration order. A graph keeps its answers; it is not safe for
+// Graph answers queries about a flow's edges. Nodes and edges are identified by their index in the
+// plan, which is their declaration order. A graph caches its answers; it is not safe for
 // concurrent use.
 type Graph struct {
 	flow  *plan.Flow
 	index map[string]int
-	// edges is by id, nil until it is first needed.
+	// edges maps ids to edges; nil until first needed.
 	edges map[string]int
 	// Starts are the edges from START; out are the edges from each node. They must not be changed.
 	Starts []int
 	out    [][]int
-	// Exits is set where the flow has exit nodes.
+	// Exits is set if the flow has exit nodes.
 	Exits bool
-	// deferred are the nodes that wait for all that can reach them.
+	// deferred are the nodes that wait for all branches that can reach them.
 	deferred NodeSet
-	// reach and forward are by node and nil where not asked for yet; forward is reach without back edges.
+	// reach and forward cache the reachable nodes of each node, nil until needed; forward excludes back edges.
 	reach, forward []NodeSet
-	// back holds the back edges, nil until it is first needed.
+	// back holds the back edges; nil until first needed.
 	back NodeSet
-	// walksTo holds, by target and by length less one, the nodes from which a walk leads there.
+	// walksTo[t][n-1] holds the nodes from which a walk of n edges leads to node t.
 	walksTo [][]NodeSet
 }
 
-// NewGraph returns the graph of a flow. The flow's nodes and edges must not change any more.
+// NewGraph returns the graph of a flow, whose nodes and edges must not be changed afterwards.
 func NewGraph(f *plan.Flow) *Graph {
 	n := len(f.Nodes)
 	g := &Graph{flow: f, index: make(map[string]int, n), out: make([][]int, n),
@@ -51,7 +51,7 @@ func NewGraph(f *plan.Flow) *Graph {
 	return g
 }
 
-// Index returns the index of the node with an id, -1 where the flow has none.
+// Index returns the index of the node with an id, -1 if there is none.
 func (g *Graph) Index(id string) int {
 	if n, ok := g.index[id]; ok {
 		return n
@@ -59,8 +59,7 @@ func (g *Graph) Index(id string) int {
 	return -1
 }
 
-// Edge returns the index of the edge with an id, the first one if several have it; -1 where the flow
-// has none.
+// Edge returns the index of the first edge with an id, -1 if there is none.
 func (g *Graph) Edge(id string) int {
 	if g.edges == nil {
 		g.edges = make(map[string]int, len(g.flow.Edges))
@@ -74,7 +73,7 @@ func (g *Graph) Edge(id string) int {
 	return -1
 }
 
-// Edges returns those of some edges, by id, that the flow has.
+// Edges returns the indices of the edges with the ids; it skips unknown ids.
 func (g *Graph) Edges(ids []string) []int {
 	var out []int
 	for _, id := range ids {
@@ -112,8 +111,8 @@ func (g *Graph) reachableForward(node int) NodeSet {
 	return g.forward[node]
 }
 
-// walk adds the nodes to a set that a walk of one edge or more from a node leads to: without an edge of except, and
-// not beyond a node of stops or one that was in the set.
+// walk adds to a set the nodes to which a walk of one edge or more from a node leads, without the edges of except. It does not
+// continue past nodes of stops and nodes that are in the set already.
 func (g *Graph) walk(from int, set, except, stops NodeSet) NodeSet {
 	todo := []int{from}
 	for len(todo) > 0 {
@@ -131,19 +130,19 @@ func (g *Graph) walk(from int, set, except, stops NodeSet) NodeSet {
 	return set
 }
 
-// backEdges is the set of edges that a depth-first walk from START finds leading back. Without them the graph that
-// START reaches has no cycle.
+// backEdges returns the back edges of a depth-first walk from START. Without them, the part of the graph that is reachable from START
+// has no cycles.
 func (g *Graph) backEdges() NodeSet {
 	if g.back == nil {
-		g.back = g.leadingBack(g.Starts, NewNodeSet(len(g.flow.Nodes)), nil)
+		g.back = g.findBackEdges(g.Starts, NewNodeSet(len(g.flow.Nodes)), nil)
 	}
 	return g.back
 }
 
-// leadingBack is the set of edges that a depth-first walk, edges in declaration order, finds leading to a node that it has
-// entered and not yet left. It does not enter stops.
-func (g *Graph) leadingBack(from []int, entered, stops NodeSet) NodeSet {
-	back, left := NewNodeSet(len(g.flow.Edges)), NewNodeSet(len(g.flow.Nodes))
+// findBackEdges returns the edges that lead to a node entered but not finished, in a depth-first walk that follows edges in
+// declaration order. It does not enter stops.
+func (g *Graph) findBackEdges(from []int, entered, stops NodeSet) NodeSet {
+	back, finished := NewNodeSet(len(g.flow.Edges)), NewNodeSet(len(g.flow.Nodes))
 	var follow func(edges []int)
 	follow = func(edges []int) {
 		for _, e := range edges {
@@ -153,8 +152,8 @@ func (g *Graph) leadingBack(from []int, entered, stops NodeSet) NodeSet {
 			case !entered.Has(t):
 				entered.Add(t)
 				follow(g.out[t])
-				left.Add(t)
-			case !left.Has(t):
+				finished.Add(t)
+			case !finished.Has(t):
 				back.Add(e)
 			}
 		}
@@ -163,27 +162,26 @@ func (g *Graph) leadingBack(from []int, entered, stops NodeSet) NodeSet {
 	return back
 }
 
-// walks reports whether a walk of exactly length edges leads from one node to another, which is not
-// deferred, without passing a deferred node in between.
-func (g *Graph) walks(from, to, length int) bool {
+// hasWalk reports whether a walk of exactly length edges leads from one node to another, without passing a deferred node in between.
+// It returns false if the target is deferred.
+func (g *Graph) hasWalk(from, to, length int) bool {
 	if length < 1 || g.deferred.Has(to) || !g.Reachable(from).Has(to) {
 		return false
 	}
 	for len(g.walksTo[to]) < length {
-		g.walksTo[to] = append(g.walksTo[to], g.before(to))
+		g.walksTo[to] = append(g.walksTo[to], g.nextWalks(to))
 	}
 	return g.walksTo[to][length-1].Has(from)
 }
 
-// before returns the nodes from which walks lead to a node that are one edge longer than the longest
-// known ones.
-func (g *Graph) before(to int) NodeSet {
-	known := g.walksTo[to]
+// nextWalks returns the nodes from which walks lead to a node that are one edge longer than the longest ones in walksTo.
+func (g *Graph) nextWalks(to int) NodeSet {
+	walks := g.walksTo[to]
 	out := NewNodeSet(len(g.flow.Nodes))
 	for n := range g.out {
 		for _, e := range g.out[n] {
 			t, ok := g.Target(e)
-			if ok && (len(known) == 0 && t == to || len(known) > 0 && !g.deferred.Has(t) && known[len(known)-1].Has(t)) {
+			if ok && (len(walks) == 0 && t == to || len(walks) > 0 && !g.deferred.Has(t) && walks[len(walks)-1].Has(t)) {
 				out.Add(n)
 				break
 			}
@@ -198,13 +196,13 @@ type NodeSet []uint64
 // NewNodeSet returns an empty set for a graph of n nodes.
 func NewNodeSet(n int) NodeSet { return make(NodeSet, (n+63)/64) }
 
-// Add puts a node into the set.
+// Add adds a node to the set.
 func (s NodeSet) Add(node int) { s[node/64] |= 1 << (node % 64) }
 
-// Has reports whether a node is in the set; nil is an empty one.
+// Has reports whether a node is in the set; a nil set is empty.
 func (s NodeSet) Has(node int) bool { return s != nil && s[node/64]&(1<<(node%64)) != 0 }
 
-// Each calls f for every node of the set, in order.
+// Each calls f for each node of the set, in order.
 func (s NodeSet) Each(f func(node int)) {
 	for i, word := range s {
 		for ; word != 0; word &= word - 1 {

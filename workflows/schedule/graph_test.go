@@ -47,7 +47,7 @@ func TestWalks(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := g.walks(g.index[tc.from], g.index[tc.to], tc.length); got != tc.want {
+			if got := g.hasWalk(g.index[tc.from], g.index[tc.to], tc.length); got != tc.want {
 				t.Errorf("walks(%s, %s, %d) = %v", tc.from, tc.to, tc.length, got)
 			}
 		})
@@ -81,7 +81,7 @@ func TestWalksAreWalks(t *testing.T) {
 					}
 				}
 				for to := range f.Nodes {
-					if want := next[to] && !f.Nodes[to].Deferred; g.walks(from, to, length) != want {
+					if want := next[to] && !f.Nodes[to].Deferred; g.hasWalk(from, to, length) != want {
 						t.Fatalf("graph %d: walks(%d, %d, %d) is not %v\n%s", seed, from, to, length, want, describe(f))
 					}
 				}

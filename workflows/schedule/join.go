@@ -7,14 +7,14 @@ import (
 	"weft/activities/contract"
 )
 
-// Join merges the views of arrivals, which are ordered by edge and lineage. Of each key the causally
-// latest write is kept; of concurrent ones the later by step, edge and lineage, and the others are
-// returned as conflicts. It takes time in proportion to the entries of all views.
+// Join merges the views of arrivals, which must be ordered by edge and lineage. For each key it keeps the
+// causally latest write; of concurrent writes it keeps the latest by step, edge and lineage, and returns
+// the others as conflicts. Its time is proportional to the number of entries of all views.
 func Join(arrivals []contract.ArrivalState) (contract.View, []contract.Conflict) {
 	if len(arrivals) == 1 {
 		return Clone(&arrivals[0].View), nil
 	}
-	j := joining{arrivals: arrivals}
+	j := joiner{arrivals: arrivals}
 	state, others := merge(&j, field[contract.StateEntry]{
 		list: func(v *contract.View) []contract.StateEntry { return v.State },
 		key:  func(e *contract.StateEntry) (string, contract.Stamp) { return e.Key, e.By },
@@ -34,19 +34,19 @@ func Join(arrivals []contract.ArrivalState) (contract.View, []contract.Conflict)
 	return contract.View{State: state, Outputs: outputs, Versions: j.versions()}, conflicts
 }
 
-// joining is a join under way.
-type joining struct {
+// joiner holds the state of a join.
+type joiner struct {
 	arrivals []contract.ArrivalState
-	// knowing lists, by strand, the arrivals that know of it, those that know most first. It is nil
-	// until it is first needed.
-	knowing map[string][]knower
+	// strands lists, by strand, the arrivals whose views include writes of it, the highest sequence
+	// number first. It is nil until first needed.
+	strands map[string][]arrivalSeq
 }
 
-// knower is an arrival, by its index, and how much of a strand it knows.
-type knower struct{ arrival, seq int }
+// arrivalSeq is the index of an arrival and the sequence number up to which it includes a strand.
+type arrivalSeq struct{ arrival, seq int }
 
-// versions merges the version vectors: of each strand the most that one of them knows.
-func (j *joining) versions() contract.VersionVector {
+// versions merges the version vectors: the highest sequence number of each strand.
+func (j *joiner) versions() contract.VersionVector {
 	var out contract.VersionVector
 	at := map[string]int{}
 	for i := range j.arrivals {
@@ -64,47 +64,47 @@ func (j *joining) versions() contract.VersionVector {
 	return out
 }
 
-// knowers returns the arrivals that know of a strand, those that know most first.
-func (j *joining) knowers(strand string) []knower {
-	if j.knowing == nil {
-		j.knowing = map[string][]knower{}
+// arrivalsWith returns the arrivals that include writes of a strand, the highest sequence number first.
+func (j *joiner) arrivalsWith(strand string) []arrivalSeq {
+	if j.strands == nil {
+		j.strands = map[string][]arrivalSeq{}
 		var strands []string
 		for i := range j.arrivals {
 			for _, t := range j.arrivals[i].View.Versions {
-				if j.knowing[t.Strand] == nil {
+				if j.strands[t.Strand] == nil {
 					strands = append(strands, t.Strand)
 				}
-				j.knowing[t.Strand] = append(j.knowing[t.Strand], knower{i, t.Seq})
+				j.strands[t.Strand] = append(j.strands[t.Strand], arrivalSeq{i, t.Seq})
 			}
 		}
 		for _, strand := range strands {
-			slices.SortStableFunc(j.knowing[strand], func(a, b knower) int { return cmp.Compare(b.seq, a.seq) })
+			slices.SortStableFunc(j.strands[strand], func(a, b arrivalSeq) int { return cmp.Compare(b.seq, a.seq) })
 		}
 	}
-	return j.knowing[strand]
+	return j.strands[strand]
 }
 
-// field is a sorted list of a view, state or outputs.
+// field accesses a sorted list of a view: its state or its outputs.
 type field[E any] struct {
 	list func(*contract.View) []E
 	key  func(*E) (name string, by contract.Stamp)
 	by   func(e E, name string) int
 }
 
-// merge chooses one entry of each name, in the order of names. dropped are the concurrent ones of each.
-func merge[E any](j *joining, f field[E]) (kept []E, dropped [][]E) {
-	all := collect(j, f)
-	kept, dropped = slices.Grow(kept, len(all)), slices.Grow(dropped, len(all))
-	for _, variants := range all {
+// merge chooses one entry for each name, in the order of names. dropped holds the concurrent entries of each name.
+func merge[E any](j *joiner, f field[E]) (merged []E, dropped [][]E) {
+	groups := collect(j, f)
+	merged, dropped = slices.Grow(merged, len(groups)), slices.Grow(dropped, len(groups))
+	for _, variants := range groups {
 		e, others := latest(j, f, variants)
-		kept, dropped = append(kept, e), append(dropped, others)
+		merged, dropped = append(merged, e), append(dropped, others)
 	}
-	return kept, dropped
+	return merged, dropped
 }
 
-// collect returns the entries of each name that the arrivals have, each once, in the order of arrivals. They are sorted by name.
-func collect[E any](j *joining, f field[E]) [][]E {
-	var all [][]E
+// collect returns the distinct entries of each name in the order of arrivals. The groups are sorted by name.
+func collect[E any](j *joiner, f field[E]) [][]E {
+	var groups [][]E
 	at := map[string]int{}
 	type write struct {
 		name int
@@ -117,59 +117,59 @@ func collect[E any](j *joining, f field[E]) [][]E {
 			name, by := f.key(&list[k])
 			n, ok := at[name]
 			if !ok {
-				at[name] = len(all)
-				all = append(all, []E{list[k]})
+				at[name] = len(groups)
+				groups = append(groups, []E{list[k]})
 				continue
 			}
-			// Most branches have what they began with.
-			if _, first := f.key(&all[n][0]); first == by || seen[write{n, by}] {
+			// Most branches still have the entry with which they began.
+			if _, first := f.key(&groups[n][0]); first == by || seen[write{n, by}] {
 				continue
 			}
 			seen[write{n, by}] = true
-			all[n] = append(all[n], list[k])
+			groups[n] = append(groups[n], list[k])
 		}
 	}
-	slices.SortFunc(all, func(a, b []E) int {
+	slices.SortFunc(groups, func(a, b []E) int {
 		name, _ := f.key(&b[0])
 		return f.by(a[0], name)
 	})
-	return all
+	return groups
 }
 
-// latest chooses among the variants of a name. One is superseded where an arrival knows it and has
-// another. Arrivals that settled the same concurrent ones differently supersede each other's; then
-// all are concurrent again.
-func latest[E any](j *joining, f field[E], variants []E) (kept E, dropped []E) {
+// latest chooses one of the variants of a name. A variant is superseded if an arrival includes it but has
+// another one. Arrivals that resolved the same conflict differently supersede each other's variants; then
+// all variants are concurrent again.
+func latest[E any](j *joiner, f field[E], variants []E) (kept E, dropped []E) {
 	if len(variants) == 1 {
 		return variants[0], nil
 	}
-	left := make([]E, 0, len(variants))
+	candidates := make([]E, 0, len(variants))
 	for i := range variants {
 		if !superseded(j, f, &variants[i]) {
-			left = append(left, variants[i])
+			candidates = append(candidates, variants[i])
 		}
 	}
-	if len(left) == 0 {
-		left = variants
+	if len(candidates) == 0 {
+		candidates = variants
 	}
-	best, most := 0, -1
-	for i := range left {
-		if _, by := f.key(&left[i]); by.Step >= most {
-			best, most = i, by.Step
+	best, maxStep := 0, -1
+	for i := range candidates {
+		if _, by := f.key(&candidates[i]); by.Step >= maxStep {
+			best, maxStep = i, by.Step
 		}
 	}
-	kept = left[best]
-	return kept, slices.Delete(left, best, best+1)
+	kept = candidates[best]
+	return kept, slices.Delete(candidates, best, best+1)
 }
 
-// superseded reports whether an arrival knows of one of several variants of a name and has another.
-// It looks at no more arrivals than have the variant themselves, and one.
-func superseded[E any](j *joining, f field[E], e *E) bool {
+// superseded reports whether an arrival includes a variant of a name but has another one. It examines
+// at most one arrival more than those that have the variant.
+func superseded[E any](j *joiner, f field[E], e *E) bool {
 	name, by := f.key(e)
 	if by.Strand == "" {
-		return true // all know of it, and one has another
+		return true // all arrivals include it, and one has another
 	}
-	for _, k := range j.knowers(by.Strand) {
+	for _, k := range j.arrivalsWith(by.Strand) {
 		if k.seq < by.Seq {
 			return false
 		}

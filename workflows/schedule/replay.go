@@ -10,14 +10,14 @@ import (
 // Log holds the finished executions of another run that a scheduler has not replayed yet.
 type Log struct {
 	entries []contract.ExecutionRecord
-	// at holds what is left of entries by execution, in the order of their occurrences. It is nil until
-	// the log is replayed.
-	at map[logKey][]int
-	// replayed says which entries are.
+	// remaining holds the indices of the entries not replayed yet by execution, in the order of their
+	// occurrences. It is nil until the log is replayed.
+	remaining map[logKey][]int
+	// replayed reports for each entry whether it has been replayed.
 	replayed []bool
 }
 
-// logKey is what an execution has in every run of a flow. Of a join it has no lineage: that is new.
+// logKey identifies an execution in all runs of a flow. The key of a join has no lineage, because a join starts a new one.
 type logKey struct {
 	node, step int
 	lineage    string
@@ -39,12 +39,12 @@ func (l *Log) Left() []contract.ExecutionRecord {
 	return out
 }
 
-// open finds the log's entries by execution, and keeps their occurrences from others.
-func (l *Log) open(s *Scheduler) {
-	if l == nil || l.at != nil {
+// index indexes the log's entries by execution, and reserves their occurrences.
+func (l *Log) index(s *Scheduler) {
+	if l == nil || l.remaining != nil {
 		return
 	}
-	l.at = map[logKey][]int{}
+	l.remaining = map[logKey][]int{}
 	for i := range l.entries {
 		e := &l.entries[i]
 		node := s.g.Index(e.Node)
@@ -52,10 +52,10 @@ func (l *Log) open(s *Scheduler) {
 			continue
 		}
 		k := keyOf(s.g, node, e.Step, e.Lineage)
-		at, _ := slices.BinarySearchFunc(l.at[k], e.Occurrence, func(o, occurrence int) int { return cmp.Compare(l.entries[o].Occurrence, occurrence) })
-		l.at[k] = slices.Insert(l.at[k], at, i)
-		ran := s.ranAt(node, e.Step)
-		*ran = max(*ran, e.Occurrence, 1)
+		at, _ := slices.BinarySearchFunc(l.remaining[k], e.Occurrence, func(o, occurrence int) int { return cmp.Compare(l.entries[o].Occurrence, occurrence) })
+		l.remaining[k] = slices.Insert(l.remaining[k], at, i)
+		count := s.runCount(node, e.Step)
+		*count = max(*count, e.Occurrence, 1)
 	}
 }
 
@@ -66,50 +66,50 @@ func keyOf(g *Graph, node, step int, lineage string) logKey {
 	return logKey{node, step, lineage}
 }
 
-// take takes the entry of an execution out of the log; nil where there is none.
-func (l *Log) take(g *Graph, x *Execution) *contract.ExecutionRecord {
+// pop removes and returns the log's entry of an execution, nil if there is none.
+func (l *Log) pop(g *Graph, x *Execution) *contract.ExecutionRecord {
 	if l == nil {
 		return nil
 	}
 	k := keyOf(g, x.Node, x.Step, x.Lineage)
-	list := l.at[k]
+	list := l.remaining[k]
 	if len(list) == 0 {
 		return nil
 	}
-	l.at[k], l.replayed[list[0]] = list[1:], true
+	l.remaining[k], l.replayed[list[0]] = list[1:], true
 	return &l.entries[list[0]]
 }
 
-// Replayed is an execution that was taken from a log instead of being run.
+// Replayed is an execution that was replayed from a log instead of being run.
 type Replayed struct {
 	Execution *Execution
 	Entry     *contract.ExecutionRecord
-	// View is what the execution knew when it ended; Conflicts are the concurrent writes that met in
-	// the view with which it began.
+	// View is the execution's view when it ended; Conflicts are the conflicts of the view with which it
+	// began.
 	View      contract.View
 	Conflicts []contract.Conflict
 }
 
-// Ready takes out what can run now, by step and declaration, and counts it as running. Executions that were suspended come
-// first. Each that the log has, which may be nil, is ended with what it wrote, its output and the edges that it took, until no
-// more are: visit is called for each, in order. The error is that of visit, or a [StepLimitError].
+// Ready returns the executions that can run now, by step and declaration order, suspended ones first, and counts them as running.
+// Executions in the log, which may be nil, are not returned but replayed with their writes, outputs and edges, as long as there are
+// any; visit is called for each, in order. Ready returns the error of visit, or a [StepLimitError].
 func (s *Scheduler) Ready(log *Log, visit func(*Replayed) error) ([]*Execution, error) {
-	log.open(s)
-	var left []*Execution
+	log.index(s)
+	var ready []*Execution
 	for {
 		replayed := 0
 		for _, x := range s.ready(log) {
 			if x.recorded == nil {
-				left = append(left, x)
+				ready = append(ready, x)
 				continue
 			}
 			replayed++
 			if err := s.replay(x, visit); err != nil {
-				return left, err
+				return ready, err
 			}
 		}
 		if replayed == 0 {
-			return left, nil
+			return ready, nil
 		}
 	}
 }

@@ -7,33 +7,33 @@ import (
 	"weft/activities/contract"
 )
 
-// Scheduler holds the executions of a run that have not ended, and says which can run. Its lists must not be
-// changed. It is not safe for concurrent use.
+// Scheduler holds the executions of a run that have not ended, and determines which can run. Its lists must not be
+// changed by others. It is not safe for concurrent use.
 type Scheduler struct {
 	g *Graph
-	// Running are the executions that run or are Suspended; these go on in their middle. At the node of one of Waiting a live
-	// branch may still arrive; Joins are pending.
+	// Running are the executions that are running or Suspended; the latter are resumed. Waiting are those at whose nodes a live
+	// branch may still arrive; Joins are pending joins.
 	Running, Waiting, Joins, Suspended []*Execution
-	// reached counts, by node, the executions alive that are at it or can reach it.
-	reached []int
-	// ran counts executions by node and step.
-	ran [][]int
-	// Ended is what the branches that ended knew, in the order in which they did.
+	// reachers counts, by node, the live executions that are at it or can reach it.
+	reachers []int
+	// runCounts counts executions by node and step.
+	runCounts [][]int
+	// Ended holds the views of the branches that have ended, in the order in which they ended.
 	Ended []contract.ArrivalState
 }
 
-// New returns a scheduler of a flow's graph. The flow's limit of steps holds.
+// New returns a scheduler for a flow's graph. It enforces the flow's step limit.
 func New(g *Graph) *Scheduler {
-	return &Scheduler{g: g, reached: make([]int, len(g.flow.Nodes)), ran: make([][]int, len(g.flow.Nodes))}
+	return &Scheduler{g: g, reachers: make([]int, len(g.flow.Nodes)), runCounts: make([][]int, len(g.flow.Nodes))}
 }
 
-// Reset forgets everything but how often nodes ran.
+// Reset discards everything except the counts of executions.
 func (s *Scheduler) Reset() {
-	*s = Scheduler{g: s.g, reached: make([]int, len(s.reached)), ran: s.ran}
+	*s = Scheduler{g: s.g, reachers: make([]int, len(s.reachers)), runCounts: s.runCounts}
 }
 
-// Arrive notes that edges were taken into step, by a branch with a lineage that knows a view. The
-// error is a [StepLimitError] or nil.
+// Arrive records that a branch with a lineage and a view took edges, and arrives at their targets at
+// step. The error is a [StepLimitError] or nil.
 func (s *Scheduler) Arrive(edges []int, step int, lineage string, view contract.View) error {
 	seen := make([]int, 0, len(edges))
 	for _, e := range edges {
@@ -45,16 +45,16 @@ func (s *Scheduler) Arrive(edges []int, step int, lineage string, view contract.
 			return &StepLimitError{Node: node}
 		}
 		seen = append(seen, node)
-		// A join takes arrivals of any step and lineage.
-		join, list, own := s.g.deferred.Has(node), &s.Waiting, lineage
+		// A join accepts arrivals of any step and lineage.
+		join, list, newLineage := s.g.deferred.Has(node), &s.Waiting, lineage
 		if join {
-			list, own = &s.Joins, ""
+			list, newLineage = &s.Joins, ""
 		}
 		i := slices.IndexFunc(*list, func(x *Execution) bool { return x.Node == node && (join || x.Step == step && x.Lineage == lineage) })
 		if i < 0 {
 			i = len(*list)
-			*list = append(*list, &Execution{Node: node, Step: step, Lineage: own})
-			s.count((*list)[i], 1)
+			*list = append(*list, &Execution{Node: node, Step: step, Lineage: newLineage})
+			s.countLive((*list)[i], 1)
 		}
 		x := (*list)[i]
 		x.Step = max(x.Step, step)
@@ -63,21 +63,21 @@ func (s *Scheduler) Arrive(edges []int, step int, lineage string, view contract.
 	return nil
 }
 
-// count counts an execution as alive; by is -1 where it has ended.
-func (s *Scheduler) count(x *Execution, by int) {
+// countLive counts an execution as live; by is 1, or -1 if it has ended.
+func (s *Scheduler) countLive(x *Execution, by int) {
 	x.alive = by > 0
-	s.reached[x.Node] += by
+	s.reachers[x.Node] += by
 	s.g.Reachable(x.Node).Each(func(n int) {
 		if n != x.Node {
-			s.reached[n] += by
+			s.reachers[n] += by
 		}
 	})
 }
 
-// ready is [Scheduler.Ready] once, but that what the log has keeps its occurrence from there and is not ended.
+// ready does one round of [Scheduler.Ready] without replaying: executions in the log get their recorded occurrence.
 func (s *Scheduler) ready(log *Log) []*Execution {
 	var out []*Execution
-	free := func(list []*Execution) (blocked []*Execution) {
+	unblock := func(list []*Execution) (blocked []*Execution) {
 		for _, x := range list {
 			if s.blocked(x) {
 				blocked = append(blocked, x)
@@ -87,12 +87,12 @@ func (s *Scheduler) ready(log *Log) []*Execution {
 		}
 		return blocked
 	}
-	s.Waiting, s.Joins = free(s.Waiting), free(s.Joins)
+	s.Waiting, s.Joins = unblock(s.Waiting), unblock(s.Joins)
 	slices.SortStableFunc(out, func(a, b *Execution) int {
 		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Lineage, b.Lineage))
 	})
 	for _, x := range out {
-		if x.recorded = log.take(s.g, x); x.recorded != nil {
+		if x.recorded = log.pop(s.g, x); x.recorded != nil {
 			x.Occurrence = max(x.recorded.Occurrence, 1)
 		} else {
 			x.Occurrence = s.CountRan(x.Node, x.Step)
@@ -112,14 +112,14 @@ func byEdge(a, b contract.ArrivalState) int {
 	return cmp.Or(cmp.Compare(a.Edge, b.Edge), cmp.Compare(a.Lineage, b.Lineage))
 }
 
-// Begin returns the view with which an execution that is ready starts, and the concurrent writes
-// that met in it.
+// Begin returns the view with which a ready execution starts, and the conflicts of the merged
+// arrivals.
 func (s *Scheduler) Begin(x *Execution) (contract.View, []contract.Conflict) {
 	view, conflicts := Join(x.Arrivals)
-	if s.live() == 1 { // whatever runs later comes from x
+	if s.liveCount() == 1 { // all later executions descend from x
 		ForgetVersions(&view)
 		if len(s.Ended) > 0 {
-			// Or what ended before would count as later than all that x writes.
+			// Otherwise the views of branches that have ended would count as later than the writes of x.
 			before, _ := Join(s.Ended)
 			ForgetVersions(&before)
 			s.Ended = []contract.ArrivalState{{View: before}}
@@ -128,21 +128,21 @@ func (s *Scheduler) Begin(x *Execution) (contract.View, []contract.Conflict) {
 	return view, conflicts
 }
 
-// Started records the view with which an execution runs elsewhere, in place of its arrivals.
+// Started replaces an execution's arrivals with the view with which it runs in another run.
 func (s *Scheduler) Started(x *Execution, view contract.View) {
 	x.Arrivals = []contract.ArrivalState{{View: view}}
 }
 
-// End notes that an execution, or the chain that began with it, has ended without going on.
+// End records that an execution, or the chain that began with it, has ended without successors.
 func (s *Scheduler) End(x *Execution) {
 	if i := slices.Index(s.Running, x); i >= 0 {
 		s.Running = slices.Delete(s.Running, i, i+1)
-		s.count(x, -1)
+		s.countLive(x, -1)
 	}
 }
 
-// Leave ends an execution, or the chain that began with it, whose last execution was at step, took
-// edges and then knew view. The error is a [StepLimitError] or nil.
+// Leave ends an execution, or the chain that began with it, whose last execution was at step, ended
+// with view and took edges. The error is a [StepLimitError] or nil.
 func (s *Scheduler) Leave(x *Execution, step int, edges []int, view contract.View) error {
 	s.End(x)
 	if !slices.ContainsFunc(edges, func(e int) bool { _, ok := s.g.Target(e); return ok }) {
@@ -152,66 +152,66 @@ func (s *Scheduler) Leave(x *Execution, step int, edges []int, view contract.Vie
 	return s.Arrive(edges, step+1, x.Lineage, view)
 }
 
-// Suspend ends an execution, or the chain that began with it, in the middle of the execution of a node or, if suspended is
-// nil, before it. That is ready again at once. It keeps running meanwhile: nothing starts in its place.
+// Suspend ends an execution, or the chain that began with it, during the execution of a node or, if suspended is nil, before that
+// execution, which is ready again at once. It counts as running meanwhile, so that nothing starts in its place.
 func (s *Scheduler) Suspend(x *Execution, node, step, occurrence int, view contract.View, suspended *contract.SuspendedExecution) {
 	s.End(x)
 	s.Requeue(&Execution{Node: node, Step: step, Occurrence: occurrence, Lineage: x.Lineage, Arrivals: []contract.ArrivalState{{View: view}},
 		Suspended: suspended, Continues: suspended == nil})
 }
 
-// Requeue makes executions ready again that were ready before and did not start.
+// Requeue makes executions ready again that have been ready but did not start.
 func (s *Scheduler) Requeue(list ...*Execution) {
 	for _, x := range list {
 		if !x.alive {
-			s.count(x, 1)
+			s.countLive(x, 1)
 			s.Running = append(s.Running, x)
 		}
 		s.Suspended = append(s.Suspended, x)
 	}
 }
 
-// ranAt returns the count of a node's executions at a step.
-func (s *Scheduler) ranAt(node, step int) *int {
-	if grow := step + 1 - len(s.ran[node]); grow > 0 {
-		s.ran[node] = append(s.ran[node], make([]int, grow)...)
+// runCount returns the count of a node's executions at a step, to read or change.
+func (s *Scheduler) runCount(node, step int) *int {
+	if grow := step + 1 - len(s.runCounts[node]); grow > 0 {
+		s.runCounts[node] = append(s.runCounts[node], make([]int, grow)...)
 	}
-	return &s.ran[node][step]
+	return &s.runCounts[node][step]
 }
 
-// CountRan returns the next number for an execution of a node at a step: 1 for the first.
+// CountRan counts an execution of a node at a step, and returns its occurrence: 1 for the first.
 func (s *Scheduler) CountRan(node, step int) int {
-	n := s.ranAt(node, step)
+	n := s.runCount(node, step)
 	*n++
 	return *n
 }
 
-// Execution is one execution of a node, and the first of a chain where a branch runs several. The
-// scheduler alone changes it.
+// Execution is one execution of a node, or the first one of a chain that a branch runs. Only the
+// scheduler may change it.
 type Execution struct {
 	Node, Step int
-	// Occurrence is 2 for the second execution with the same node and step, and so on; 0 for one that
-	// is not ready yet.
+	// Occurrence is 1 for the first execution with the same node and step, and so on; 0 until the
+	// execution is ready.
 	Occurrence int
 	// Lineage is the last deferred join that the execution's branch has passed.
 	Lineage  string
 	Arrivals []contract.ArrivalState
-	// Suspended, if set, is the state in which an execution that was suspended goes on.
+	// Suspended, if set, is the state with which a suspended execution resumes.
 	Suspended *contract.SuspendedExecution
-	// Continues is set where a chain that came back goes on with the execution from its beginning.
+	// Continues is set if a chain that has yielded continues with this execution, which has not begun.
 	Continues bool
 
-	// alive is set until the execution ends. blocker, if set, kept it from running when it was last
-	// looked at, and does so while it is alive.
+	// alive is set until the execution ends. blocker, if set, prevented it from running when it was
+	// last checked, and does so while the blocker is alive.
 	alive   bool
 	blocker *Execution
-	// id is the execution's, once it has been asked for.
+	// id caches the execution's id.
 	id string
-	// recorded is the log's entry of an execution that is replayed.
+	// recorded is the log's entry if the execution is to be replayed.
 	recorded *contract.ExecutionRecord
 }
 
-// StepLimitError says that a node would run beyond the flow's limit of steps.
+// StepLimitError reports that a node would run at a step beyond the flow's limit.
 type StepLimitError struct {
 	// Node is the index of the first such node.
 	Node int
@@ -225,8 +225,8 @@ func (s *Scheduler) blocked(x *Execution) bool {
 		return true
 	}
 	x.blocker = nil
-	if s.reached[x.Node] == 1 {
-		return false // x itself is all that is there or can come
+	if s.reachers[x.Node] == 1 {
+		return false // only x itself is at the node or can reach it
 	}
 	for _, list := range [...][]*Execution{s.Running, s.Waiting, s.Joins} {
 		if i := slices.IndexFunc(list, func(o *Execution) bool { return s.blocks(o, x) }); i >= 0 {
@@ -237,22 +237,22 @@ func (s *Scheduler) blocked(x *Execution) bool {
 	return false
 }
 
-// blocks reports whether o, which is alive, keeps x from running. The answer does not change while o
-// is alive.
+// blocks reports whether o, which is alive, prevents x from running. The answer does not change while
+// o is alive.
 func (s *Scheduler) blocks(o, x *Execution) bool {
 	switch {
 	case o == x:
 		return false
 	case !s.g.deferred.Has(x.Node):
-		// A join gives its branch a new lineage.
-		return !s.pendingJoin(o) && o.Lineage == x.Lineage && s.g.walks(o.Node, x.Node, x.Step-o.Step)
+		// A join starts a new lineage.
+		return !s.pendingJoin(o) && o.Lineage == x.Lineage && s.g.hasWalk(o.Node, x.Node, x.Step-o.Step)
 	case s.pendingJoin(o):
 		return s.comesBefore(o, x)
 	}
 	return s.g.Reachable(o.Node).Has(x.Node)
 }
 
-// pendingJoin reports whether an execution that is alive is a join that does not run yet.
+// pendingJoin reports whether a live execution is a join that has not started.
 func (s *Scheduler) pendingJoin(x *Execution) bool {
 	return s.g.deferred.Has(x.Node) && x.Occurrence == 0
 }
@@ -263,7 +263,7 @@ func (s *Scheduler) comesBefore(o, x *Execution) bool {
 		(!s.g.Reachable(x.Node).Has(o.Node) || s.g.reachableForward(o.Node).Has(x.Node))
 }
 
-// Waits lists for whom each execution waits that has not begun.
+// Waits returns, for each execution that has not begun, the executions for which it waits.
 func (s *Scheduler) Waits() []contract.Wait {
 	var out []contract.Wait
 	waiting := slices.Concat(s.Waiting, s.Joins)
@@ -279,12 +279,12 @@ func (s *Scheduler) Waits() []contract.Wait {
 	return out
 }
 
-// others returns the set of nodes at which an execution other than x, which runs, is or can still
-// arrive. It only shrinks while x runs.
+// others returns the nodes at which an execution other than x is or can still arrive. x must be
+// running; the set can only shrink while it runs.
 func (s *Scheduler) others(x *Execution) NodeSet {
-	set, own := NewNodeSet(len(s.reached)), s.g.Reachable(x.Node)
-	for n, count := range s.reached {
-		if n == x.Node || own.Has(n) {
+	set, reachable := NewNodeSet(len(s.reachers)), s.g.Reachable(x.Node)
+	for n, count := range s.reachers {
+		if n == x.Node || reachable.Has(n) {
 			count--
 		}
 		if count > 0 {
@@ -294,8 +294,8 @@ func (s *Scheduler) others(x *Execution) NodeSet {
 	return set
 }
 
-// live counts the executions that have not ended.
-func (s *Scheduler) live() int { return len(s.Running) + len(s.Waiting) + len(s.Joins) }
+// liveCount returns the number of executions that have not ended.
+func (s *Scheduler) liveCount() int { return len(s.Running) + len(s.Waiting) + len(s.Joins) }
 
-// Finished reports whether nothing is left to run.
-func (s *Scheduler) Finished() bool { return s.live() == 0 }
+// Finished reports whether all executions have ended.
+func (s *Scheduler) Finished() bool { return s.liveCount() == 0 }

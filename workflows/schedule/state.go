@@ -6,7 +6,7 @@ import (
 	"weft/activities/contract"
 )
 
-// NotRunning returns all executions that do not run: those that are suspended, wait, or are
+// NotRunning returns all executions that are not running: those that are suspended, waiting or
 // pending joins.
 func (s *Scheduler) NotRunning() []*Execution { return slices.Concat(s.Suspended, s.Waiting, s.Joins) }
 
@@ -31,7 +31,7 @@ func (s *Scheduler) IDs(list []*Execution) []string {
 	return out
 }
 
-// Known returns what all branches know together.
+// Known returns the merged view of all branches.
 func (s *Scheduler) Known() contract.View {
 	all := slices.Clone(s.Ended)
 	for _, x := range slices.Concat(s.Running, s.Waiting, s.Joins) {
@@ -41,30 +41,30 @@ func (s *Scheduler) Known() contract.View {
 	return v
 }
 
-// Ran lists how often the nodes of a set ran at the steps behind one.
+// Ran returns how often the nodes of a set have run at the steps after the given one.
 func (s *Scheduler) Ran(nodes NodeSet, step int) []contract.Count {
 	var out []contract.Count
 	nodes.Each(func(n int) {
-		for k := step + 1; k < len(s.ran[n]); k++ {
-			if s.ran[n][k] > 0 {
-				out = append(out, contract.Count{Node: s.g.flow.Nodes[n].ID, Step: k, N: s.ran[n][k]})
+		for k := step + 1; k < len(s.runCounts[n]); k++ {
+			if s.runCounts[n][k] > 0 {
+				out = append(out, contract.Count{Node: s.g.flow.Nodes[n].ID, Step: k, N: s.runCounts[n][k]})
 			}
 		}
 	})
 	return out
 }
 
-// Snapshot writes what another scheduler of the same flow goes on with. Executions that run are not in it: a run continues as new
-// when none does. Of more than maxRan counts, if that is not 0, those are left out that lie before everything that is alive: no
-// execution comes there any more.
+// Snapshot stores the scheduler's state in c for another scheduler of the same flow. Running executions are not included, because a
+// run continues as new only when there are none. If there are more than maxRan counts, and maxRan is not 0, those of steps before
+// all live executions are omitted, because no execution can have such a step any more.
 func (s *Scheduler) Snapshot(c *contract.RunSnapshot, maxRan int) {
-	c.Live, c.Pending, c.PendingJoins = s.carried(s.Suspended), s.carried(s.Waiting), s.carried(s.Joins)
+	c.Live, c.Pending, c.PendingJoins = s.executionStates(s.Suspended), s.executionStates(s.Waiting), s.executionStates(s.Joins)
 	if len(s.Ended) > 0 {
 		v, _ := Join(s.Ended)
 		c.Ended = &v
 	}
-	all := NewNodeSet(len(s.ran))
-	for n := range s.ran {
+	all := NewNodeSet(len(s.runCounts))
+	for n := range s.runCounts {
 		all.Add(n)
 	}
 	if c.Ran = s.Ran(all, -1); maxRan == 0 || len(c.Ran) <= maxRan {
@@ -77,22 +77,22 @@ func (s *Scheduler) Snapshot(c *contract.RunSnapshot, maxRan int) {
 	c.Ran = s.Ran(all, oldest-1)
 }
 
-// Restore brings a new scheduler to the state that [Scheduler.Snapshot] wrote.
+// Restore sets a new scheduler to the state that [Scheduler.Snapshot] stored.
 func (s *Scheduler) Restore(c *contract.RunSnapshot) {
 	for _, n := range c.Ran {
-		*s.ranAt(s.g.Index(n.Node), n.Step) += n.N
+		*s.runCount(s.g.Index(n.Node), n.Step) += n.N
 	}
-	s.Waiting, s.Joins = s.restored(c.Pending), s.restored(c.PendingJoins)
+	s.Waiting, s.Joins = s.executions(c.Pending), s.executions(c.PendingJoins)
 	for _, x := range slices.Concat(s.Waiting, s.Joins) {
-		s.count(x, 1)
+		s.countLive(x, 1)
 	}
-	s.Requeue(s.restored(c.Live)...)
+	s.Requeue(s.executions(c.Live)...)
 	if c.Ended != nil {
 		s.Ended = []contract.ArrivalState{{View: *c.Ended}}
 	}
 }
 
-func (s *Scheduler) carried(list []*Execution) []contract.ExecutionState {
+func (s *Scheduler) executionStates(list []*Execution) []contract.ExecutionState {
 	var out []contract.ExecutionState
 	for _, x := range list {
 		out = append(out, contract.ExecutionState{Node: s.g.flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence, Lineage: x.Lineage,
@@ -101,7 +101,7 @@ func (s *Scheduler) carried(list []*Execution) []contract.ExecutionState {
 	return out
 }
 
-func (s *Scheduler) restored(list []contract.ExecutionState) []*Execution {
+func (s *Scheduler) executions(list []contract.ExecutionState) []*Execution {
 	var out []*Execution
 	for _, e := range list {
 		out = append(out, &Execution{Node: s.g.Index(e.Node), Step: e.Step, Occurrence: e.Occurrence, Lineage: e.Lineage, Arrivals: e.Arrivals,

@@ -7,22 +7,22 @@ import (
 	"weft/workflows/plan"
 )
 
-// Conversation is what all nodes of a run share: a conversation, where the flow has one, and the count against its meter.
+// Conversation is shared by all nodes of a run: the flow's conversation, if it has one, and the spending counted by its meter.
 type Conversation struct {
 	transcript *Transcript
 	Thread     *Thread
 	Forks      []contract.Fork
 	Spent      int
-	// Inherited is how much of the conversation came from the run above.
+	// Inherited is the number of messages that came from the parent run.
 	Inherited int
-	// reminded counts how often nodes were reminded to call a tool.
-	reminded []contract.Reminded
+	// reminders counts how often nodes were reminded to call a tool.
+	reminders []contract.Reminded
 }
 
-// NewConversation is the conversation of a flow, in its transcript. It has no thread until it is opened.
+// NewConversation returns the conversation of a flow in a transcript. Its thread is nil until it is opened.
 func NewConversation(s *Transcript) Conversation { return Conversation{transcript: s} }
 
-// Open is the flow's conversation.
+// Open returns the conversation's thread, which it opens if necessary.
 func (c *Conversation) Open() *Thread {
 	if c.Thread == nil {
 		c.Thread = c.transcript.Open(contract.ConversationThread)
@@ -30,7 +30,7 @@ func (c *Conversation) Open() *Thread {
 	return c.Thread
 }
 
-// Fork is the conversation of a parallel node, for the merge behind it.
+// Fork returns the fork of a parallel node, for the merge after it.
 func (c *Conversation) Fork(node string) *contract.Fork {
 	i := slices.IndexFunc(c.Forks, func(f contract.Fork) bool { return f.Node == node })
 	if i < 0 {
@@ -39,7 +39,7 @@ func (c *Conversation) Fork(node string) *contract.Fork {
 	return &c.Forks[i]
 }
 
-// SpentFor is what is spent for a node. Nodes beside each other count each for itself, until a merge picks one.
+// SpentFor returns the spending that counts for a node: parallel nodes count separately until a merge picks one.
 func (c *Conversation) SpentFor(n *plan.Node) int {
 	spent := c.Spent
 	for i := range c.Forks {
@@ -50,25 +50,25 @@ func (c *Conversation) SpentFor(n *plan.Node) int {
 	return spent
 }
 
-// DropForks forgets what the nodes that a merge joins have said.
+// DropForks drops the forks of the nodes that a merge joins.
 func (c *Conversation) DropForks(m *plan.Merge) {
 	c.Forks = slices.DeleteFunc(c.Forks, func(f contract.Fork) bool {
 		return slices.ContainsFunc(m.Results, func(res plan.Result) bool { return res.Node == f.Node })
 	})
 }
 
-// Add appends messages to the flow's conversation. recorded says that a history holds them.
+// Add appends messages to the flow's conversation. recorded is set if a history contains them.
 func (c *Conversation) Add(messages []contract.ThreadMessage, recorded bool) {
 	if len(messages) == 0 {
 		return
 	}
-	c.transcript.take(c.Open(), messages, recorded)
+	c.transcript.addMessages(c.Open(), messages, recorded)
 }
 
-// Mark is how much a run has said before an execution.
+// Mark is a position in a conversation.
 type Mark struct{ messages, forks, spent int }
 
-// Mark is how much has been said so far.
+// Mark returns the current end of the conversation.
 func (c *Conversation) Mark() Mark {
 	m := Mark{forks: len(c.Forks), spent: c.Spent}
 	if c.Thread != nil {
@@ -77,7 +77,7 @@ func (c *Conversation) Mark() Mark {
 	return m
 }
 
-// Since is what has been added since a mark; nil is nothing.
+// Since returns what has been added since a mark, nil if nothing.
 func (c *Conversation) Since(before Mark) *contract.Conversation {
 	t := contract.Conversation{Spent: c.Spent - before.spent}
 	if c.Thread != nil {
@@ -92,7 +92,7 @@ func (c *Conversation) Since(before Mark) *contract.Conversation {
 	return &t
 }
 
-// Carried are the messages of some entries.
+// Carried returns the messages of entries, to be carried over to another run.
 func Carried(entries []Entry) []contract.ThreadMessage {
 	var out []contract.ThreadMessage
 	for _, e := range entries {
@@ -101,49 +101,49 @@ func Carried(entries []Entry) []contract.ThreadMessage {
 	return out
 }
 
-// Remind counts one more reminder of a node, and says how many there have been before.
+// Remind counts a reminder of a node, and returns the number of earlier ones.
 func (c *Conversation) Remind(node string) int {
-	r := c.reminders(node)
+	r := c.reminderCount(node)
 	r.N++
 	return r.N - 1
 }
 
-// reminders are those of a node.
-func (c *Conversation) reminders(node string) *contract.Reminded {
-	i := slices.IndexFunc(c.reminded, func(r contract.Reminded) bool { return r.Node == node })
+// reminderCount returns the count of a node's reminders, to read or change.
+func (c *Conversation) reminderCount(node string) *contract.Reminded {
+	i := slices.IndexFunc(c.reminders, func(r contract.Reminded) bool { return r.Node == node })
 	if i < 0 {
-		i, c.reminded = len(c.reminded), append(c.reminded, contract.Reminded{Node: node})
+		i, c.reminders = len(c.reminders), append(c.reminders, contract.Reminded{Node: node})
 	}
-	return &c.reminded[i]
+	return &c.reminders[i]
 }
 
-// Snapshot is what the next run, or a branch, goes on with. whole says that no agent that stopped in its middle has the
-// conversation already.
-func (c *Conversation) Snapshot(whole bool) *contract.Conversation {
-	t := contract.Conversation{Forks: c.Forks, Spent: c.Spent, Reminded: slices.Clone(c.reminded), Inherited: c.Inherited}
-	if c.Thread != nil && whole {
+// Snapshot returns the state of the conversation for the next run or a branch, nil if it is empty. withThread is false if the state
+// of a suspended agent includes the messages already.
+func (c *Conversation) Snapshot(withThread bool) *contract.Conversation {
+	t := contract.Conversation{Forks: c.Forks, Spent: c.Spent, Reminded: slices.Clone(c.reminders), Inherited: c.Inherited}
+	if c.Thread != nil && withThread {
 		t.Messages = Carried(c.Thread.Entries)
 		t.Sent = c.Thread.CarriedSent()
 	}
-	if t.Messages == nil && c.Forks == nil && c.Spent == 0 && c.reminded == nil && t.Inherited == 0 {
+	if t.Messages == nil && c.Forks == nil && c.Spent == 0 && c.reminders == nil && t.Inherited == 0 {
 		return nil
 	}
 	return &t
 }
 
-// Restore goes on with what another run handed on.
+// Restore restores a snapshot of another run.
 func (c *Conversation) Restore(t *contract.Conversation) {
 	if t == nil {
 		return
 	}
 	c.Add(t.Messages, true)
 	if c.Thread != nil {
-		c.Thread.resent(t.Sent)
+		c.Thread.restoreSent(t.Sent)
 	}
-	c.Forks, c.Spent, c.reminded, c.Inherited = t.Forks, t.Spent, t.Reminded, t.Inherited
+	c.Forks, c.Spent, c.reminders, c.Inherited = t.Forks, t.Spent, t.Reminded, t.Inherited
 }
 
-// Merge takes back what a branch added to the conversation that it was handed.
+// Merge adds a branch's forks, spending and reminders.
 func (c *Conversation) Merge(t *contract.Conversation) {
 	if t == nil {
 		return
@@ -151,14 +151,14 @@ func (c *Conversation) Merge(t *contract.Conversation) {
 	c.Forks = append(c.Forks, t.Forks...)
 	c.Spent += t.Spent
 	for _, m := range t.Reminded {
-		r := c.reminders(m.Node)
+		r := c.reminderCount(m.Node)
 		r.N = max(r.N, m.N)
 	}
 }
 
-// Records are what threads have that history does not name yet, in as few records as payloads have room for. Each has the fields
-// of one whose execution has added to the threads.
-func (c *Conversation) Records(of contract.ThreadRecord, threads ...*Thread) (out []*contract.ThreadRecord, err error) {
+// Records returns the entries of threads that are not in history yet, in as few records as fit into payloads, and marks them as
+// published. Each record has the fields of template, which describes the execution that has added the entries.
+func (c *Conversation) Records(template contract.ThreadRecord, threads ...*Thread) (out []*contract.ThreadRecord, err error) {
 	var last *contract.ThreadRecord
 	for _, t := range threads {
 		from, room := max(t.published, t.Called.Len), 0
@@ -174,7 +174,7 @@ func (c *Conversation) Records(of contract.ThreadRecord, threads ...*Thread) (ou
 				return nil, err
 			}
 			if n++; n > room { // with a comma
-				last, room = new(of), contract.MaxPayload-contract.Envelope
+				last, room = new(template), contract.MaxPayload-contract.Envelope
 				last.Thread, last.From = t.Name, i
 				if t == c.Thread {
 					last.Inherited = c.Inherited
@@ -185,10 +185,10 @@ func (c *Conversation) Records(of contract.ThreadRecord, threads ...*Thread) (ou
 		}
 	}
 	if len(out) == 2 && out[0].Thread != out[1].Thread {
-		both := *out[0]
-		both.Aside = out[1]
-		if n, err := contract.Size(both); err != nil || n <= contract.MaxPayload {
-			return []*contract.ThreadRecord{&both}, err
+		combined := *out[0]
+		combined.Aside = out[1]
+		if n, err := contract.Size(combined); err != nil || n <= contract.MaxPayload {
+			return []*contract.ThreadRecord{&combined}, err
 		}
 	}
 	return out, nil

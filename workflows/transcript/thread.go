@@ -8,7 +8,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// Thread is an append-only list of messages, of which the last model call knows the first Called.
+// Thread is a list of messages. Called describes those that the last model call has seen.
 type Thread struct {
 	Name     string
 	Entries  []Entry
@@ -16,9 +16,9 @@ type Thread struct {
 	Hash     string
 	Called   contract.Head
 	recorded map[string]bool
-	// published is how many messages a [contract.ThreadRecord] names.
+	// published is the number of messages in published [contract.ThreadRecord]s.
 	published int
-	// Sent is what models are sent of it, by policy; see context.go.
+	// Sent records what models are sent of the thread, by policy; see workflows/agent.
 	Sent []*contract.Sent
 }
 
@@ -26,7 +26,7 @@ type Thread struct {
 type Entry struct {
 	Sha string
 	Raw json.RawMessage
-	// own says that workflow code wrote the message, so that no activity knows it.
+	// own is set if workflow code has written the message, so that no activity has seen it.
 	own bool
 }
 
@@ -37,7 +37,7 @@ func (t *Thread) Add(e Entry) {
 	t.Hash = contract.Chain(t.Hash, e.Sha)
 }
 
-// Cut leaves the first n messages.
+// Cut removes all messages but the first n.
 func (t *Thread) Cut(n int) {
 	entries := t.Entries[:n]
 	t.Entries, t.Bytes, t.Hash, t.published = nil, 0, "", min(t.published, n)
@@ -46,8 +46,8 @@ func (t *Thread) Cut(n int) {
 	}
 }
 
-// Pending gives what a model call must be told: the thread as of the last call, and what came since. The workflow's own messages
-// go along up to a page; the activity queries the others.
+// Pending returns the thread's head as of the last model call and the entries added since, for the next call. They include the
+// messages written by workflow code, up to a page; the activity queries the other messages.
 func (t *Thread) Pending() (contract.Head, []contract.TailEntry) {
 	entries, bytes := t.Entries[t.Called.Len:], 0
 	tail := slices.Grow([]contract.TailEntry(nil), len(entries))
@@ -62,7 +62,7 @@ func (t *Thread) Pending() (contract.Head, []contract.TailEntry) {
 	return t.Called, tail
 }
 
-// Mark notes that a model call knows all messages so far: what its input had is in history.
+// Mark records that a model call has seen all messages so far, and that history contains those of its input.
 func (t *Thread) Mark() {
 	_, tail := t.Pending()
 	for _, e := range tail {
@@ -73,13 +73,13 @@ func (t *Thread) Mark() {
 	t.Called.Len, t.Called.Hash = len(t.Entries), t.Hash
 }
 
-// SentBy is what is sent of the thread by an agent's policy.
+// SentBy returns the record of what is sent of the thread by an agent's policy.
 func (t *Thread) SentBy(a *plan.Agent) *contract.Sent {
 	policy := []any{a.Context, a.Long}
 	if len(a.MoreContexts)+len(a.MoreLong) > 0 {
 		policy = append(policy, a.MoreContexts, a.MoreLong)
 	}
-	raw, _ := contract.Encode(policy) // the plan came as JSON
+	raw, _ := contract.Encode(policy) // decoded from JSON, so encoding cannot fail
 	key := contract.SHA(raw)[:16]
 	i := slices.IndexFunc(t.Sent, func(s *contract.Sent) bool { return s.Key == key })
 	if i < 0 {
@@ -88,14 +88,14 @@ func (t *Thread) SentBy(a *plan.Agent) *contract.Sent {
 	return t.Sent[i]
 }
 
-// resent takes over what was sent of a thread before the run continued as new.
-func (t *Thread) resent(list []contract.Sent) {
+// restoreSent restores the records of what was sent before the run continued as new.
+func (t *Thread) restoreSent(list []contract.Sent) {
 	for i := range list {
 		t.Sent = append(t.Sent, &list[i])
 	}
 }
 
-// CarriedSent is what the next run must know of it.
+// CarriedSent returns the records of what was sent, to be carried over to the next run.
 func (t *Thread) CarriedSent() []contract.Sent {
 	var out []contract.Sent
 	for _, s := range t.Sent {

@@ -1,4 +1,4 @@
-// Package transcript holds what a run keeps of its conversations. It knows nothing of Temporal.
+// Package transcript stores the conversations of a run. It does not depend on Temporal.
 package transcript
 
 import (
@@ -12,50 +12,50 @@ import (
 )
 
 const (
-	// MaxInline is the size up to which something that history has already is sent again, so that it can be seen where it is
-	// used and no worker has to ask for it.
+	// MaxInline is the size up to which content is sent again instead of by reference to history, so that it is visible where it is
+	// used and workers need not query it.
 	MaxInline = 1 << 10
-	// MaxDepth is how deep a stored value nests: what is deeper cannot be decoded again inside of what carries it.
+	// MaxDepth is the maximum nesting of a stored value, so that it can be decoded within the values that contain it.
 	MaxDepth = 100
 )
 
-// Transcript is what a run keeps of its conversations: each message once, by its hash. Activities query the run for it.
+// Transcript stores the messages of a run's conversations, each once, by its hash. Activities query the run for them.
 type Transcript struct {
 	Workflow, Run string
 	Content       map[string]json.RawMessage
 	threads       *threads
-	// place stands before the names of threads.
-	place string
+	// prefix prefixes the names of threads.
+	prefix string
 }
 
-// threads are those of a run, by name and in the order in which they began.
+// threads are the threads of a run, by name and in the order in which they were opened.
 type threads struct {
 	named map[string]*Thread
 	order []string
-	// recorded are the messages of the workflow's own, by hash, that a history holds in full.
+	// recorded holds the hashes of the messages written by workflow code that a history contains.
 	recorded map[string]bool
 }
 
-// Within returns the transcript of a flow that runs in this run.
-func (s *Transcript) Within(place string) *Transcript {
+// Within returns the transcript of a nested flow of the same run, with a prefix for the names of its threads.
+func (s *Transcript) Within(prefix string) *Transcript {
 	t := *s
-	t.place = place
+	t.prefix = prefix
 	return &t
 }
 
-// New is the empty transcript of a run.
+// New returns the empty transcript of a run.
 func New(workflow, run string) *Transcript {
 	return &Transcript{Workflow: workflow, Run: run, Content: map[string]json.RawMessage{}, threads: &threads{named: map[string]*Thread{}, recorded: map[string]bool{}}}
 }
 
-// Keep stores bytes and names them.
+// Keep stores content and returns a reference to it.
 func (s *Transcript) Keep(raw json.RawMessage) contract.ContentRef {
 	sha := contract.SHA(raw)
 	s.Content[sha] = raw
 	return s.Ref(sha)
 }
 
-// Ref names something that this run stores.
+// Ref returns a reference to content that this run stores.
 func (s *Transcript) Ref(sha string) contract.ContentRef {
 	return contract.ContentRef{Workflow: s.Workflow, Run: s.Run, SHA: sha}
 }
@@ -63,7 +63,7 @@ func (s *Transcript) Ref(sha string) contract.ContentRef {
 // Value returns the state entry of a value; a long value is stored, and referred to by its hash.
 func (s *Transcript) Value(key string, value json.RawMessage, by contract.Stamp) (contract.StateEntry, error) {
 	e := contract.StateEntry{Key: key, By: by}
-	// As it will stand in a payload, so that its size is the one that counts there.
+	// Encode it as in a payload, so that sizes agree.
 	raw, err := contract.Encode(value)
 	if err != nil {
 		return e, err
@@ -73,12 +73,12 @@ func (s *Transcript) Value(key string, value json.RawMessage, by contract.Stamp)
 		return e, nil
 	}
 	m := contract.Message{Role: contract.RoleTool, Text: string(textutil.Unescape(raw))}
-	stored, _ := m.Encode() // a text always has JSON
+	stored, _ := m.Encode() // encoding a string cannot fail
 	e.SHA, e.Size = s.Keep(stored).SHA, len(raw)
 	return e, nil
 }
 
-// ValueOf is a state entry's value, if this run has it.
+// ValueOf returns a state entry's value; false if this run does not have it.
 func (s *Transcript) ValueOf(e *contract.StateEntry) (json.RawMessage, bool) {
 	if e.SHA == "" {
 		return e.Value, true
@@ -90,7 +90,7 @@ func (s *Transcript) ValueOf(e *contract.StateEntry) (json.RawMessage, bool) {
 	return json.RawMessage(m.Text), true
 }
 
-// Values are the values of a state, as many as the answer of a query holds.
+// Values returns the values of a state. Those that do not fit into the result of a query are replaced by a note.
 func (s *Transcript) Values(v contract.View) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
 	total := 0
@@ -109,46 +109,46 @@ func (s *Transcript) Values(v contract.View) map[string]json.RawMessage {
 	return out
 }
 
-// Has reports whether bytes with a hash are stored.
+// Has reports whether content with a hash is stored.
 func (s *Transcript) Has(sha string) bool {
 	_, ok := s.Content[sha]
 	return ok
 }
 
-// Open begins a thread.
+// Open adds an empty thread.
 func (s *Transcript) Open(name string) *Thread {
-	name = s.place + name
+	name = s.prefix + name
 	t := &Thread{Name: name, recorded: s.threads.recorded, Called: contract.Head{Thread: name}}
 	s.threads.named[name] = t
 	s.threads.order = append(s.threads.order, name)
 	return t
 }
 
-// Write appends a message of the workflow's own.
+// Write appends a message written by workflow code, and returns a reference to it.
 func (s *Transcript) Write(t *Thread, m *contract.Message) contract.ContentRef {
-	raw, _ := m.Encode() // texts and names always have JSON
+	raw, _ := m.Encode() // encoding strings cannot fail
 	return s.Ref(s.put(t, raw, true))
 }
 
-// Record appends a message that an activity made, and gives its hash.
+// Record appends a message returned by an activity, and returns its hash.
 func (s *Transcript) Record(t *Thread, raw json.RawMessage) string { return s.put(t, raw, false) }
 
-// put appends a message to a thread, and gives its hash.
+// put appends a message to a thread, and returns its hash. own is set if workflow code has written it.
 func (s *Transcript) put(t *Thread, raw json.RawMessage, own bool) string {
 	sha := s.Keep(raw).SHA
 	t.Add(Entry{Sha: sha, Raw: raw, own: own})
 	return sha
 }
 
-// take appends messages that another run has passed on. recorded says that a history holds them.
-func (s *Transcript) take(t *Thread, messages []contract.ThreadMessage, recorded bool) {
+// addMessages appends messages of another run. recorded is set if a history contains them.
+func (s *Transcript) addMessages(t *Thread, messages []contract.ThreadMessage, recorded bool) {
 	for _, m := range messages {
 		sha := s.put(t, m.Raw, m.Own)
 		t.recorded[sha] = t.recorded[sha] || recorded
 	}
 }
 
-// Page answers the query transcript.
+// Page answers the query for a transcript: a page of a thread or, without a name, the list of threads.
 func (s *Transcript) Page(q contract.TranscriptQuery) (contract.TranscriptPage, error) {
 	if q.Thread == "" {
 		page := contract.TranscriptPage{Messages: []json.RawMessage{}}
@@ -184,7 +184,7 @@ func (s *Transcript) Page(q contract.TranscriptQuery) (contract.TranscriptPage, 
 	return page, nil
 }
 
-// outline stands for a message that is too long for an answer: its text is a reference to itself.
+// outline returns a substitute for a message that is too long for a query result: its only part is a reference to the message.
 func (s *Transcript) outline(e Entry) (json.RawMessage, error) {
 	m, err := contract.DecodeMessage(e.Raw)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *Transcript) outline(e Entry) (json.RawMessage, error) {
 	return short.Encode()
 }
 
-// ContentPage answers the query content.
+// ContentPage answers the query for content.
 func (s *Transcript) ContentPage(q contract.ContentQuery) (contract.ContentPage, error) {
 	raw, ok := s.Content[q.SHA]
 	if !ok || q.Offset < 0 || q.Offset > len(raw) {
@@ -204,17 +204,17 @@ func (s *Transcript) ContentPage(q contract.ContentQuery) (contract.ContentPage,
 	return contract.ContentPage{Data: slices.Clone(raw[q.Offset:end]), Total: len(raw)}, nil
 }
 
-// Restore makes a thread of carried messages, of which the model knows the first called, and of what was sent of it.
+// Restore replaces a thread's messages, of which a model call has seen the first called ones, and restores what was sent of them.
 func (s *Transcript) Restore(t *Thread, messages []contract.ThreadMessage, called int, sent []contract.Sent) {
 	t.Entries, t.Bytes, t.Hash, t.Sent, t.published = nil, 0, "", nil, 0
 	t.Called.Len, t.Called.Hash = 0, ""
-	s.take(t, messages[:called], true)
+	s.addMessages(t, messages[:called], true)
 	t.Mark()
-	s.take(t, messages[called:], true)
-	t.resent(sent)
+	s.addMessages(t, messages[called:], true)
+	t.restoreSent(sent)
 }
 
-// NotFound is the error of a query for something that the run does not have: of class transcript_lost.
+// NotFound returns the error, of class transcript_lost, of a query for something that the run does not have.
 func NotFound(format string, args ...any) error {
 	return (&contract.Failure{Class: contract.ClassTranscriptLost, Text: fmt.Sprintf("this run has no "+format, args...)}).ApplicationError()
 }

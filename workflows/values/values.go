@@ -1,7 +1,7 @@
 // Package values reads and writes the typed values of a flow.
 //
-// They are kept in the state, under keys that models neither see nor write: the value that is passed along the edges under
-// [contract.ValueKey] or, where values have names, each under the keys of [plan.Ports].
+// The values are stored in the state under keys that models can neither read nor write: the value that is passed along the edges
+// under [contract.ValueKey] or, if values have names, each under the keys of [plan.Ports].
 package values
 
 import (
@@ -20,15 +20,15 @@ import (
 	"weft/workflows/transcript"
 )
 
-// ValueAt reads a typed value from the state of a view.
+// ValueAt returns the typed value of a key in a view's state.
 func ValueAt(r *runtime.Run, v *contract.View, key string) (value.Value, error) {
 	e, ok := schedule.Entry(v, key)
 	if !ok {
-		return value.Value{}, contract.Failf(contract.ClassInvalidValue, "", "nothing has written the value %q", key)
+		return value.Value{}, contract.Failf(contract.ClassInvalidValue, "", "the value %q has not been written", key)
 	}
 	raw, ok := r.Transcript.ValueOf(&e)
 	if !ok {
-		return value.Value{}, contract.Failf(contract.ClassTranscriptLost, "", "this run does not hold the value %q of %d bytes", key, e.Size)
+		return value.Value{}, contract.Failf(contract.ClassTranscriptLost, "", "the content of the value %q of %d bytes is missing from this run", key, e.Size)
 	}
 	out, err := value.Parse(raw)
 	if err != nil {
@@ -37,45 +37,44 @@ func ValueAt(r *runtime.Run, v *contract.View, key string) (value.Value, error) 
 	return out, nil
 }
 
-// putValue writes a typed value into the state that an execution sees.
+// putValue writes a typed value into the state of an execution's view.
 func putValue(r *runtime.Run, x *runtime.Execution, key string, v value.Value) error {
 	raw := v.JSON()
 	if d := plan.Depth(raw); d > transcript.MaxDepth {
-		return r.Fail(x, contract.ClassInvalidValue, "return a flatter value", "the value nests %d deep, at most %d are kept", d, transcript.MaxDepth)
+		return r.Fail(x, contract.ClassInvalidValue, "return a flatter value", "the value nests %d deep, at most %d are stored", d, transcript.MaxDepth)
 	}
-	grown, err := WriteState(r, x, key, raw)
-	if err == nil && grown > 0 {
-		return r.Fail(x, contract.ClassStateTooLarge, "let the node return less, or a reference to it, or raise limits.max_state_bytes in weft.yaml",
-			"with the node's value of %d bytes the state would hold %d, at most %d are allowed", len(raw), grown, r.Flow.Limits.MaxStateBytes)
+	tooLarge, err := WriteState(r, x, key, raw)
+	if err == nil && tooLarge > 0 {
+		return r.Fail(x, contract.ClassStateTooLarge, "return a shorter value or a reference from the node, or raise limits.max_state_bytes in weft.yaml",
+			"with the node's value of %d bytes the state would hold %d, at most %d are allowed", len(raw), tooLarge, r.Flow.Limits.MaxStateBytes)
 	}
 	return err
 }
 
-// WriteState writes a key into the state that an execution sees. Where the state would be too large it is not written, and
-// tooLarge is how many bytes it would have.
+// WriteState writes a key into an execution's state. If the state would be too large, it only returns its size in bytes as tooLarge.
 func WriteState(r *runtime.Run, x *runtime.Execution, key string, raw json.RawMessage) (tooLarge int, err error) {
 	e, err := r.Transcript.Value(key, raw, contract.Stamp{})
 	if err != nil {
 		return 0, err
 	}
-	grown := schedule.StateBytes(x.View) + schedule.EntryBytes(&e)
+	size := schedule.StateBytes(x.View) + schedule.EntryBytes(&e)
 	if old, ok := schedule.Entry(x.View, key); ok {
-		grown -= schedule.EntryBytes(&old)
+		size -= schedule.EntryBytes(&old)
 	}
-	if grown > r.Flow.Limits.MaxStateBytes {
-		return grown, nil
+	if size > r.Flow.Limits.MaxStateBytes {
+		return size, nil
 	}
 	e.By = schedule.NextStamp(x.View, x.Strand, x.ID, x.Step)
 	schedule.SetEntry(x.View, e)
 	return 0, nil
 }
 
-// SettleValue writes what a node gave where its flow wants it, and makes text and data of the outcome agree with it.
-func SettleValue(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) error {
+// StoreResult writes a node's result to the keys that its flow declares, and sets the outcome's text and data accordingly.
+func StoreResult(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) error {
 	if r.Flow.Values == nil {
 		return nil
 	}
-	v, err := leftBy(r, x, out)
+	v, err := nodeValue(r, x, out)
 	switch {
 	case err != nil:
 		return err
@@ -89,15 +88,15 @@ func SettleValue(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) err
 	if err != nil {
 		return err
 	}
-	out.Text, out.Data = spoken(v)
+	out.Text, out.Data = textAndData(v)
 	if out.Ref.SHA == "" {
 		out.Ref = textMessage(r, out.Text)
 	}
 	return nil
 }
 
-// leftBy is what a node gave: an object, where values have names.
-func leftBy(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) (value.Value, error) {
+// nodeValue returns a node's result as a value: an object if values have names.
+func nodeValue(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) (value.Value, error) {
 	switch {
 	case out.Value != nil:
 		return *out.Value, nil
@@ -115,22 +114,22 @@ func leftBy(r *runtime.Run, x *runtime.Execution, out *runtime.Outcome) (value.V
 	return value.Value{Kind: value.Object}, nil
 }
 
-// spoken is a value as the text, and the data, of an execution: no string has data.
-func spoken(v value.Value) (string, json.RawMessage) {
+// textAndData returns a value as the text and the data of an execution; a string has no data.
+func textAndData(v value.Value) (string, json.RawMessage) {
 	if v.Kind == value.String {
 		return v.Text, nil
 	}
 	return v.Words(), v.JSON()
 }
 
-// textMessage stores a text as a message that others can refer to.
+// textMessage stores a text as a message and returns a reference to it.
 func textMessage(r *runtime.Run, text string) contract.ContentRef {
 	raw, _ := (&contract.Message{Role: contract.RoleAssistant, Text: text}).Encode()
 	return r.Transcript.Keep(raw)
 }
 
-// PassOn changes the value as the taken edge asks.
-func PassOn(r *runtime.Run, x *runtime.Execution, taken []int, done *contract.Execution) error {
+// ApplyEdge applies the transformation of the taken edge to the value.
+func ApplyEdge(r *runtime.Run, x *runtime.Execution, taken []int, done *contract.Execution) error {
 	if len(taken) != 1 || r.Flow.Edges[taken[0]].Pass == nil {
 		return nil
 	}
@@ -143,13 +142,13 @@ func PassOn(r *runtime.Run, x *runtime.Execution, taken []int, done *contract.Ex
 		return r.Fail(x, contract.ClassInvalidValue, "correct the transformation of the edge to "+edge.To, "the edge to %s: %s", edge.To, err.Error())
 	}
 	if edge.To == plan.End {
-		text, data := spoken(v)
+		text, data := textAndData(v)
 		done.Text, done.Data = &text, data
 	}
 	return putValue(r, x, contract.ValueKey, v)
 }
 
-// LongValues are the stored bytes of a view's long values that workflow code itself reads, and of short outputs, which it sends.
+// LongValues returns the stored content of a view's long values that workflow code reads, and of its short outputs.
 func LongValues(r *runtime.Run, v *contract.View) []json.RawMessage {
 	var out []json.RawMessage
 	for i := range v.State {
@@ -165,19 +164,20 @@ func LongValues(r *runtime.Run, v *contract.View) []json.RawMessage {
 	return out
 }
 
-// Printed is a value as the flow's messages write it.
-func Printed(r *runtime.Run, v value.Value) string {
+// Format returns a value as the flow's messages print it.
+func Format(r *runtime.Run, v value.Value) string {
 	if r.Flow.Values != nil {
 		for _, p := range r.Flow.Values.Printed {
 			if p.Type == typeOf(v) {
-				return inForm(r, p.Template, v)
+				return format(r, p.Template, v)
 			}
 		}
 	}
 	return v.Brief()
 }
 
-func inForm(r *runtime.Run, form string, v value.Value) string {
+// format fills a template of [plan.Printed] in with a value.
+func format(r *runtime.Run, template string, v value.Value) string {
 	data := v.Words()
 	if v.Kind == value.Array {
 		var items []string
@@ -191,12 +191,12 @@ func inForm(r *runtime.Run, form string, v value.Value) string {
 		success, _ := v.Get("success")
 		feedback, _ := v.Get("feedback")
 		input, _ := v.Get("input")
-		pairs = append(pairs, "{success}", success.Words(), "{feedback}", feedback.Text, "{input}", Printed(r, input))
+		pairs = append(pairs, "{success}", success.Words(), "{feedback}", feedback.Text, "{input}", Format(r, input))
 	}
-	return strings.NewReplacer(pairs...).Replace(form)
+	return strings.NewReplacer(pairs...).Replace(template)
 }
 
-// typeOf is a value's type by the names of [plan.Printed].
+// typeOf returns a value's type by the names of [plan.Printed].
 func typeOf(v value.Value) string {
 	names := map[value.Kind]string{value.Bool: "boolean", value.Int: "int", value.Double: "double", value.String: "string"}
 	switch {
@@ -210,7 +210,7 @@ func typeOf(v value.Value) string {
 	return names[v.Kind]
 }
 
-// TextPart is a text as part of a message: a long one by reference.
+// TextPart returns a text as a part of a message, by reference if it is long.
 func TextPart(r *runtime.Run, text string) contract.Part {
 	if len(text) <= transcript.MaxInline {
 		return contract.Part{Text: text}
@@ -218,7 +218,7 @@ func TextPart(r *runtime.Run, text string) contract.Part {
 	return contract.Part{Ref: &contract.ContentRef{SHA: textMessage(r, text).SHA}}
 }
 
-// YesNo is a bool in words.
+// YesNo returns "yes" or "no".
 func YesNo(b bool) string {
 	if b {
 		return "yes"
@@ -226,7 +226,7 @@ func YesNo(b bool) string {
 	return "no"
 }
 
-// Given is what a node takes by name, as an object in the order of its ports.
+// Given returns a node's named inputs as an object in the order of its ports.
 func Given(r *runtime.Run, x *runtime.Execution) (value.Value, error) {
 	out := value.Value{Kind: value.Object}
 	if x.Node.Ports == nil {
@@ -239,21 +239,21 @@ func Given(r *runtime.Run, x *runtime.Execution) (value.Value, error) {
 			return out, err
 		}
 		if v, err = value.Cast(in.Type, v); err != nil {
-			return out, r.Fail(x, contract.ClassInvalidValue, "correct what gives the value, or its type", "input %q: %s", in.Name, err.Error())
+			return out, r.Fail(x, contract.ClassInvalidValue, "correct the value's source, or its type", "input %q: %s", in.Name, err.Error())
 		}
 		out.Members = append(out.Members, value.Member{Key: in.Name, Value: v})
 	}
 	return out, nil
 }
 
-// portValue is the value of one port: what was written last, or its default.
+// portValue returns the value of a port: the last one written, or its default.
 func portValue(r *runtime.Run, x *runtime.Execution, in *plan.In) (value.Value, error) {
 	if e, ok := schedule.Entry(x.View, in.Key); ok && in.Key != "" && (e.SHA != "" || len(e.Value) > 0) {
 		return ValueAt(r, x.View, in.Key)
 	}
 	if len(in.Default) == 0 {
-		return value.Value{}, r.Fail(x, contract.ClassInvalidValue, "let a node that runs before give it, or give it a default",
-			"nothing has given the input %q a value", in.Name)
+		return value.Value{}, r.Fail(x, contract.ClassInvalidValue, "connect it to the output of an earlier node, or declare a default",
+			"the input %q has no value", in.Name)
 	}
 	v, err := value.Parse(in.Default)
 	if err != nil {
@@ -262,34 +262,34 @@ func portValue(r *runtime.Run, x *runtime.Execution, in *plan.In) (value.Value, 
 	return v, nil
 }
 
-// writePorts writes what a node left to the keys from which others take it, and returns the node's outputs.
-func writePorts(r *runtime.Run, x *runtime.Execution, left value.Value) (value.Value, error) {
-	forget(x, x.Node.Ports.Clear)
-	all := value.Value{Kind: value.Object}
+// writePorts writes a node's result to the keys of its output ports, and returns the node's outputs.
+func writePorts(r *runtime.Run, x *runtime.Execution, result value.Value) (value.Value, error) {
+	clearPrefix(x, x.Node.Ports.Clear)
+	outputs := value.Value{Kind: value.Object}
 	for i := range x.Node.Ports.Out {
 		o := &x.Node.Ports.Out[i]
-		v, err := written(r, x, o, left)
+		v, err := portOutput(r, x, o, result)
 		if err != nil {
-			return all, err
+			return outputs, err
 		}
 		for _, key := range o.Keys {
 			if err := putValue(r, x, key, v); err != nil {
-				return all, err
+				return outputs, err
 			}
 		}
 		if o.Name[0] != '.' || x.Node.Exit {
-			all.Members = append(all.Members, value.Member{Key: o.Name, Value: v})
+			outputs.Members = append(outputs.Members, value.Member{Key: o.Name, Value: v})
 		}
 	}
-	return all, nil
+	return outputs, nil
 }
 
-// written is what a node leaves by one port, with what is already there.
-func written(r *runtime.Run, x *runtime.Execution, o *plan.Out, left value.Value) (value.Value, error) {
+// portOutput returns the value to write to an output port: the node's result, combined with the port's old value if o.Write says so.
+func portOutput(r *runtime.Run, x *runtime.Execution, o *plan.Out, result value.Value) (value.Value, error) {
 	if o.Write == "" || o.Write == "overwrite" {
-		return Leaving(r, x, o, left)
+		return Leaving(r, x, o, result)
 	}
-	v, _ := left.Get(o.Name)
+	v, _ := result.Get(o.Name)
 	old, err := portValue(r, x, &plan.In{Name: o.Name, Key: o.Keys[0], Default: o.Default})
 	if err != nil {
 		return v, err
@@ -306,33 +306,33 @@ func written(r *runtime.Run, x *runtime.Execution, o *plan.Out, left value.Value
 		})
 		old.Members = append(old.Members, v.Members...)
 	default:
-		return v, r.Fail(x, contract.ClassInvalidValue, "write overwrite, or give what can be added", "%s cannot be added to %s by %s", v.Kind, old.Kind, o.Write)
+		return v, r.Fail(x, contract.ClassInvalidValue, "use overwrite, or return a value that can be added", "%s cannot be added to %s by %s", v.Kind, old.Kind, o.Write)
 	}
 	return Leaving(r, x, o, value.ObjectOf(o.Name, old))
 }
 
-// Leaving is what a node leaves by one port: what it gave, or the port's default.
-func Leaving(r *runtime.Run, x *runtime.Execution, o *plan.Out, left value.Value) (value.Value, error) {
-	v, ok := left.Get(o.Name)
+// Leaving returns a node's result for one port, or else the port's default.
+func Leaving(r *runtime.Run, x *runtime.Execution, o *plan.Out, result value.Value) (value.Value, error) {
+	v, ok := result.Get(o.Name)
 	var err error
 	switch {
 	case ok:
 	case len(o.Default) > 0:
 		v, err = value.Parse(o.Default)
 	default:
-		err = fmt.Errorf("the node gave no value, and it has no default")
+		err = fmt.Errorf("the node returned no value, and there is no default")
 	}
 	if err == nil {
 		v, err = value.Cast(o.Type, v)
 	}
 	if err != nil {
-		return v, r.Fail(x, contract.ClassInvalidValue, "correct what the node gives, or the type of its output", "output %q: %s", o.Name, err.Error())
+		return v, r.Fail(x, contract.ClassInvalidValue, "correct the node's result, or the type of its output", "output %q: %s", o.Name, err.Error())
 	}
 	return v, nil
 }
 
-// forget marks what was written under a prefix as not written.
-func forget(x *runtime.Execution, prefix string) {
+// clearPrefix clears the state entries whose keys have a prefix.
+func clearPrefix(x *runtime.Execution, prefix string) {
 	if prefix == "" {
 		return
 	}
@@ -343,32 +343,32 @@ func forget(x *runtime.Execution, prefix string) {
 	}
 }
 
-// Wanted are those of some values that a flow takes.
+// Wanted returns the members of an object that a flow declares as inputs.
 func Wanted(flow *plan.Flow, in value.Value) value.Value {
 	out := value.Value{Kind: value.Object}
 	for _, m := range in.Members {
-		takes := slices.ContainsFunc(flow.Nodes, func(n plan.Node) bool {
+		accepted := slices.ContainsFunc(flow.Nodes, func(n plan.Node) bool {
 			return n.Ports != nil && slices.ContainsFunc(n.Ports.In, func(p plan.In) bool { return p.Key == plan.InKey(m.Key) })
 		})
-		if takes {
+		if accepted {
 			out.Members = append(out.Members, m)
 		}
 	}
 	return out
 }
 
-// Holds evaluates a comparison on a value, and gives the part of it that was compared.
+// Holds evaluates a comparison on a value, and returns the part of the value that was compared.
 func Holds(c *plan.Compare, v value.Value) (bool, value.Value, error) {
 	if c.Fail != "" {
 		return false, v, errors.New(c.Fail)
 	}
-	seen, err := value.Operand(c.Rules, c.Path, v)
+	operand, err := value.Operand(c.Rules, c.Path, v)
 	if err != nil {
-		return false, seen, err
+		return false, operand, err
 	}
 	want, err := value.Parse(c.Value)
 	if err != nil {
-		return false, seen, err
+		return false, operand, err
 	}
-	return value.Holds(c.Rules, c.Op, seen, want), seen, nil
+	return value.Holds(c.Rules, c.Op, operand, want), operand, nil
 }

@@ -8,20 +8,20 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// host is the SDK's coroutine in which those of a run take turns, in the order of their starts. While all wait, it receives
-// messages.
-type host struct {
+// scheduler runs the coroutines of a run in turn, in the order of their starts, within one coroutine of the SDK. While all of them
+// wait, it receives messages.
+type scheduler struct {
 	listeners  *Listeners
 	coroutines []*coroutine
-	// quiet is a context that nobody cancels.
-	quiet workflow.Context
-	// resumed counts turns since the SDK's coroutine yielded.
-	resumed int
+	// uncancelled is a context that is never cancelled.
+	uncancelled workflow.Context
+	// turns counts the turns since the SDK's coroutine yielded.
+	turns int
 }
 
-// coroutine is a function that stops where it waits.
+// coroutine is a function that is suspended while it waits.
 type coroutine struct {
-	host *host
+	scheduler *scheduler
 	// ready reports whether it can continue; nil before it has started.
 	ready func() bool
 	yield func(struct{}) bool
@@ -32,42 +32,42 @@ type coroutine struct {
 
 type coroutineKey struct{}
 
-func of(ctx workflow.Context) *coroutine {
+func current(ctx workflow.Context) *coroutine {
 	c, _ := ctx.Value(coroutineKey{}).(*coroutine)
 	return c
 }
 
-// unwound is the panic that unwinds a coroutine whose run has ended.
-type unwound struct{}
+// unwind is the panic value that unwinds a coroutine whose run has ended.
+type unwind struct{}
 
-// maxTurns is after how many turns the SDK's coroutine yields: it must not run longer than the SDK allows.
+// maxTurns is the number of turns after which the SDK's coroutine yields, to stay below the SDK's deadlock timeout.
 const maxTurns = 64
 
-// Run calls f, and returns when it has returned. Meanwhile what it starts by [Go] takes turns with it, and messages are received
-// while all of them wait. What still waits at the end is unwound.
+// Run calls f and returns when f has returned. Coroutines that f starts by [Go] take turns with it, and messages are received while
+// all of them wait. Coroutines that still wait at the end are unwound: their deferred calls run.
 func Run(ctx workflow.Context, l *Listeners, f func(workflow.Context)) {
-	h := &host{listeners: l}
-	h.quiet, _ = workflow.NewDisconnectedContext(ctx)
+	h := &scheduler{listeners: l}
+	h.uncancelled, _ = workflow.NewDisconnectedContext(ctx)
 	defer func() { stopAll(h.coroutines) }()
 	main := h.start(ctx, "main", f)
-	for rest := false; !main.ended; {
-		// The turns are taken within the condition, because a wait that ends has the SDK resume all coroutines once more. Only
-		// handlers of Updates need that, which it resumes before this one.
-		_ = workflow.Await(h.quiet, func() bool {
-			if rest {
-				rest = false
+	for yield := false; !main.ended; {
+		// The turns are taken within the condition, because the SDK resumes all its coroutines once more after a wait ends. Only
+		// handlers of Updates need that; the SDK resumes them before this coroutine.
+		_ = workflow.Await(h.uncancelled, func() bool {
+			if yield {
+				yield = false
 				return false
 			}
-			taken := false
-			for h.resumed = 0; !main.ended && !rest && (h.turns() || h.listeners.Take()); rest = h.resumed >= maxTurns {
-				taken = true
+			progressed := false
+			for h.turns = 0; !main.ended && !yield && (h.resumeReady() || h.listeners.Take()); yield = h.turns >= maxTurns {
+				progressed = true
 			}
-			return main.ended || rest || taken && !workflow.AllHandlersFinished(ctx)
+			return main.ended || yield || progressed && !workflow.AllHandlersFinished(ctx)
 		})
 	}
 }
 
-// stopAll unwinds coroutines, also where one panics.
+// stopAll unwinds all coroutines, even if one panics.
 func stopAll(all []*coroutine) {
 	if len(all) > 0 {
 		defer stopAll(all[1:])
@@ -75,22 +75,22 @@ func stopAll(all []*coroutine) {
 	}
 }
 
-// Go starts a coroutine. It runs when the one that calls waits.
+// Go starts a coroutine. It first runs when the calling coroutine waits.
 func Go(ctx workflow.Context, name string, f func(workflow.Context)) {
-	if c := of(ctx); c != nil {
-		c.host.start(ctx, name, f)
+	if c := current(ctx); c != nil {
+		c.scheduler.start(ctx, name, f)
 		return
 	}
 	workflow.GoNamed(ctx, name, f)
 }
 
-func (h *host) start(ctx workflow.Context, name string, f func(workflow.Context)) *coroutine {
-	c := &coroutine{host: h}
+func (h *scheduler) start(ctx workflow.Context, name string, f func(workflow.Context)) *coroutine {
+	c := &coroutine{scheduler: h}
 	ctx = workflow.WithValue(ctx, coroutineKey{}, c)
 	c.next, c.stop = iter.Pull(func(yield func(struct{}) bool) {
 		defer func() {
 			switch p := recover().(type) {
-			case nil, unwound:
+			case nil, unwind:
 			default:
 				workflow.GetLogger(ctx).Error("panic", "coroutine", name, "stack", string(debug.Stack()))
 				panic(p)
@@ -110,15 +110,15 @@ func (c *coroutine) until(ctx workflow.Context, cond func() bool) error {
 		}
 		c.ready = func() bool { return cond() || ctx.Err() != nil }
 		if !c.yield(struct{}{}) {
-			panic(unwound{})
+			panic(unwind{})
 		}
 	}
 	return nil
 }
 
-// turns resumes each coroutine that can continue, those included that start meanwhile, and reports whether there was one.
-func (h *host) turns() bool {
-	taken, ended := false, false
+// resumeReady resumes each coroutine that can continue, including those that start meanwhile, and reports whether there was one.
+func (h *scheduler) resumeReady() bool {
+	progressed, ended := false, false
 	for i := 0; i < len(h.coroutines); i++ {
 		c := h.coroutines[i]
 		if c.ready != nil && !c.ready() {
@@ -126,11 +126,11 @@ func (h *host) turns() bool {
 		}
 		_, waits := c.next()
 		c.ended = !waits
-		taken, ended = true, ended || c.ended
-		h.resumed++
+		progressed, ended = true, ended || c.ended
+		h.turns++
 	}
 	if ended {
 		h.coroutines = slices.DeleteFunc(h.coroutines, func(c *coroutine) bool { return c.ended })
 	}
-	return taken
+	return progressed
 }

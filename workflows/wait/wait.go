@@ -1,6 +1,6 @@
-// Package wait contains the waits of workflow code. The coroutines of a run, and what receives its messages, share the one
-// coroutine of the SDK that runs the workflow: the SDK resumes each of its own with every step of a run, which costs more than
-// the step.
+// Package wait contains the waits of workflow code. The coroutines of a run and the listeners for its messages share the one
+// SDK coroutine that runs the workflow, because the SDK resumes all of its coroutines with every step of a run, which costs more
+// than the step.
 package wait
 
 import (
@@ -11,21 +11,21 @@ import (
 	"weft/activities/textutil"
 )
 
-// Listeners receive messages from channels.
+// Listeners receive a run's messages from channels. The zero value is ready to use.
 type Listeners []listener
 
-// listener is what receives the values of some channels.
+// listener is a function that receives the values of some channels.
 type listener struct {
-	take     func()
+	receive  func()
 	channels []workflow.ReceiveChannel
 }
 
-// Add has take called when a channel holds something and the run waits. It must not wait itself.
-func (l *Listeners) Add(take func(), channels ...workflow.ReceiveChannel) {
-	*l = append(*l, listener{take, channels})
+// Add adds a function that is called while the run waits and a channel is not empty. It must not wait itself.
+func (l *Listeners) Add(receive func(), channels ...workflow.ReceiveChannel) {
+	*l = append(*l, listener{receive, channels})
 }
 
-func (l *Listeners) hold() bool {
+func (l *Listeners) pending() bool {
 	for i := range *l {
 		for _, c := range (*l)[i].channels {
 			if c.Len() > 0 {
@@ -36,20 +36,20 @@ func (l *Listeners) hold() bool {
 	return false
 }
 
-// Take receives what the channels hold. It reports whether there was something.
+// Take calls the listeners if a channel is not empty, and reports whether one was.
 func (l *Listeners) Take() bool {
-	if !l.hold() {
+	if !l.pending() {
 		return false
 	}
 	for _, e := range *l {
-		e.take()
+		e.receive()
 	}
 	return true
 }
 
-// Until waits until a condition holds. The error says that ctx was cancelled before.
+// Until waits until a condition holds. It returns a CanceledError if ctx is cancelled first.
 func Until(ctx workflow.Context, cond func() bool) error {
-	if c := of(ctx); c != nil {
+	if c := current(ctx); c != nil {
 		return c.until(ctx, cond)
 	}
 	return workflow.Await(ctx, cond)
@@ -57,55 +57,55 @@ func Until(ctx workflow.Context, cond func() bool) error {
 
 // Uncancelled waits until a condition holds, whether ctx is cancelled or not.
 func Uncancelled(ctx workflow.Context, cond func() bool) {
-	if c := of(ctx); c != nil {
-		_ = c.until(c.host.quiet, cond)
+	if c := current(ctx); c != nil {
+		_ = c.until(c.scheduler.uncancelled, cond)
 		return
 	}
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	_ = workflow.Await(quiet, cond)
+	uncancelled, _ := workflow.NewDisconnectedContext(ctx)
+	_ = workflow.Await(uncancelled, cond)
 }
 
-// Get waits for a future and gets its value or error. A cancellation does not end the wait.
+// Get waits for a future and stores its value in to, or returns its error. A cancellation of ctx does not end the wait.
 func Get(ctx workflow.Context, f workflow.Future, to any) error {
-	if c := of(ctx); c != nil {
-		_ = c.until(c.host.quiet, f.IsReady) // nobody cancels that context
+	if c := current(ctx); c != nil {
+		_ = c.until(c.scheduler.uncancelled, f.IsReady) // that context is never cancelled
 	}
 	return f.Get(ctx, to)
 }
 
-// Summary cuts what Temporal's Web UI shows of an activity, a child or a timer: the server takes 400 bytes.
+// Summary shortens a summary of an activity, a child or a timer for Temporal's Web UI: the server accepts 400 bytes.
 func Summary(what string) string { return textutil.Cut(what, 200) }
 
-// timer is ready after a time; what says in Temporal's Web UI what for. It is the only way to a timer.
+// timer returns a future that is ready after d. what describes it in Temporal's Web UI. All timers are started here.
 func timer(ctx workflow.Context, d time.Duration, what string) workflow.Future {
 	return workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: Summary(what)})
 }
 
-// Pause waits for a time.
+// Pause waits for d. A cancellation of ctx ends the wait.
 func Pause(ctx workflow.Context, d time.Duration, what string) error {
 	return Get(ctx, timer(ctx, d, what), nil)
 }
 
-// Shown waits until a condition holds. A wait that does not end at once is a timer in history, and so in the timeline of
-// Temporal's Web UI, which shows it under what.
-func Shown(ctx workflow.Context, what string, cond func() bool) error {
+// UntilLabeled waits until a condition holds. A wait that does not end at once starts a timer, so that Temporal's Web UI shows it
+// in the timeline as what.
+func UntilLabeled(ctx workflow.Context, what string, cond func() bool) error {
 	if cond() {
 		return nil
 	}
-	if held, err := For(ctx, shownFor, what, cond); held || err != nil {
+	if held, err := For(ctx, labelDuration, what, cond); held || err != nil {
 		return err
 	}
 	return Until(ctx, cond)
 }
 
-// shownFor is how long a wait is shown, not how long it may last.
-const shownFor = 365 * 24 * time.Hour
+// labelDuration is how long a wait is shown, not how long it may last.
+const labelDuration = 365 * 24 * time.Hour
 
-// For waits until a condition holds, for a time at most. It reports whether the condition holds.
+// For waits until a condition holds, for d at most, and reports whether it holds.
 func For(ctx workflow.Context, d time.Duration, what string, cond func() bool) (bool, error) {
 	tctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
-	over := timer(tctx, d, what)
-	err := Until(ctx, func() bool { return cond() || over.IsReady() })
+	timeout := timer(tctx, d, what)
+	err := Until(ctx, func() bool { return cond() || timeout.IsReady() })
 	return cond(), err
 }

@@ -17,25 +17,25 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// quiet drops Temporal's log.
-type quiet struct{}
+// discardLogger discards Temporal's log.
+type discardLogger struct{}
 
-func (quiet) Debug(string, ...any) {}
-func (quiet) Info(string, ...any)  {}
-func (quiet) Warn(string, ...any)  {}
-func (quiet) Error(string, ...any) {}
+func (discardLogger) Debug(string, ...any) {}
+func (discardLogger) Info(string, ...any)  {}
+func (discardLogger) Warn(string, ...any)  {}
+func (discardLogger) Error(string, ...any) {}
 
-// Env is Temporal's test environment, on a machine that may be busy.
+// Env returns Temporal's test environment, with timeouts for a busy machine.
 func Env() *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(quiet{})
+	suite.SetLogger(discardLogger{})
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
 	env.SetTestTimeout(4 * time.Minute)
 	return env
 }
 
-// Run runs a piece of workflow code in Temporal's test environment.
+// Run runs fn as a workflow in Temporal's test environment.
 func Run(t *testing.T, fn func(workflow.Context)) {
 	t.Helper()
 	env := Env()
@@ -48,27 +48,27 @@ func Run(t *testing.T, fn func(workflow.Context)) {
 	}
 }
 
-// Without are the fields of a type that the next run does not get, and why not.
+// Without maps the fields of a type that are not carried over to the next run to the reasons.
 type Without map[string]string
 
-// SameFields compares all fields of what a run carried and of what the next one made of it, but some. A field that
-// the test does not set might be lost and nobody would know, so each must be set.
-func SameFields(t *testing.T, old, again any, without Without) {
+// SameFields compares the fields of a struct with those that the next run has restored, except the given ones. Each field must be
+// set, because the loss of a zero value would go unnoticed.
+func SameFields(t *testing.T, old, restored any, without Without) {
 	t.Helper()
 	a := reflect.ValueOf(old).Elem()
-	known := 0
+	skipped := 0
 	for i := range a.NumField() {
 		name := a.Type().Field(i).Name
 		if why, ok := without[name]; ok {
-			if known++; why == "" {
+			if skipped++; why == "" {
 				t.Errorf("say why %T.%s is not carried", old, name)
 			}
 		} else if a.Field(i).IsZero() {
 			t.Errorf("%T.%s is not set here: set it and carry it, or say why it is not carried", old, name)
 		}
 	}
-	if known != len(without) {
-		t.Errorf("%T has no longer all of the fields %v", old, without)
+	if skipped != len(without) {
+		t.Errorf("%T no longer has all of the fields %v", old, without)
 	}
 	skip := func(p cmp.Path) bool {
 		for _, step := range p {
@@ -79,12 +79,12 @@ func SameFields(t *testing.T, old, again any, without Without) {
 		}
 		return false
 	}
-	if diff := cmp.Diff(old, again, cmp.Exporter(func(reflect.Type) bool { return true }), cmp.FilterPath(skip, cmp.Ignore())); diff != "" {
-		t.Errorf("%T is not carried whole (-before +after):\n%s", old, diff)
+	if diff := cmp.Diff(old, restored, cmp.Exporter(func(reflect.Type) bool { return true }), cmp.FilterPath(skip, cmp.Ignore())); diff != "" {
+		t.Errorf("%T is not carried over completely (-before +after):\n%s", old, diff)
 	}
 }
 
-// Travels gives what a payload makes of a value.
+// Travels returns a value after encoding it as JSON and decoding it, as in a payload.
 func Travels[T any](t *testing.T, in T) T {
 	t.Helper()
 	raw, err := json.Marshal(in)
@@ -98,7 +98,7 @@ func Travels[T any](t *testing.T, in T) T {
 	return out
 }
 
-// State lists a view's state as key=value.
+// State returns a view's state as a list of key=value.
 func State(v *contract.View) string {
 	var out []string
 	for _, e := range v.State {
@@ -107,7 +107,7 @@ func State(v *contract.View) string {
 	return strings.Join(out, " ")
 }
 
-// Write makes a view write a key in a strand at a step.
+// Write writes a key to a view, in a strand at a step.
 func Write(v *contract.View, strand string, step int, key, value string) {
 	schedule.SetEntry(v, contract.StateEntry{Key: key, Value: json.RawMessage(`"` + value + `"`), By: schedule.NextStamp(v, strand, value, step)})
 }

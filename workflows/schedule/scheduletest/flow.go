@@ -9,8 +9,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// Sketch makes a flow of edges written as "START>a a>b? b>END": a question mark is a
-// condition. Nodes are declared in the order in which they appear; those in deferred are
+// Sketch returns a flow with edges written as "START>a a>b? b>END"; a question mark adds a
+// condition. Nodes are declared in the order in which they appear, and deferred if listed in
 // deferred.
 func Sketch(edges string, deferred ...string) *plan.Flow {
 	f := &plan.Flow{Version: plan.Version, Name: "sketch", Limits: plan.DefaultLimits, Policy: plan.DefaultPolicy}
