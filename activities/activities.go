@@ -1,8 +1,8 @@
 // Package activities does a flow's I/O: model calls, tool calls, compiling a document.
 //
-// Activities make no decisions about a flow; package workflows does. Each one is idempotent
-// or carries a key by which its receiver can make it so; only Temporal retries;
-// every error that an activity returns is a [contract.Failure]. The package imports neither
+// Activities make no decisions about a flow; package workflows does. Each activity is idempotent
+// or sends a key that lets its receiver deduplicate. Only Temporal retries.
+// Every error that an activity returns is a [contract.Failure]. The package imports neither
 // workflows nor a dialect.
 //
 // Start at [Activities.Register].
@@ -27,35 +27,35 @@ import (
 	"weft/workflows/plan"
 )
 
-// Deps is what activities work with. Tests leave out what they do not reach.
+// Deps are the dependencies of the activities. Tests set only those that they need.
 type Deps struct {
 	Models *llm.Models
 	Tools  *tool.Tools
-	// Source answers for runs; see [NewClientSource].
+	// Source queries runs; see [NewClientSource].
 	Source Source
 	// Compile turns a document into a plan. Its error is a [contract.Failure].
 	Compile func(contract.FlowRef) (*contract.CompileFlowResult, error)
 	// Begin applies the input of the run with a workflow id to its flow, which declares inputs, and returns the flow as it runs
 	// and the text. Its error is a [contract.Failure], or ctx's.
 	Begin func(ctx context.Context, in *contract.CompileFlowInput, run string) (*plan.Flow, string, error)
-	// Attributes, if set, says which search attributes a namespace has; see [NewAttributes].
+	// Attributes, if set, looks up the search attributes of a namespace; see [NewAttributes].
 	Attributes *Attributes
-	// Webhooks are the receivers of events; nil: there are none.
+	// Webhooks are the receivers of events; nil means none.
 	Webhooks *webhook.Hooks
 	// CacheBytes bounds the transcript cache; 0 means 128 MiB.
 	CacheBytes int
-	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
-	// there is none.
+	// MaxPayload is the largest payload in bytes that the worker's store accepts; 0 means that
+	// there is no store.
 	MaxPayload int
-	// Keys are those that seal grants; without them a grant is not verified, in tests. Policies are those in force.
+	// Keys seal grants; without keys, as in tests, grants are not verified. Policies are the policies in force.
 	Keys     []contract.SealKey
 	Policies []contract.Policy
-	// Mask knows the worker's secrets; nil: there are none.
+	// Mask masks the worker's secrets; nil means none.
 	Mask *mask.Mask
-	// Queue is a task queue that this worker alone serves, for calls over sessions that no other worker can go on with;
-	// empty: there is none.
+	// Queue is a task queue that only this worker polls, for calls over sessions that no other worker can continue;
+	// empty means none.
 	Queue string
-	// Watched reports whether somebody may be watching a run's calls; nil: always.
+	// Watched reports whether a client may be following a run's calls; nil means always.
 	Watched func(run string) bool
 }
 
@@ -67,7 +67,7 @@ type Activities struct {
 	deps  Deps
 	cache *cache
 	locks *locks
-	// registered are the activities by their names, local those that a workflow task may call.
+	// registered holds the activities by name, local those that can run as local activities.
 	registered map[string]any
 	local      map[string]locally
 
@@ -84,7 +84,7 @@ type Activities struct {
 	CallWebhook           Activity[contract.WebhookInput, *struct{}]
 }
 
-// New makes a worker's activities.
+// New returns the activities of a worker.
 func New(d Deps) *Activities {
 	if d.Watched == nil {
 		d.Watched = func(string) bool { return true }
@@ -110,21 +110,21 @@ func New(d Deps) *Activities {
 	return a
 }
 
-// define makes an activity of a method, which a worker registers under its name.
+// define makes an activity of a method and adds it to those that a worker registers.
 func define[In, Out any](a *Activities, name string, to *Activity[In, Out], do func(context.Context, *In, *heartbeats) (Out, error)) {
 	*to = activityOf(a, do)
 	fn := authorized(a, *to)
 	a.registered[name], a.local[name] = fn, local(fn)
 }
 
-// Register makes a worker run the activities under the contract's names.
+// Register registers the activities with a worker under the names in package contract.
 func (a *Activities) Register(w worker.ActivityRegistry) {
 	for name, fn := range a.registered {
 		w.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
 	}
 }
 
-// activityOf makes an activity of a method: with heartbeats while it runs, and with an error that Temporal can record.
+// activityOf wraps a method as an activity that sends heartbeats while it runs and returns errors that Temporal can record.
 func activityOf[In, Out any](a *Activities, do func(context.Context, *In, *heartbeats) (Out, error)) Activity[In, Out] {
 	return func(ctx context.Context, in In) (Out, error) {
 		beats := a.heartbeat(ctx)
@@ -139,7 +139,7 @@ func (a *Activities) callWebhook(ctx context.Context, in *contract.WebhookInput,
 	return nil, a.deps.Webhooks.Send(ctx, in)
 }
 
-// compileFlow compiles the document, if there is one, chooses the model, if none is named, and decides
+// compileFlow compiles the document, if there is one, chooses a model unless one is named, and decides
 // what a root run publishes.
 func (a *Activities) compileFlow(ctx context.Context, in *contract.CompileFlowInput, _ *heartbeats) (*contract.CompileFlowResult, error) {
 	out := &contract.CompileFlowResult{Model: in.Model}
@@ -169,7 +169,7 @@ func (a *Activities) compileFlow(ctx context.Context, in *contract.CompileFlowIn
 	return out, a.checkSize("the compiled flow", out)
 }
 
-// modelFor chooses the model of a run that names none: its plan's, else the worker's.
+// modelFor returns the model of a run: the named one, else the plan's, else the worker's default.
 func (a *Activities) modelFor(f *plan.Flow, named string) (string, error) {
 	if named == "" && f != nil {
 		named = f.Model
@@ -184,11 +184,11 @@ func (a *Activities) modelFor(f *plan.Flow, named string) (string, error) {
 	return cmp.Or(model, contract.NoModel), nil
 }
 
-// checkSize fails with too_large if a result does not fit.
+// checkSize returns a too_large failure if a result does not fit into a payload.
 func (a *Activities) checkSize(what string, v any) error { return a.checkRoom(what, v, 0) }
 
-// checkRoom is [Activities.checkSize] for one of several results that come together. A result that is
-// larger than its room in history is offloaded to the store, or fails if there is none. 0 means no limit.
+// checkRoom is [Activities.checkSize] for a result that shares the history with those of parallel calls. A result that is
+// larger than room bytes is offloaded to the store, or fails if there is no store. 0 means no limit.
 func (a *Activities) checkRoom(what string, v any, room int) error {
 	limit, through, larger := contract.MaxPayload, "be sent through Temporal", "give the workers a store (store.dir)"
 	switch {
@@ -212,7 +212,7 @@ func (a *Activities) checkRoom(what string, v any, room int) error {
 	return nil
 }
 
-// toActivityError turns an error into what an activity returns.
+// toActivityError converts an error to the one that the activity returns.
 func (a *Activities) toActivityError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -246,7 +246,7 @@ func (a *Activities) toActivityError(ctx context.Context, err error) error {
 	return f.ApplicationError()
 }
 
-// locally is an activity as [Activities.callLocally] makes its call.
+// locally runs an activity for [Activities.callLocally].
 type locally func(context.Context, *contract.LocalCall) (json.RawMessage, error)
 
 func local[In, Out any](fn func(context.Context, In, *contract.Grant) (Out, error)) locally {
@@ -263,7 +263,7 @@ func local[In, Out any](fn func(context.Context, In, *contract.Grant) (Out, erro
 	}
 }
 
-// callLocally makes a call in the workflow task of its run. What fails there is made again as an activity, which says why.
+// callLocally runs a call as a local activity. A call that fails is repeated as an activity, which reports the error.
 func (a *Activities) callLocally(ctx context.Context, c *contract.LocalCall) (*contract.LocalResult, error) {
 	result, err := a.local[c.Activity](ctx, c)
 	if err != nil || len(c.Argument)+len(result) > c.MaxBytes {
@@ -272,8 +272,8 @@ func (a *Activities) callLocally(ctx context.Context, c *contract.LocalCall) (*c
 	return &contract.LocalResult{ID: c.ID, Activity: c.Activity, Argument: c.Argument, Result: result}, nil
 }
 
-// errNotLocal is the error of what a local activity cannot do: the run that it is in answers nobody, and waits for it.
-var errNotLocal = &contract.Failure{Class: contract.ClassUnavailable, Text: "a local activity asks neither its run nor a server"}
+// errNotLocal is returned where a local activity would have to query its run, which is blocked by its workflow task, or call a server.
+var errNotLocal = &contract.Failure{Class: contract.ClassUnavailable, Text: "a local activity can query neither its run nor a server"}
 
 func isLocal(ctx context.Context) bool {
 	return activity.IsActivity(ctx) && activity.GetInfo(ctx).IsLocalActivity

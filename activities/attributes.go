@@ -16,53 +16,52 @@ import (
 	"weft/activities/contract"
 )
 
-// attributesFor is how long an answer about a namespace's search attributes is reused. An attribute that is
-// removed within it blocks runs that start then until it is added again.
+// attributesFor is how long the search attributes of a namespace are cached. If an attribute is removed within this
+// time, runs that start then are blocked until it is added again.
 const attributesFor = 10 * time.Second
 
-// attributesTimeout bounds the request, which a run's first step waits for.
+// attributesTimeout bounds the request, for which the first step of a run waits.
 const attributesTimeout = 3 * time.Second
 
-// Attributes asks Temporal which of the contract's search attributes a namespace has. It is safe for
-// concurrent use.
+// Attributes looks up which of [contract.Attributes] a namespace has. It is safe for concurrent use.
 type Attributes struct {
 	client client.Client
 
 	mu    sync.Mutex
 	until time.Time
-	// namespace, state and err are the last answer.
+	// namespace, state and err are the cached response, valid until until.
 	namespace string
 	state     AttributeState
 	err       error
 }
 
-// AttributeState is what a namespace has of [contract.Attributes].
+// AttributeState lists which of [contract.Attributes] a namespace has.
 type AttributeState struct {
-	// Registered have the type Keyword.
+	// Registered are those of type Keyword.
 	Registered []string
-	// Missing are not there; Wrong are there with another type, as "NAME (Type)".
+	// Missing are not registered; Wrong have another type, as "NAME (Type)".
 	Missing, Wrong []string
 }
 
-// NewAttributes makes one that asks through a client.
+// NewAttributes returns an Attributes that uses a client.
 func NewAttributes(c client.Client) *Attributes { return &Attributes{client: c} }
 
-// Of returns what a namespace has, up to some seconds old. It fails if the server does not answer, or refuses.
+// Of returns the state of a namespace, which may be some seconds old. It fails if the server does not respond or denies access.
 func (a *Attributes) Of(ctx context.Context, namespace string) (AttributeState, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.namespace == namespace && time.Now().Before(a.until) {
 		return a.state, a.err
 	}
-	asking, cancel := context.WithTimeout(ctx, attributesTimeout)
+	requestCtx, cancel := context.WithTimeout(ctx, attributesTimeout)
 	defer cancel()
-	all, err := a.client.OperatorService().ListSearchAttributes(asking, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	all, err := a.client.OperatorService().ListSearchAttributes(requestCtx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	if ctx.Err() != nil {
-		return AttributeState{}, ctx.Err() // the caller's own end says nothing to the next one
+		return AttributeState{}, ctx.Err() // not cached: the caller was cancelled
 	}
 	a.namespace, a.until, a.state, a.err = namespace, time.Now().Add(attributesFor), AttributeState{}, nil
 	if err != nil {
-		a.err = fmt.Errorf("ask for the search attributes of namespace %q: %w", namespace, err)
+		a.err = fmt.Errorf("list the search attributes of namespace %q: %w", namespace, err)
 		return a.state, a.err
 	}
 	for _, name := range contract.Attributes {
@@ -78,14 +77,14 @@ func (a *Attributes) Of(ctx context.Context, namespace string) (AttributeState, 
 	return a.state, nil
 }
 
-// RegisterCommand is the command line that adds search attributes to a namespace.
+// RegisterCommand returns the command line that adds search attributes to a namespace.
 func RegisterCommand(namespace string, names ...string) string {
 	return "temporal operator search-attribute create --namespace " + namespace +
 		" --name " + strings.Join(names, " --type Keyword --name ") + " --type Keyword"
 }
 
-// settle decides what a run publishes: the attributes that its start request set, and the others that the
-// namespace has. If nobody can say, only those that were set.
+// settle decides what a run publishes: the attributes that its start request set, and others that the
+// namespace has. If these are unknown, only those that were set.
 func (a *Attributes) settle(ctx context.Context, namespace string, start *contract.StartFacts) *contract.Publish {
 	out := &contract.Publish{Attributes: start.Attributes, Memo: !start.Memo}
 	if a == nil || len(start.Attributes) == len(contract.Attributes) {

@@ -70,7 +70,7 @@ func TestAttributesOfANamespace(t *testing.T) {
 	o.modelCall = o.modelCall[:3]
 	a.until, o.err = time.Now(), errors.New("not for you")
 	for range 2 {
-		if _, err := a.Of(t.Context(), "two"); err == nil || err.Error() != `ask for the search attributes of namespace "two": not for you` {
+		if _, err := a.Of(t.Context(), "two"); err == nil || err.Error() != `list the search attributes of namespace "two": not for you` {
 			t.Errorf("error is %v", err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// Runs is a [Source] that knows where a run comes from: its first run id, and the run above it, nil where there is none.
+// Runs is a [Source] that looks up the origin of a run: its first run id, and its parent, which is nil if there is none.
 type Runs interface {
 	Origin(ctx context.Context, run contract.Run) (first string, above *contract.Run, err error)
 }
@@ -34,13 +34,13 @@ func (s *clientSource) Origin(ctx context.Context, run contract.Run) (string, *c
 
 type grantKey struct{}
 
-// granted is the verified grant of the run that makes a call; nil outside a worker.
+// granted returns the verified grant of the run that makes a call; nil outside a worker.
 func granted(ctx context.Context) *contract.Grant {
 	g, _ := ctx.Value(grantKey{}).(*contract.Grant)
 	return g
 }
 
-// authorized is an activity that is called with the grant of its run, which it verifies.
+// authorized wraps an activity so that it takes the grant of its run and verifies it.
 func authorized[In, Out any](a *Activities, fn Activity[In, Out]) func(context.Context, In, *contract.Grant) (Out, error) {
 	return func(ctx context.Context, in In, g *contract.Grant) (Out, error) {
 		if err := a.verify(ctx, g); err != nil {
@@ -59,7 +59,7 @@ func authorized[In, Out any](a *Activities, fn Activity[In, Out]) func(context.C
 	}
 }
 
-// verify refuses a call that no run makes for which a worker made the grant.
+// verify refuses a call unless a worker made the grant for the run that makes the call, or for a run above it.
 func (a *Activities) verify(ctx context.Context, g *contract.Grant) error {
 	refused := func(why string) error {
 		return &contract.Failure{Class: contract.ClassBadRequest, Text: "the call is refused: " + why, Remedy: "start a run of type " + contract.WorkflowFlow}
@@ -67,7 +67,7 @@ func (a *Activities) verify(ctx context.Context, g *contract.Grant) error {
 	info := activity.GetInfo(ctx)
 	switch {
 	case info.WorkflowExecution.ID == "":
-		return refused("no run makes it")
+		return refused("it is not made by a run")
 	case a.deps.Keys == nil: // a test
 		return nil
 	case g == nil:
@@ -78,12 +78,12 @@ func (a *Activities) verify(ctx context.Context, g *contract.Grant) error {
 	own := contract.Run{Workflow: info.WorkflowExecution.ID, Run: info.WorkflowExecution.RunID}
 	below, err := a.belongs(ctx, own, g.Root)
 	if err == nil && !below {
-		return refused(fmt.Sprintf("its grant is that of another run, %s", g.Root.Workflow))
+		return refused(fmt.Sprintf("its grant belongs to another run, %s", g.Root.Workflow))
 	}
 	return err
 }
 
-// belongs reports whether a run is the one at a root, or below it. The server says so, once for each run.
+// belongs reports whether a run is the root or below it. It asks the server once for each run.
 func (a *Activities) belongs(ctx context.Context, run, root contract.Run) (bool, error) {
 	key := "below:" + run.Run + "/" + root.Run
 	if _, known := a.cache.get(key); run == root || known {
@@ -101,7 +101,7 @@ func (a *Activities) belongs(ctx context.Context, run, root contract.Run) (bool,
 		case errors.As(err, &missing):
 			return false, nil
 		case err != nil:
-			return false, &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("look for the run above %s: %v", at.Workflow, err)}
+			return false, &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("look up the parent of run %s: %v", at.Workflow, err)}
 		}
 		if at.Workflow == root.Workflow && first == root.Run {
 			above = &root
@@ -124,7 +124,7 @@ func (a *Activities) mayList(ctx context.Context, in *contract.CatalogueInput) e
 	return nil
 }
 
-// mayCall refuses a tool of a connection, or with an empty one the connection, that the run's grant does not have, or the
+// mayCall refuses a tool of a connection, or with an empty name the connection, that the run's grant does not cover or the
 // policy no longer allows.
 func (a *Activities) mayCall(ctx context.Context, c plan.Connection, name, called string) error {
 	if c.Kind == plan.ConnectionAgent || c.Kind == plan.ConnectionClient {
@@ -157,7 +157,7 @@ func (a *Activities) mayCall(ctx context.Context, c plan.Connection, name, calle
 	return &contract.Failure{Class: contract.ClassConnection, Text: fmt.Sprintf("tool %q of connection %q is not granted to this run", name, id), Remedy: remedy}
 }
 
-// mayAsk refuses a model that the run's grant does not have, or the policy no longer allows.
+// mayAsk refuses a model that the run's grant does not cover or the policy no longer allows.
 func (a *Activities) mayAsk(ctx context.Context, models string) error {
 	g, p, err := a.authority(ctx)
 	if g == nil || err != nil {
@@ -180,7 +180,7 @@ func (a *Activities) mayAsk(ctx context.Context, models string) error {
 	return nil
 }
 
-// mayRun refuses a program that the run's grant does not have, or the policy no longer allows.
+// mayRun refuses a program that the run's grant does not cover or the policy no longer allows.
 func (a *Activities) mayRun(ctx context.Context) error {
 	g, p, err := a.authority(ctx)
 	if g == nil || err != nil || g.Programs && (p == nil || p.Programs) {
@@ -196,7 +196,7 @@ func (a *Activities) mayRun(ctx context.Context) error {
 // allow begins the remedy that names a setting.
 const allow = "to allow it set in the worker's weft.yaml: "
 
-// scripts is the setting that allows scripted models.
+// scripts returns the setting that allows scripted models.
 func scripts(p *contract.Policy) string {
 	if p == nil {
 		return "flows: {scripts: true}"
@@ -204,8 +204,8 @@ func scripts(p *contract.Policy) string {
 	return fmt.Sprintf("policies: {%s: {scripts: true}}", p.Name)
 }
 
-// authority is the grant of the run that makes a call, nil outside a worker, and the policy in force for it, nil where the worker
-// has none.
+// authority returns the grant of the run that makes a call, nil outside a worker, and the policy in force for it, nil if the
+// worker has none.
 func (a *Activities) authority(ctx context.Context) (*contract.Grant, *contract.Policy, error) {
 	g := granted(ctx)
 	if g == nil {

@@ -6,7 +6,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// Schemas of several tools, and a part of one.
+// Schemas that several tools share, and a part of one.
 const (
 	sessionMode = `"mode":{"type":"string","enum":["sync","async_poll","async_callback"],"default":"sync"}`
 	noArguments = `{"type":"object","properties":{}}`
@@ -53,7 +53,7 @@ var builtins = map[string]struct {
 	plan.SessionDestroy: {"End and forget all sessions that you have started.", noArguments},
 }
 
-// What a model sees of a sub-agent that the flow binds.
+// subAgentText starts the description of a sub-agent's tool.
 const subAgentText = "Ask another agent and get its final answer. "
 
 var subAgentSchema = json.RawMessage(`{"type":"object","properties":{"user_question":{"type":"string","description":"the whole question; the agent sees nothing else"}},"required":["user_question"]}`)

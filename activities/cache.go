@@ -25,7 +25,7 @@ type cached struct {
 	data []byte
 	// prev is set in links: the thread's hash before data, which is a message's hash.
 	prev string
-	// value is data decoded, once somebody has asked for it. It is never changed.
+	// value is data decoded, after the first call of decoded. It is never changed.
 	value any
 }
 
@@ -111,7 +111,7 @@ func (c *cache) predecessor(hash string) (prev, sha string, ok bool) {
 	return x.prev, string(x.data), ok
 }
 
-// locks let one activity at a time query a run; the others find the answer in the cache.
+// locks let one activity at a time query a run; the others then find the content in the cache.
 type locks struct {
 	mu   sync.Mutex
 	held map[string]*lock
@@ -124,7 +124,7 @@ type lock struct {
 
 func newLocks() *locks { return &locks{held: map[string]*lock{}} }
 
-// acquire waits for the lock of a name. The caller calls the function that it returns.
+// acquire waits for the lock of a name. The caller must call the function that it returns.
 func (l *locks) acquire(ctx context.Context, name string) (func(), error) {
 	l.mu.Lock()
 	k, ok := l.held[name]
@@ -134,7 +134,7 @@ func (l *locks) acquire(ctx context.Context, name string) (func(), error) {
 	}
 	k.users++
 	l.mu.Unlock()
-	leave := func() {
+	release := func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if k.users--; k.users == 0 {
@@ -143,9 +143,9 @@ func (l *locks) acquire(ctx context.Context, name string) (func(), error) {
 	}
 	select {
 	case k.free <- struct{}{}:
-		return func() { <-k.free; leave() }, nil
+		return func() { <-k.free; release() }, nil
 	case <-ctx.Done():
-		leave()
+		release()
 		return nil, ctx.Err()
 	}
 }

@@ -26,7 +26,7 @@ func offeredTools(p *contract.Profile, none bool) map[string]bool {
 	return out
 }
 
-// callsAsText replaces calls of tools that are not offered, and their results, by texts. Results of offered
+// callsAsText replaces calls of tools that are not offered, and their results, with text. Results of offered
 // tools stay next to their calls.
 func callsAsText(messages []contract.Message, offered map[string]bool) []contract.Message {
 	var out, late []contract.Message
@@ -46,7 +46,7 @@ func callsAsText(messages []contract.Message, offered map[string]bool) []contrac
 	return append(out, late...)
 }
 
-// splitCalls splits an answer into the text of calls of tools that are not offered, and the other calls.
+// splitCalls splits an answer into a text with the calls of tools that are not offered, and a message with the other calls.
 func splitCalls(m contract.Message, offered map[string]bool) []contract.Message {
 	var texts []string
 	var calls []contract.ToolCall
@@ -74,7 +74,7 @@ func splitCalls(m contract.Message, offered map[string]bool) []contract.Message 
 	return out
 }
 
-// jsonPair is an object of a name and a raw value, compacted if it is JSON.
+// jsonPair returns an object of a name and a raw value, which is compacted if it is JSON.
 func jsonPair(nameKey, name, key, raw string) string {
 	var b bytes.Buffer
 	if json.Compact(&b, []byte(raw)) == nil {

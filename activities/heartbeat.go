@@ -17,10 +17,10 @@ import (
 const (
 	// maxHeartbeat bounds the details of a heartbeat, in bytes of JSON.
 	maxHeartbeat = 4 << 10
-	// minInterval is the least time between two heartbeats with new text. The SDK throttles what
-	// reaches the server.
+	// minInterval is the minimum time between two heartbeats with new text. The SDK throttles
+	// those that reach the server.
 	minInterval = 100 * time.Millisecond
-	// maxInterval is the most time between two heartbeats of a call that nobody watches.
+	// maxInterval is the maximum time between two heartbeats of a call that no client follows.
 	maxInterval = 10 * time.Second
 )
 
@@ -28,61 +28,61 @@ const (
 type heartbeats struct {
 	texts, reasons, tasks chan string
 	done, ended           chan struct{}
-	// unsent: the attempt ends without having reached anybody.
+	// unsent means that the attempt ended before it reached its receiver.
 	unsent atomic.Bool
-	// spent is what this and earlier attempts took whose answers were cut.
+	// spent is the usage of truncated answers of this and earlier attempts.
 	spent atomic.Pointer[contract.Usage]
-	// underWay is what the answer under way has taken so far: the attempt may end without a word of it.
-	underWay atomic.Pointer[contract.Usage]
+	// inFlight is the usage of the answer in progress so far, as the attempt may end without reporting it.
+	inFlight atomic.Pointer[contract.Usage]
 }
 
-// progress replaces the text of the next heartbeats. Where somebody may be watching, it is sent soon.
+// progress sets the text of the next heartbeats. If a client may be following, it is sent soon.
 func (h *heartbeats) progress(text string) { replace(h.texts, text) }
 
-// waiting sets what the call waits for; "" means that it runs.
+// waiting sets what the call waits for; "" means that it is running.
 func (h *heartbeats) waiting(reason string) { replace(h.reasons, reason) }
 
-// task sets the id of a remote task, from which a later attempt continues.
+// task sets the id of a remote task, which a later attempt continues.
 func (h *heartbeats) task(id string) { replace(h.tasks, id) }
 
-// taking sets what the answer under way has taken so far.
-func (h *heartbeats) taking(u contract.Usage) { h.underWay.Store(&u) }
+// setInFlight sets the usage of the answer in progress so far.
+func (h *heartbeats) setInFlight(u contract.Usage) { h.inFlight.Store(&u) }
 
-// taken is what a later attempt has to know of: nil is nothing.
-func (h *heartbeats) taken() *contract.Usage {
-	now := h.underWay.Load()
+// lostUsage returns the usage that a later attempt has to count, or nil.
+func (h *heartbeats) lostUsage() *contract.Usage {
+	now := h.inFlight.Load()
 	if now == nil {
 		return h.spent.Load()
 	}
-	out := h.cutBefore()
+	out := h.truncatedUsage()
 	out.Add(*now)
 	return &out
 }
 
-// settled ends an answer: spent is what was taken for nothing until now.
-func (h *heartbeats) settled(spent *contract.Usage) {
-	h.underWay.Store(nil)
+// settle ends the answer in progress. spent is the usage of truncated answers so far.
+func (h *heartbeats) settle(spent *contract.Usage) {
+	h.inFlight.Store(nil)
 	h.spent.Store(spent)
 }
 
-// cut is an error of a call, with what attempts took whose answers were cut: this one and those before it.
-func (h *heartbeats) cut(err error) error {
+// withTruncated adds the usage of truncated answers, of this attempt and of earlier ones, to the error of a call.
+func (h *heartbeats) withTruncated(err error) error {
 	var f *contract.Failure
 	if !errors.As(err, &f) {
 		return err
 	}
 	before := h.spent.Load()
 	if before == nil && (f.Usage == nil || f.Usage.Cut == 0) {
-		h.settled(nil)
+		h.settle(nil)
 		return err
 	}
-	out := contract.Spent(f, h.cutBefore())
-	h.settled(out.Usage)
+	out := contract.Spent(f, h.truncatedUsage())
+	h.settle(out.Usage)
 	return out
 }
 
-// cutBefore is what earlier attempts took whose answers were cut.
-func (h *heartbeats) cutBefore() contract.Usage {
+// truncatedUsage returns the usage of truncated answers so far.
+func (h *heartbeats) truncatedUsage() contract.Usage {
 	if u := h.spent.Load(); u != nil {
 		return *u
 	}
@@ -119,13 +119,13 @@ func (a *Activities) sendHeartbeats(ctx context.Context, h *heartbeats) {
 	interval := min(max(info.HeartbeatTimeout/4, minInterval), maxInterval)
 	t := time.NewTicker(minInterval)
 	defer t.Stop()
-	// A call that ends before the first tick costs no heartbeat.
+	// A call that ends before the first tick sends no heartbeat.
 	var last time.Time
 	text, sent := "", ""
 	for {
 		select {
 		case <-h.done:
-			if b.Spent = h.taken(); h.unsent.Load() {
+			if b.Spent = h.lostUsage(); h.unsent.Load() {
 				b.Unsent = info.Attempt
 			}
 			if b.Unsent > 0 || b.Spent != before {
@@ -141,14 +141,14 @@ func (a *Activities) sendHeartbeats(ctx context.Context, h *heartbeats) {
 		case now := <-t.C:
 			if now.Sub(last) >= interval || text != sent && a.deps.Watched(info.WorkflowExecution.RunID) {
 				last, sent = now, text
-				b.Text, b.Spent = a.deps.Mask.Tail(text, maxHeartbeat), h.taken()
+				b.Text, b.Spent = a.deps.Mask.Tail(text, maxHeartbeat), h.lostUsage()
 				activity.RecordHeartbeat(ctx, truncateText(b))
 			}
 		}
 	}
 }
 
-// truncateText keeps as much of the end of a heartbeat's text as maxHeartbeat leaves room for.
+// truncateText cuts the start of a heartbeat's text so that the details fit into maxHeartbeat.
 func truncateText(b contract.Heartbeat) contract.Heartbeat {
 	for {
 		raw, err := json.Marshal(b)
@@ -156,7 +156,7 @@ func truncateText(b contract.Heartbeat) contract.Heartbeat {
 		if err != nil || excess <= 0 || b.Text == "" {
 			return b
 		}
-		// A byte of the text takes one of the JSON or several.
+		// A byte of the text takes one or more bytes of JSON.
 		from := 1 + excess*len(b.Text)/len(raw)
 		for from < len(b.Text) && !utf8.RuneStart(b.Text[from]) {
 			from++
@@ -165,7 +165,7 @@ func truncateText(b contract.Heartbeat) contract.Heartbeat {
 	}
 }
 
-// replace puts a value into a channel of size 1, in the place of an older one.
+// replace puts a value into a channel of size 1 and drops an older one.
 func replace(c chan string, value string) {
 	select {
 	case <-c:
@@ -177,8 +177,8 @@ func replace(c chan string, value string) {
 	}
 }
 
-// earlierSent reports whether an earlier attempt of the activity may have taken effect: it has ended without a word
-// that it did not, because its worker died or the call took too long.
+// earlierSent reports whether an earlier attempt of the activity may have taken effect: it did not report the opposite
+// before it ended, because its worker died or the call timed out.
 func earlierSent(ctx context.Context) bool {
 	before := activity.GetInfo(ctx).Attempt - 1
 	if before == 0 {
@@ -188,21 +188,21 @@ func earlierSent(ctx context.Context) bool {
 	return !activity.HasHeartbeatDetails(ctx) || activity.GetHeartbeatDetails(ctx, &b) != nil || b.Unsent != before
 }
 
-// checkFirst is for whoever may have a call made again.
+// checkFirst is the remedy for a call whose outcome is unknown.
 const checkFirst = "the call may have taken effect: find out whether it has before it is made again"
 
-// lostAttempt is the failure of a call that an earlier attempt may have made.
+// lostAttempt returns the failure of a call that an earlier attempt may have made.
 func lostAttempt(ctx context.Context, what string) error {
 	return &contract.Failure{Class: contract.ClassUnavailable, OutcomeUnknown: true, Remedy: checkFirst,
 		Text: fmt.Sprintf("attempt %d of %s ended without an answer, because its worker stopped or it took too long", activity.GetInfo(ctx).Attempt-1, what)}
 }
 
-// outcome is the failure of an attempt, as Temporal is to take it: a call that may have taken effect is made again
-// only if repeat. The next attempt learns where this one did not reach anybody.
+// outcome converts the error of an attempt to the one that Temporal sees: a call that may have taken effect is retried
+// only if repeat is set. If the attempt did not reach its receiver, the last heartbeat tells the next attempt.
 func (h *heartbeats) outcome(err error, repeat bool) error {
 	var f *contract.Failure
 	if !errors.As(err, &f) {
-		return err // the attempt was ended: nobody knows how far it came
+		return err // the attempt was interrupted; its outcome is unknown
 	}
 	if !f.OutcomeUnknown {
 		h.unsent.Store(contract.Retryable(f.Class))

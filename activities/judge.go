@@ -18,11 +18,11 @@ import (
 const judgeSystem = `You decide where a workflow goes next. Read the material and answer the question about it.
 Answer with a JSON object and nothing else: {"answer": "yes" or "no", "reason": "one short sentence"}`
 
-// maxJudgedValue bounds what a judge sees of a state value.
+// maxJudgedValue bounds the part of a state value that a judge sees, in bytes.
 const maxJudgedValue = 2 << 10
 
-// evaluateCondition answers a yes/no question about a node's output. An invalid answer is asked for once more; then the
-// failure is condition_unparsable.
+// evaluateCondition answers a yes/no question about a node's output. After an invalid answer it asks once more, then it fails
+// with condition_unparsable.
 func (a *Activities) evaluateCondition(ctx context.Context, in *contract.JudgeInput, beats *heartbeats) (*contract.JudgeResult, error) {
 	prompt, err := a.judgePrompt(ctx, in)
 	if err != nil {
@@ -93,7 +93,7 @@ func (a *Activities) judgePrompt(ctx context.Context, in *contract.JudgeInput) (
 
 // verdict parses {"answer": …}, or the text's first word.
 func verdict(text string) (yes bool, reason string, ok bool) {
-	// Models without a parser for their reasoning write it in front of the answer.
+	// Servers without a parser for a model's reasoning leave it in front of the answer.
 	if _, after, ok := strings.Cut(text, "</think>"); ok && strings.HasPrefix(strings.TrimSpace(text), "<think>") {
 		text = after
 	}
@@ -103,7 +103,7 @@ func verdict(text string) (yes bool, reason string, ok bool) {
 		Reason string `json:"reason"`
 	}
 	if raw := extract(text); raw != nil && json.Unmarshal(raw, &object) == nil {
-		// An object that does not say answer must not be read by its first word.
+		// An object without answer must not be parsed by its first word.
 		if object.Answer != nil {
 			yes, ok = yesOrNo(fmt.Sprint(object.Answer))
 		}
@@ -138,7 +138,7 @@ func yesOrNo(text string) (yes, ok bool) {
 	yes, ok = answers[words[0]]
 	for _, w := range words[1:] {
 		if again, more := answers[w]; more && again != yes {
-			return false, false // yes/no is neither
+			return false, false // such as yes/no
 		}
 	}
 	return yes, ok

@@ -7,7 +7,7 @@ import (
 	"weft/activities/llm"
 )
 
-// What comes from outside may contain a secret. It is masked before it is hashed, so that history, the cache
+// External data may contain secrets. It is masked before it is hashed, so that history, the cache
 // and later calls have the same bytes.
 
 func (a *Activities) maskAnswer(answer *llm.Answer) {

@@ -13,29 +13,29 @@ import (
 // Metrics of activities, in base units: seconds, tokens, calls. The worker's client adds the labels namespace,
 // task_queue, workflow_type and activity_type, and the suffixes _seconds and _total.
 const (
-	// metricLatency is how long a model's answer took, by model.
+	// metricLatency is the latency of a model's answer, by model.
 	metricLatency = "weft_model_latency"
 	// metricTokens counts tokens by model and kind: input, output, and cached and reasoning,
 	// which are parts of these.
 	metricTokens = "weft_model_tokens"
-	// metricCost is what answers cost by the worker's table of prices, in millionths of its
-	// currency, by model. Whoever shows it makes whole ones of them.
+	// metricCost is the cost of answers by the worker's table of prices, in millionths of its
+	// currency, by model.
 	metricCost = "weft_model_cost"
-	// metricFailures counts attempts that failed, by class; metricRetries those of them that are
-	// made again.
+	// metricFailures counts failed attempts, by class; metricRetries those of them that are
+	// retried.
 	metricFailures = "weft_attempt_failures"
 	metricRetries  = "weft_retries"
-	// metricRepeated counts attempts that are not the first, whatever ended the one before: also
-	// the death of a worker, of which no failure tells.
+	// metricRepeated counts attempts after the first, whatever ended the previous one, including
+	// the death of a worker, which reports no failure.
 	metricRepeated = "weft_repeated_attempts"
-	// metricCache counts what was looked for in the worker's cache, a transcript or other
-	// content, by whether all of it was there.
+	// metricCache counts lookups of transcripts and other content in the worker's cache, by
+	// whether all of it was found.
 	metricCache = "weft_transcript_cache"
-	// metricQueries counts the queries by which activities asked runs for what they lack.
+	// metricQueries counts the queries that activities send to runs for missing content.
 	metricQueries = "weft_run_queries"
 )
 
-// meter is where an activity's metrics go, with labels.
+// meter returns the metrics handler of an activity, with labels.
 func meter(ctx context.Context, labels map[string]string) client.MetricsHandler {
 	if !activity.IsActivity(ctx) {
 		return client.MetricsNopHandler
@@ -47,12 +47,12 @@ func measureAnswer(ctx context.Context, model string, took time.Duration, u cont
 	meter(ctx, map[string]string{"model": model}).Timer(metricLatency).Record(took)
 	measureUsage(ctx, model, u)
 	if activity.IsActivity(ctx) {
-		activity.GetLogger(ctx).Info("A model has answered.", "Model", model,
+		activity.GetLogger(ctx).Info("model answered", "Model", model,
 			"Seconds", took.Seconds(), "InputTokens", u.Input, "OutputTokens", u.Output)
 	}
 }
 
-// measureUsage counts what a model took, whether there is a whole answer or not.
+// measureUsage counts the usage of a model call, also where its answer is incomplete.
 func measureUsage(ctx context.Context, model string, u contract.Usage) {
 	for _, t := range []struct {
 		kind string
@@ -81,11 +81,11 @@ func measureFailure(ctx context.Context, f *contract.Failure) {
 		of.Counter(metricRetries).Inc(1)
 	}
 	if activity.IsActivity(ctx) {
-		activity.GetLogger(ctx).Warn("An attempt has failed.", "Class", f.Class, "Error", f.Text, "Retried", retried)
+		activity.GetLogger(ctx).Warn("attempt failed", "Class", f.Class, "Error", f.Text, "Retried", retried)
 	}
 }
 
-// lastAttempt reports whether the call's policy allows no more.
+// lastAttempt reports whether the call's retry policy allows no further attempt.
 func lastAttempt(ctx context.Context) bool {
 	if !activity.IsActivity(ctx) {
 		return false
@@ -94,7 +94,7 @@ func lastAttempt(ctx context.Context) bool {
 	return info.RetryPolicy != nil && info.RetryPolicy.MaximumAttempts > 0 && info.Attempt >= info.RetryPolicy.MaximumAttempts
 }
 
-// measureLookup counts a look into the cache for a transcript or for content.
+// measureLookup counts a lookup of a transcript or of content in the cache.
 func measureLookup(ctx context.Context, of string, found bool) {
 	result := "miss"
 	if found {

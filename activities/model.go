@@ -18,9 +18,9 @@ import (
 	"weft/workflows/plan"
 )
 
-// callModel asks a model for the next message of a thread.
+// callModel calls a model for the next message of a thread.
 //
-// The input names the thread; the worker queries the run for what it does not have. Heartbeats carry the text
+// The input names the thread; the worker queries the run for messages that it has not cached. Heartbeats carry the text
 // streamed so far. JSON output is validated here. Failures have the classes of package llm, or too_large.
 func (a *Activities) callModel(ctx context.Context, in *contract.ModelInput, beats *heartbeats) (*contract.ModelResult, error) {
 	profile, err := a.profile(ctx, &in.Profile)
@@ -71,7 +71,7 @@ func (a *Activities) callModel(ctx context.Context, in *contract.ModelInput, bea
 	return a.finish(ctx, in, out, &answer.Message)
 }
 
-// baseRun is the run of a call's thread. A thread that names none belongs to the activity's own.
+// baseRun returns the run of a call's thread, by default the activity's own.
 func baseRun(ctx context.Context, in *contract.ModelInput) contract.Run {
 	if in.Base.Run == "" {
 		own := ownRun(ctx)
@@ -80,15 +80,15 @@ func baseRun(ctx context.Context, in *contract.ModelInput) contract.Run {
 	return contract.Run{Workflow: in.Base.Workflow, Run: in.Base.Run}
 }
 
-// newCall describes a call of a model for the packages below, which report to the heartbeats.
+// newCall returns a call of a model that reports its progress to the heartbeats.
 func newCall(ctx context.Context, kind, key, node string, step, turn int, beats *heartbeats) *llm.Call {
 	return &llm.Call{
 		IdempotencyKey: key, Attempt: activity.GetInfo(ctx).Attempt, Kind: kind,
-		Node: node, Step: step, Turn: turn, Partial: beats.progress, Waiting: beats.waiting, Loading: beats.waiting, Spent: beats.taking, Request: wire.Request{Options: llm.Options()},
+		Node: node, Step: step, Turn: turn, Partial: beats.progress, Waiting: beats.waiting, Loading: beats.waiting, Spent: beats.setInFlight, Request: wire.Request{Options: llm.Options()},
 	}
 }
 
-// fitting is a result, or the failure of one that is too large, with what its call took.
+// fitting returns a result, or a too_large failure with the usage of the call.
 func fitting[T any](a *Activities, what string, out *T, u contract.Usage) (*T, error) {
 	if err := a.checkSize(what, out); err != nil {
 		return nil, contract.Spent(err, u)
@@ -96,12 +96,12 @@ func fitting[T any](a *Activities, what string, out *T, u contract.Usage) (*T, e
 	return out, nil
 }
 
-// withoutAsides leaves out what no model is sent.
+// withoutAsides returns the messages without those that are not sent to models.
 func withoutAsides(messages []contract.Message) []contract.Message {
 	return slices.DeleteFunc(slices.Clone(messages), func(m contract.Message) bool { return m.Aside })
 }
 
-// turnOf counts an assistant's messages, the next one included.
+// turnOf counts the assistant's messages, including the next one.
 func turnOf(messages []contract.Message) int {
 	n := 1
 	for i := range messages {
@@ -126,7 +126,7 @@ func (a *Activities) finish(ctx context.Context, in *contract.ModelInput, out *c
 	return out, a.hold(ctx, in, out)
 }
 
-// hold puts an answer that is longer than its room in history into the store, or holds it elsewhere where there is none.
+// hold moves an answer that exceeds its share of the history into the store or, without a store, into a run that holds it.
 func (a *Activities) hold(ctx context.Context, in *contract.ModelInput, out *contract.ModelResult) error {
 	if in.MaxResultBytes == 0 {
 		return nil
@@ -154,12 +154,12 @@ type modelCall struct {
 	model  string
 	script *contract.ContentRef
 	call   *llm.Call
-	// conversation names the thread that is asked on; empty for a question by itself.
+	// conversation names the thread that the call continues; empty for a single question.
 	conversation string
 	beats        *heartbeats
 }
 
-// generate calls a model once; of a list, each model until one answers.
+// generate calls a model; of a list, one model after another until one answers.
 func (a *Activities) generate(ctx context.Context, q modelCall) (*llm.Answer, error) {
 	err := a.mayAsk(ctx, q.model)
 	if err != nil {
@@ -183,38 +183,38 @@ func (a *Activities) generate(ctx context.Context, q modelCall) (*llm.Answer, er
 	}
 	waiting := q.call.Waiting
 	q.call.Waiting = func(what string) {
-		began = time.Now() // the time until its turn is not the model's
+		began = time.Now() // waiting for a rate limit is not the model's latency
 		if waiting != nil {
 			waiting(what)
 		}
 	}
-	before := q.beats.cutBefore()
+	before := q.beats.truncatedUsage()
 	q.call.Cut = before.Cut
 	answer, err := a.deps.Models.Ask(ctx, q.model, q.call)
 	if err != nil {
 		if f, ok := errors.AsType[*contract.Failure](err); ok && f.Usage != nil {
 			measureUsage(ctx, llm.Refs(q.model)[0], *f.Usage)
 		}
-		return nil, q.beats.cut(err)
+		return nil, q.beats.withTruncated(err)
 	}
 	a.maskAnswer(answer)
 	measureAnswer(ctx, answer.Model, time.Since(began), answer.Usage)
 	answer.Usage.Add(before)
-	q.beats.settled(nil)
+	q.beats.settle(nil)
 	for _, s := range answer.Fallbacks {
-		activity.GetLogger(ctx).Warn("model switched", "model", s.Model, "class", s.Class, "text", s.Text, "to", answer.Model)
+		activity.GetLogger(ctx).Warn("switched to another model", "model", s.Model, "class", s.Class, "text", s.Text, "to", answer.Model)
 	}
 	return answer, nil
 }
 
-// PlaceOf is the flow's workflow id, a slash, and the call's id, which is the same when an operator retries it, and whether a
-// branch makes the call or the flow's own run.
+// PlaceOf returns the flow's workflow id, a slash, and the call's id. It is the same when an operator retries the call, and
+// whether the call is made by a branch or by the flow's own run.
 func PlaceOf(ctx context.Context) string {
 	info := activity.GetInfo(ctx)
 	return contract.FlowID(info.WorkflowExecution.ID) + "/" + contract.CallID(info.ActivityID)
 }
 
-// profile gives a call profile: from the call, the cache or the run.
+// profile returns a call profile: from the call, the cache or the run.
 func (a *Activities) profile(ctx context.Context, ref *contract.ProfileRef) (*contract.Profile, error) {
 	if len(ref.Body) > 0 {
 		if contract.SHA(ref.Body) != ref.SHA {
@@ -288,7 +288,7 @@ func (a *Activities) spec(ctx context.Context, catalogue contract.ContentRef, na
 	return &c.Tools[i], nil
 }
 
-// options turns a node's parameters, and the tool by which it ends, into a call's. What is unset is not sent.
+// options returns the call options for a node's parameters and finish tool. Unset parameters are not sent.
 func options(p *plan.Params, finish *plan.Finish, call *llm.Call, messages []contract.Message, noTools bool) []llms.CallOption {
 	var opts []llms.CallOption
 	if noTools {
@@ -315,8 +315,8 @@ func options(p *plan.Params, finish *plan.Finish, call *llm.Call, messages []con
 		llms.WithFrequencyPenalty(p.Frequency), llms.WithPresencePenalty(p.Presence))
 }
 
-// choiceOf is the tool choice of one call. A forced choice ends when a tool has answered: otherwise the model
-// would never finish. With a finish tool some call is always required.
+// choiceOf returns the tool choice of one call. A forced choice applies only until a tool has returned a result; otherwise
+// the model would never finish. With a finish tool some call is always required.
 func choiceOf(choice string, finish *plan.Finish, messages []contract.Message) any {
 	always := any(nil)
 	if finish != nil && !finish.Free {
@@ -339,7 +339,7 @@ func choiceOf(choice string, finish *plan.Finish, messages []contract.Message) a
 	return llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: choice}}
 }
 
-// checkEnd validates the arguments of a call of the finish tool, if the profile wants that.
+// checkEnd validates the arguments of a call of the finish tool, if the profile asks for it.
 func checkEnd(ctx context.Context, p *contract.Profile, in *contract.ModelInput, out *contract.ModelResult, m *contract.Message) error {
 	if p.Finish == nil || !p.Finish.Checked || in.NoTools {
 		return nil
@@ -356,15 +356,15 @@ func checkEnd(ctx context.Context, p *contract.Profile, in *contract.ModelInput,
 	return nil
 }
 
-// firstKey renames an argument that is given under an alias to the first of keys, which the schema has.
+// firstKey renames a single argument that has one of the aliases in keys to the first key, which is the schema's.
 func firstKey(args string, keys []string) string {
-	var given map[string]json.RawMessage
-	if len(keys) < 2 || json.Unmarshal([]byte(args), &given) != nil || len(given) != 1 {
+	var object map[string]json.RawMessage
+	if len(keys) < 2 || json.Unmarshal([]byte(args), &object) != nil || len(object) != 1 {
 		return args
 	}
 	for _, key := range keys[1:] {
-		if inner, ok := given[key]; ok {
-			return fmt.Sprintf("{%q:%s}", keys[0], inner)
+		if v, ok := object[key]; ok {
+			return fmt.Sprintf("{%q:%s}", keys[0], v)
 		}
 	}
 	return args

@@ -20,8 +20,8 @@ func check(ctx context.Context, rules json.RawMessage, text string) (*contract.C
 	return checkAs(ctx, rules, text, schema.Options{})
 }
 
-// checkOutput checks an answer without calls against the output that is wanted, if any. Of one that was not asked for yet, there
-// are neither data nor errors.
+// checkOutput checks an answer without calls against the required output, if any. If the output is only required of the last
+// answer, errors are dropped.
 func checkOutput(ctx context.Context, out *plan.Output, in *contract.ModelInput, m *contract.Message) (*contract.Checked, error) {
 	if out == nil || len(m.Calls) > 0 && !in.NoTools {
 		return nil, nil
@@ -33,7 +33,7 @@ func checkOutput(ctx context.Context, out *plan.Output, in *contract.ModelInput,
 	return c, err
 }
 
-// checkLone is [check] for an output that may have a lone member: other answers are taken as its value.
+// checkLone is [check] for an output that may consist of a single member: other answers become the value of the member.
 func checkLone(ctx context.Context, out *plan.Output, text string) (*contract.Checked, error) {
 	raw := extract(text)
 	if out.ValueMember == "" {
@@ -56,8 +56,8 @@ func checkLone(ctx context.Context, out *plan.Output, text string) (*contract.Ch
 	return checkFit(ctx, out, raw, string(raw))
 }
 
-// checkFit casts the members of an answer, if the output wants that, and checks it. A member that the schema accepts but
-// that has no such value, such as an integer of more than 64 bits, is an error, too.
+// checkFit casts the members of an answer, if the output asks for it, and validates it. A member that the schema accepts but
+// that cannot be represented, such as an integer of more than 64 bits, is an error, too.
 func checkFit(ctx context.Context, out *plan.Output, raw json.RawMessage, text string) (*contract.Checked, error) {
 	v, err := value.Parse(raw)
 	fits := err == nil && out.Fit
@@ -81,7 +81,7 @@ func checkAs(ctx context.Context, rules json.RawMessage, text string, o schema.O
 		return invalid("$", "No JSON output found but output_schema requires structured output"), nil
 	}
 	if d := plan.Depth(raw); d > schema.MaxChecked {
-		return invalid("$", fmt.Sprintf("the answer nests %d deep, at most %d are checked", d, schema.MaxChecked)), nil
+		return invalid("$", fmt.Sprintf("the answer nests %d levels deep, at most %d are allowed", d, schema.MaxChecked)), nil
 	}
 	if len(rules) == 0 || string(bytes.TrimSpace(rules)) == "{}" {
 		return &contract.Checked{Data: raw}, nil
@@ -102,11 +102,11 @@ func invalid(path, message string) *contract.Checked {
 	return &contract.Checked{Errors: []contract.FieldError{{Path: path, Message: message}}}
 }
 
-// A fenced block, as the reference implementation of the blueprint dialect finds it.
+// fence matches a fenced block as the reference implementation of the blueprint dialect does.
 var fence = regexp.MustCompile("(?s)```(?:json)?\\s*\\n?(.*?)\\n?```")
 
-// extract finds JSON in an answer: an object alone; else a whole fenced block; else from the first to the last
-// brace; else the whole text. It returns nil if there is none, also for null.
+// extract finds JSON in an answer: an object alone; else a fenced block; else the text from the first to the last
+// brace; else the entire text. It returns nil if there is none, and for null.
 func extract(text string) json.RawMessage {
 	// An object first: a string in it may quote a fenced block.
 	if raw := parse(text); raw != nil && raw[0] == '{' {
@@ -126,8 +126,8 @@ func extract(text string) json.RawMessage {
 	return parse(text)
 }
 
-// parseWhole parses a text that is only JSON, or only one fenced block; nil for others.
-func parseWhole(text string) json.RawMessage {
+// parseOnly parses a text that consists of JSON or of one fenced block; it returns nil for others.
+func parseOnly(text string) json.RawMessage {
 	text = strings.TrimSpace(text)
 	if m := fence.FindStringSubmatchIndex(text); m != nil && m[0] == 0 && m[1] == len(text) {
 		text = text[m[2]:m[3]]
@@ -135,7 +135,7 @@ func parseWhole(text string) json.RawMessage {
 	return parse(text)
 }
 
-// parse reads text as one JSON value and returns it compacted.
+// parse returns the text as compact JSON, or nil if it is not JSON.
 func parse(text string) json.RawMessage {
 	text = strings.TrimSpace(strings.TrimPrefix(text, "\ufeff"))
 	if text == "" || text == "null" || !utf8.ValidString(text) || !json.Valid([]byte(text)) {

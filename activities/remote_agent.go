@@ -11,8 +11,8 @@ import (
 	"weft/activities/tool/a2a"
 )
 
-// remote sends a remote agent what users wrote since its last message. A later attempt continues the task of
-// an earlier one; it does not send again a message that the agent may have taken.
+// remote sends a remote agent the users' messages since its last answer. A later attempt continues the task of
+// an earlier one; it does not resend a message that the agent may have received.
 func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *contract.Profile, messages []contract.Message, beats *heartbeats) (*contract.ModelResult, error) {
 	if err := a.mayCall(ctx, p.Remote.Connection, "", ""); err != nil {
 		return nil, err

@@ -15,20 +15,20 @@ import (
 	"weft/workflows/plan"
 )
 
-// Whoever knows the session of a server can use it. So history has it encrypted, for the runs of one tree alone.
+// Anyone who knows a session id can use the session. History has it encrypted, for the runs of one tree only.
 
-// sealSession encrypts a session of a connection for the run's later calls; empty of none, and without keys.
+// sealSession encrypts a session of a connection for later calls of the run. It returns "" if there is no session or no key.
 func (a *Activities) sealSession(ctx context.Context, connection string, s tool.SessionRef) string {
 	g := granted(ctx)
 	if s.ID == "" || g == nil || len(a.deps.Keys) == 0 {
 		return ""
 	}
-	raw, _ := json.Marshal(s) // texts alone
+	raw, _ := json.Marshal(s) // strings only
 	box := sessionCipher(a.deps.Keys[0]).Seal(nil, nil, raw, sessionOf(g, connection))
 	return a.deps.Keys[0].ID + ":" + base64.RawStdEncoding.EncodeToString(box)
 }
 
-// queueOf is the queue of the calls over a resolved connection whose session no other worker can go on with; empty of others.
+// queueOf returns the task queue of this worker if no other worker can continue the connection's session, else "".
 func (a *Activities) queueOf(c plan.Connection) string {
 	if !a.deps.Tools.Holds(c) {
 		return ""
@@ -36,7 +36,7 @@ func (a *Activities) queueOf(c plan.Connection) string {
 	return a.deps.Queue
 }
 
-// openSession decrypts what [Activities.sealSession] gave. What is of another run, connection or key is a session that is lost.
+// openSession decrypts a session that [Activities.sealSession] encrypted. One of another run, connection or key counts as lost.
 func (a *Activities) openSession(ctx context.Context, connection, sealed string) tool.SessionRef {
 	g := granted(ctx)
 	if sealed == "" || g == nil {
@@ -45,21 +45,21 @@ func (a *Activities) openSession(ctx context.Context, connection, sealed string)
 	id, text, _ := strings.Cut(sealed, ":")
 	i := slices.IndexFunc(a.deps.Keys, func(k contract.SealKey) bool { return k.ID == id })
 	raw, err := base64.RawStdEncoding.DecodeString(text)
-	unknown := tool.SessionRef{ID: "unknown"}
+	lost := tool.SessionRef{ID: "unknown"}
 	if i < 0 || err != nil {
-		return unknown
+		return lost
 	}
 	raw, err = sessionCipher(a.deps.Keys[i]).Open(nil, nil, raw, sessionOf(g, connection))
 	var out tool.SessionRef
 	if err != nil || json.Unmarshal(raw, &out) != nil {
-		return unknown
+		return lost
 	}
 	return out
 }
 
-// sessionOf is what a session is encrypted for.
+// sessionOf returns the additional data that binds a session to its tree of runs and its connection.
 func sessionOf(g *contract.Grant, connection string) []byte {
-	raw, _ := json.Marshal([]any{g.Root, g.Principal, connection}) // texts alone
+	raw, _ := json.Marshal([]any{g.Root, g.Principal, connection}) // strings only
 	return raw
 }
 

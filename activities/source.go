@@ -19,23 +19,23 @@ import (
 	"weft/workflows/plan"
 )
 
-// Source reads what runs hold. Tests have implementations of their own.
+// Source reads transcripts and content of runs.
 type Source interface {
 	Transcript(ctx context.Context, workflow, run string, q contract.TranscriptQuery) (*contract.TranscriptPage, error)
 	Content(ctx context.Context, workflow, run string, q contract.ContentQuery) (*contract.ContentPage, error)
 }
 
-// Holder is a [Source] that keeps the encoded result of an activity, until the run has room to fetch it.
+// Holder is a [Source] that holds the encoded result of an activity until the run can fetch it.
 type Holder interface {
 	Hold(ctx context.Context, raw json.RawMessage) (*contract.HeldResult, error)
 }
 
-// NewClientSource reads runs by query, which leaves nothing in history.
+// NewClientSource returns a Source that queries runs, which adds nothing to their histories.
 func NewClientSource(c client.Client) Source { return &clientSource{client: c} }
 
 type clientSource struct{ client client.Client }
 
-// queryTimeout bounds one query; all but the first to a cold worker take milliseconds.
+// queryTimeout bounds one query. Only a query of a run that must be replayed takes more than milliseconds.
 const queryTimeout = 20 * time.Second
 
 func (s *clientSource) Transcript(ctx context.Context, workflow, run string, q contract.TranscriptQuery) (*contract.TranscriptPage, error) {
@@ -48,7 +48,7 @@ func (s *clientSource) Content(ctx context.Context, workflow, run string, q cont
 	return &page, s.ask(ctx, workflow, run, contract.QueryContent, q, &page)
 }
 
-// Hold keeps the result in a run of its own.
+// Hold stores the result in a separate run.
 func (s *clientSource) Hold(ctx context.Context, raw json.RawMessage) (*contract.HeldResult, error) {
 	info, sha := activity.GetInfo(ctx), contract.SHA(raw)
 	run, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
@@ -61,11 +61,11 @@ func (s *clientSource) Hold(ctx context.Context, raw json.RawMessage) (*contract
 	return &contract.HeldResult{ContentRef: contract.ContentRef{Workflow: run.GetID(), Run: run.GetRunID(), SHA: sha}, Bytes: len(raw)}, nil
 }
 
-// maxUntyped is how often a query that fails without a typed reason is made.
+// maxUntyped is the number of attempts of a query that fails without a typed reason.
 const maxUntyped = 3
 
-// ask queries a run. It waits while the server limits queries, and asks again where a query fails
-// without a typed reason: the SDK drops the type where it answers together with a workflow task.
+// ask queries a run. It retries while the server limits queries, and if a query fails without a
+// typed reason: the SDK drops the type if it responds together with a workflow task.
 func (s *clientSource) ask(ctx context.Context, workflow, run, query string, arg, out any) error {
 	if isLocal(ctx) {
 		return errNotLocal
@@ -95,8 +95,8 @@ func (s *clientSource) ask(ctx context.Context, workflow, run, query string, arg
 	}
 }
 
-// release resets the run's sticky task queue on a retry: a query would first wait for a worker that may have
-// died.
+// release resets the run's sticky task queue on a retry; otherwise a query would first wait for a worker that may
+// have died.
 func (s *clientSource) release(ctx context.Context, workflow, run string) {
 	if !activity.IsActivity(ctx) {
 		return
@@ -107,13 +107,13 @@ func (s *clientSource) release(ctx context.Context, workflow, run string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	// If it fails, the query is slow and not wrong.
+	// If it fails, the query only takes longer.
 	_, _ = s.client.WorkflowService().ResetStickyTaskQueue(ctx, &workflowservice.ResetStickyTaskQueueRequest{
 		Namespace: info.Namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: workflow, RunId: run},
 	})
 }
 
-// queryFailure classifies a query's error: what the run does not have is lost, all else is retried.
+// queryFailure classifies the error of a query: content that the run does not have is lost; other errors are retried.
 func queryFailure(workflow, run string, err error) error {
 	f := &contract.Failure{Class: contract.ClassUnavailable,
 		Text: fmt.Sprintf("query run %s of %q for its transcript: %v", run, workflow, err)}
@@ -126,12 +126,12 @@ func queryFailure(workflow, run string, err error) error {
 	return f
 }
 
-// Asker is a [Source] whose runs answer what servers ask while an activity holds their calls.
+// Asker is a [Source] whose runs answer requests of servers during a call.
 type Asker interface {
 	AskRun(ctx context.Context, in *contract.ServerAsks) (*contract.ServerAnswer, error)
 }
 
-// askRun has the activity's run answer what a server asks; nil where it cannot.
+// askRun returns a function that has the activity's run answer a server's request; nil if the run cannot.
 func (a *Activities) askRun(ctx context.Context) questions.Ask {
 	asker, ok := a.deps.Source.(Asker)
 	if !ok || isLocal(ctx) {
@@ -142,10 +142,10 @@ func (a *Activities) askRun(ctx context.Context) questions.Ask {
 		in := &contract.ServerAsks{Call: info.ActivityID, Attempt: info.Attempt, N: n, Ask: q, Timeout: plan.Seconds(max(1, int(within.Seconds())))}
 		out, err := asker.AskRun(ctx, in)
 		if err != nil && ctx.Err() != nil {
-			// The call has ended, and its questions with it, or the server has cancelled this one.
+			// The call has ended, or the server has cancelled the request.
 			quiet, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
 			defer cancel()
-			_, _ = asker.AskRun(quiet, &contract.ServerAsks{Call: in.Call, Attempt: in.Attempt, N: n, Withdrawn: true}) // at most it stays until the call ends
+			_, _ = asker.AskRun(quiet, &contract.ServerAsks{Call: in.Call, Attempt: in.Attempt, N: n, Withdrawn: true}) // otherwise the request is open until the call ends
 		}
 		return out, err
 	}
@@ -153,7 +153,7 @@ func (a *Activities) askRun(ctx context.Context) questions.Ask {
 
 const withdrawTimeout = 5 * time.Second
 
-// AskRun sends the run the Update. It waits while the run has too many open.
+// AskRun sends the request to the run as an Update. It retries while the run has too many open.
 func (s *clientSource) AskRun(ctx context.Context, in *contract.ServerAsks) (*contract.ServerAnswer, error) {
 	run := activity.GetInfo(ctx).WorkflowExecution
 	for try := 1; ; try++ {

@@ -16,17 +16,17 @@ import (
 // Spans of calls follow OpenTelemetry's conventions for generative AI, below the worker's span of the attempt.
 // They contain no messages.
 
-// begin starts a span below the attempt's.
+// begin starts a child of the attempt's span.
 func begin(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
 	return trace.SpanFromContext(ctx).TracerProvider().Tracer("weft").Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
 }
 
-// startChat starts the span of one call of one model. The function ends it with the outcome.
+// startChat starts the span of one call of one model. The function that it returns ends the span.
 func startChat(ctx context.Context, m *llm.Request, q *modelCall) (context.Context, func(*llm.Answer, error)) {
 	attrs := []attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(m.System),
 		semconv.GenAIRequestModel(m.Model), semconv.GenAIAgentName(q.call.Node), attribute.String("weft.kind", q.call.Kind)}
 	o := &q.call.Options
-	attrs = append(attrs, given([]optional{
+	attrs = append(attrs, present([]optional{
 		{q.conversation != "", semconv.GenAIConversationID(q.conversation)}, {q.call.JSON, semconv.GenAIOutputTypeJSON},
 		{m.Stream, semconv.GenAIRequestStream(true)}, {o.MaxTokens > 0, semconv.GenAIRequestMaxTokens(o.MaxTokens)},
 		{o.Temperature >= 0, semconv.GenAIRequestTemperature(o.Temperature)}, {o.TopP >= 0, semconv.GenAIRequestTopP(o.TopP)},
@@ -36,15 +36,15 @@ func startChat(ctx context.Context, m *llm.Request, q *modelCall) (context.Conte
 	return ctx, func(a *llm.Answer, err error) { endChat(span, a, err) }
 }
 
-// optional is an attribute that a span has under a condition.
+// optional is an attribute that is set under a condition.
 type optional struct {
-	is   bool
+	set  bool
 	attr attribute.KeyValue
 }
 
-func given(list []optional) (out []attribute.KeyValue) {
+func present(list []optional) (out []attribute.KeyValue) {
 	for _, o := range list {
-		if o.is {
+		if o.set {
 			out = append(out, o.attr)
 		}
 	}
@@ -60,7 +60,7 @@ func endChat(span trace.Span, a *llm.Answer, err error) {
 		u := &a.Usage
 		span.SetAttributes(semconv.GenAIResponseModel(model), semconv.GenAIResponseFinishReasons(a.Stop),
 			semconv.GenAIUsageInputTokens(u.Input), semconv.GenAIUsageOutputTokens(u.Output))
-		span.SetAttributes(given([]optional{{u.Cached > 0, semconv.GenAIUsageCacheReadInputTokens(u.Cached)},
+		span.SetAttributes(present([]optional{{u.Cached > 0, semconv.GenAIUsageCacheReadInputTokens(u.Cached)},
 			{u.CacheWrite > 0, semconv.GenAIUsageCacheCreationInputTokens(u.CacheWrite)}, {u.Reasoning > 0, semconv.GenAIUsageReasoningOutputTokens(u.Reasoning)}})...)
 	}
 	end(span, err)
@@ -71,7 +71,7 @@ func startTool(ctx context.Context, in *contract.ToolInput) (context.Context, tr
 		semconv.GenAIToolCallID(in.CallID), semconv.GenAIToolType("function"))
 }
 
-// end ends a span with a failure's class; its text may quote messages.
+// end ends a span, with the class of a failure only, as its text may quote messages.
 func end(span trace.Span, err error) {
 	if err != nil {
 		class := contract.FailureOf(err).Class

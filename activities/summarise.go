@@ -10,8 +10,7 @@ import (
 	"weft/activities/llm"
 )
 
-// summariseConversation summarises messages of a thread, which are then replaced by it. Its failures are those of
-// callModel.
+// summariseConversation summarises messages of a thread, which the summary then replaces. It fails as callModel does.
 func (a *Activities) summariseConversation(ctx context.Context, in *contract.SummariseInput, beats *heartbeats) (*contract.SummariseResult, error) {
 	of := &contract.ModelInput{Base: in.Base, Tail: in.Tail}
 	messages, err := a.transcript(ctx, of, runsOf(in.Home, baseRun(ctx, of)))
@@ -19,7 +18,7 @@ func (a *Activities) summariseConversation(ctx context.Context, in *contract.Sum
 		return nil, err
 	}
 	if in.From < 0 || in.From > in.To || in.To > len(messages) {
-		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("messages %d to %d of %d are to be summarised", in.From, in.To, len(messages))}
+		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("cannot summarise messages %d to %d of %d", in.From, in.To, len(messages))}
 	}
 	call := newCall(ctx, llm.KindCondense, in.IdempotencyKey, in.Node, in.Step, 1, beats)
 	call.System = in.Instructions
@@ -52,7 +51,7 @@ func asText(predecessor string, messages []contract.Message) string {
 	return b.String()
 }
 
-// messagesSent is what a model is sent of a conversation.
+// messagesSent returns the messages of a conversation that are sent to the model.
 func messagesSent(messages []contract.Message, s *contract.Sent) []contract.Message {
 	if s == nil || s.Skip > len(messages) {
 		return messages
@@ -92,7 +91,7 @@ func (a *Activities) condenseValue(ctx context.Context, in *contract.CondenseInp
 	if err != nil {
 		return nil, err
 	}
-	out := &contract.CondenseResult{Value: parseWhole(answer.Message.Text), Usage: answer.Usage, Fallbacks: answer.Fallbacks}
+	out := &contract.CondenseResult{Value: parseOnly(answer.Message.Text), Usage: answer.Usage, Fallbacks: answer.Fallbacks}
 	if out.Value == nil {
 		if out.Value, err = json.Marshal(answer.Message.Text); err != nil {
 			return nil, err

@@ -25,12 +25,12 @@ func TestAnswersUnderWay(t *testing.T) {
 		want *contract.Usage
 	}{
 		"nothing has begun":        {func(*heartbeats) {}, &before},
-		"an answer has begun":      {func(h *heartbeats) { h.taking(contract.Usage{Cut: 1}); h.taking(now) }, &both},
-		"it ends":                  {func(h *heartbeats) { h.taking(now); h.settled(nil) }, nil},
-		"it is cut":                {func(h *heartbeats) { h.taking(now); _ = h.cut(cutOff) }, &both},
-		"it is cut, and the next":  {func(h *heartbeats) { _ = h.cut(cutOff); h.taking(now) }, &contract.Usage{Cut: 3, Input: 180, Output: 7}},
-		"the attempt's time ends":  {func(h *heartbeats) { h.taking(now); _ = h.cut(context.DeadlineExceeded) }, &both},
-		"an error without answers": {func(h *heartbeats) { _ = h.cut(&contract.Failure{Class: contract.ClassUnavailable}) }, &before},
+		"an answer has begun":      {func(h *heartbeats) { h.setInFlight(contract.Usage{Cut: 1}); h.setInFlight(now) }, &both},
+		"it ends":                  {func(h *heartbeats) { h.setInFlight(now); h.settle(nil) }, nil},
+		"it is cut":                {func(h *heartbeats) { h.setInFlight(now); _ = h.withTruncated(cutOff) }, &both},
+		"it is cut, and the next":  {func(h *heartbeats) { _ = h.withTruncated(cutOff); h.setInFlight(now) }, &contract.Usage{Cut: 3, Input: 180, Output: 7}},
+		"the attempt's time ends":  {func(h *heartbeats) { h.setInFlight(now); _ = h.withTruncated(context.DeadlineExceeded) }, &both},
+		"an error without answers": {func(h *heartbeats) { _ = h.withTruncated(&contract.Failure{Class: contract.ClassUnavailable}) }, &before},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var suite testsuite.WorkflowTestSuite
@@ -42,7 +42,7 @@ func TestAnswersUnderWay(t *testing.T) {
 				h := a.heartbeat(ctx)
 				defer h.stop()
 				tt.does(h)
-				return h.taken(), nil
+				return h.lostUsage(), nil
 			}, activity.RegisterOptions{Name: "work"})
 			v, err := env.ExecuteActivity("work")
 			if err != nil {
@@ -86,7 +86,7 @@ func TestHeartbeatsTellWhatIsTaken(t *testing.T) {
 		tell("text")
 		for end := time.Now().Add(time.Minute); len(seen()) == 0 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		}
-	}, func(h *heartbeats) { h.taking(took) })
+	}, func(h *heartbeats) { h.setInFlight(took) })
 	if len(all) == 0 || !cmp.Equal(all[0].Spent, &took) {
 		t.Errorf("%+v", all)
 	}

@@ -20,12 +20,12 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// listTools lists the tools of a connection that a flow binds. The run uses the result, whatever the server
-// offers later.
+// listTools lists the tools of a connection that a flow binds. The run keeps using the result, even if the server
+// later offers others.
 func (a *Activities) listTools(ctx context.Context, in *contract.CatalogueInput, _ *heartbeats) (*contract.CatalogueResult, error) {
 	out := &contract.CatalogueResult{Resolved: in.Connection}
 	if in.Connection.Kind == plan.ConnectionAgent {
-		// Its flow is in the plan; the worker has nothing but rules to say.
+		// The agent's flow is in the plan; the worker only adds its rules.
 		var named []contract.ToolSpec
 		for _, name := range in.Names {
 			named = append(named, contract.ToolSpec{Name: name})
@@ -67,12 +67,12 @@ func (a *Activities) listTools(ctx context.Context, in *contract.CatalogueInput,
 	var large *contract.Failure
 	if err = a.checkRoom("the tool catalogue", out, in.MaxResultBytes); errors.As(err, &large) {
 		large.Text = fmt.Sprintf("connection %q: %s", in.Connection.ID, large.Text)
-		large.Remedy = "have the connection describe its tools shorter, bind fewer tools and connections, or give the workers a store (store.dir) before the run starts"
+		large.Remedy = "shorten the descriptions of the connection's tools, bind fewer tools and connections, or give the workers a store (store.dir) before the run starts"
 	}
 	return out, err
 }
 
-// specs are the tools that a connection lists, or that the flow or the run describes. It sets out.Resolved.
+// specs returns the tools that a connection lists, or that the flow or the run describes. It sets out.Resolved.
 func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out *contract.CatalogueResult) ([]contract.ToolSpec, error) {
 	if in.Connection.Kind == plan.ConnectionClient {
 		return clientTools(&in.Connection)
@@ -105,7 +105,7 @@ func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out
 	return specs, err
 }
 
-// clientTools are the tools that a run's client executes, as the flow or the run declares them.
+// clientTools returns the tools that a client of the run executes, as the flow or the run declares them.
 func clientTools(c *plan.Connection) ([]contract.ToolSpec, error) {
 	var out []contract.ToolSpec
 	for i := range c.Tools {
@@ -168,11 +168,11 @@ func (a *Activities) callTool(ctx context.Context, in *contract.ToolInput, beats
 	}
 	calling, span := startTool(ctx, in)
 	result, err := a.deps.Tools.Call(calling, *in, tool.Meta{IdempotencyKey: in.IdempotencyKey, Caller: conversation(ctx), Session: a.openSession(ctx, in.Connection.ID, in.Session), Repeated: repeated, Ask: a.askRun(ctx), Progress: beats.progress, Panicked: func(value any, stack []byte) {
-		activity.GetLogger(ctx).Error("A tool panicked.", "tool", in.Name, "panic", fmt.Sprint(value), "stack", string(stack))
+		activity.GetLogger(ctx).Error("tool panicked", "tool", in.Name, "panic", fmt.Sprint(value), "stack", string(stack))
 	}})
 	if result.Failed {
 		span.SetAttributes(semconv.ErrorTypeOther)
-		span.SetStatus(codes.Error, "the tool reports an error")
+		span.SetStatus(codes.Error, "the tool reported an error")
 	}
 	end(span, err)
 	if err != nil {
@@ -181,7 +181,7 @@ func (a *Activities) callTool(ctx context.Context, in *contract.ToolInput, beats
 	return a.toolMessage(ctx, in, result, err)
 }
 
-// toolMessage is the result of a call that has not failed with an error.
+// toolMessage returns the result of a call as a message, or err.
 func (a *Activities) toolMessage(ctx context.Context, in *contract.ToolInput, result tool.Result, err error) (*contract.ToolResult, error) {
 	if err != nil {
 		return nil, err
@@ -202,7 +202,8 @@ func (a *Activities) toolMessage(ctx context.Context, in *contract.ToolInput, re
 	return out, nil
 }
 
-// declared completes a call's arguments by the defaults that the flow declares, and says what of them does not fit its declaration.
+// declared sets defaults that the flow declares in a call's arguments, and returns the problems of arguments that do not match
+// the declaration.
 func (a *Activities) declared(ctx context.Context, in *contract.ToolInput) (problem string, _ error) {
 	if len(in.Schema) == 0 {
 		return "", nil
@@ -218,15 +219,15 @@ func (a *Activities) declared(ctx context.Context, in *contract.ToolInput) (prob
 	return contract.WrongArguments(in.As, checked.Errors), nil
 }
 
-// conversation names the execution of a node whose model calls a tool.
+// conversation returns the id of the node's execution whose model calls a tool.
 func conversation(ctx context.Context) string {
 	info := activity.GetInfo(ctx)
 	exec, _, _ := strings.Cut(info.ActivityID, "/tool/")
 	return info.WorkflowExecution.ID + "/" + exec
 }
 
-// toolResult is a tool's message as a result. Files that do not fit are dropped, the last ones first; the
-// text says so.
+// toolResult encodes a tool's message. Files that do not fit are dropped, the last ones first; the text then
+// mentions them.
 func (a *Activities) toolResult(m *contract.Message, failed bool, room int) (*contract.ToolResult, error) {
 	text := m.Text
 	for left := 0; ; left++ {
@@ -240,11 +241,11 @@ func (a *Activities) toolResult(m *contract.Message, failed bool, room int) (*co
 			return out, err
 		}
 		m.Media = m.Media[:len(m.Media)-1]
-		m.Text = fmt.Sprintf("%s\n(the last %d of its files are not shown: %s)", text, left+1, contract.FailureOf(err).Text)
+		m.Text = fmt.Sprintf("%s\n(the last %d files were dropped: %s)", text, left+1, contract.FailureOf(err).Text)
 	}
 }
 
-// argumentsOf finds the arguments of a call in the message that asks for it.
+// argumentsOf finds the arguments of a call in the message that contains it.
 func (a *Activities) argumentsOf(ctx context.Context, ref contract.ContentRef, id string) (json.RawMessage, error) {
 	raw, err := a.content(ctx, ref)
 	if err != nil {
@@ -283,28 +284,28 @@ type signature struct {
 	Required []string `json:"required"`
 }
 
-// signatureMismatches compares tools with what the flow declares: an argument that the tool does not have, one
-// of another type, one that it requires. Complex types are not compared.
+// signatureMismatches compares tools with their declarations in the flow: arguments that the tool does not have, that have
+// another type, or that it requires. Complex types are not compared.
 func signatureMismatches(tools []contract.ToolSpec, takes map[string]json.RawMessage) []string {
 	var out []string
 	for i := range tools {
 		t := &tools[i]
-		var known, real signature
-		if takes[t.Name] == nil || json.Unmarshal(takes[t.Name], &known) != nil || json.Unmarshal(t.Schema, &real) != nil {
+		var declared, actual signature
+		if takes[t.Name] == nil || json.Unmarshal(takes[t.Name], &declared) != nil || json.Unmarshal(t.Schema, &actual) != nil {
 			continue
 		}
-		for name, p := range known.Properties {
-			r, ok := real.Properties[name]
+		for name, p := range declared.Properties {
+			r, ok := actual.Properties[name]
 			switch {
 			case !ok:
-				out = append(out, fmt.Sprintf("tool %q takes no %q, which the flow declares as its input", t.Name, name))
+				out = append(out, fmt.Sprintf("tool %q has no parameter %q, which the flow declares as its input", t.Name, name))
 			case len(p.Type) > 0 && len(r.Type) > 0 && string(p.Type) != string(r.Type) && (string(p.Type) != `"integer"` || string(r.Type) != `"number"`):
-				out = append(out, fmt.Sprintf("tool %q takes %q as %s, and the flow declares %s", t.Name, name, r.Type, p.Type))
+				out = append(out, fmt.Sprintf("tool %q declares %q as %s, but the flow declares it as %s", t.Name, name, r.Type, p.Type))
 			}
 		}
-		for _, name := range real.Required {
-			if _, ok := known.Properties[name]; !ok {
-				out = append(out, fmt.Sprintf("tool %q needs %q, which the flow does not declare as its input", t.Name, name))
+		for _, name := range actual.Required {
+			if _, ok := declared.Properties[name]; !ok {
+				out = append(out, fmt.Sprintf("tool %q requires %q, which the flow does not declare as its input", t.Name, name))
 			}
 		}
 	}

@@ -20,8 +20,8 @@ func TestImagesThatDoNotFitAreLeftOut(t *testing.T) {
 		says    string
 	}{
 		"all fit":             {images: []contract.Media{image(600), image(600)}, shown: 2},
-		"the last does not":   {images: []contract.Media{image(600), image(600), image(1200)}, shown: 2, says: "(the last 1 of its files are not shown: "},
-		"none does":           {images: []contract.Media{image(2400), image(600)}, shown: 0, says: "(the last 2 of its files are not shown: "},
+		"the last does not":   {images: []contract.Media{image(600), image(600), image(1200)}, shown: 2, says: "(the last 1 files were dropped: "},
+		"none does":           {images: []contract.Media{image(2400), image(600)}, shown: 0, says: "(the last 2 files were dropped: "},
 		"the store takes all": {payload: 8 << 20, images: []contract.Media{image(2400), image(600)}, shown: 2},
 	}
 	for name, tc := range tests {

@@ -11,8 +11,8 @@ import (
 	"weft/activities/contract"
 )
 
-// transcript returns the messages of a model call: its base, then its tail. Missing ones are queried from the
-// run, once for all calls that need them.
+// transcript returns the messages of a model call: its base, then its tail. It queries the run for missing
+// messages, once for all calls that need them.
 func (a *Activities) transcript(ctx context.Context, in *contract.ModelInput, runs []contract.Run) ([]contract.Message, error) {
 	t := assembly{Activities: a, in: in, raws: map[string][]byte{}}
 	for _, e := range in.Tail {
@@ -24,9 +24,9 @@ func (a *Activities) transcript(ctx context.Context, in *contract.ModelInput, ru
 		}
 		t.keep(e.SHA, e.Message)
 	}
-	known := t.known()
-	measureLookup(ctx, "transcript", known)
-	if !known {
+	complete := t.lookUp()
+	measureLookup(ctx, "transcript", complete)
+	if !complete {
 		if err := t.fetch(ctx); err != nil {
 			return nil, err
 		}
@@ -43,12 +43,12 @@ func (a *Activities) transcript(ctx context.Context, in *contract.ModelInput, ru
 	return out, nil
 }
 
-// assembly is a transcript that is being assembled. It holds the messages itself: a small cache makes it slow,
-// not wrong.
+// assembly is a transcript that is being assembled. It holds the messages itself, so that it does not depend on the
+// size of the cache.
 type assembly struct {
 	*Activities
 	in *contract.ModelInput
-	// shas are the messages' hashes, "" where unknown; raws their bytes.
+	// shas are the hashes of the messages, "" if unknown; raws are their bytes by hash.
 	shas []string
 	raws map[string][]byte
 }
@@ -58,8 +58,8 @@ func (t *assembly) keep(sha string, raw []byte) {
 	t.cache.keep(sha, raw)
 }
 
-// known follows the base's hash back through the cache and reports whether it found all messages.
-func (t *assembly) known() bool {
+// lookUp follows the base's hash back through the cache and reports whether it found all messages.
+func (t *assembly) lookUp() bool {
 	t.shas = make([]string, t.in.Base.Len, t.in.Base.Len+len(t.in.Tail))
 	hash := t.in.Base.Hash
 	for i := t.in.Base.Len - 1; i >= 0; i-- {
@@ -79,7 +79,7 @@ func (t *assembly) known() bool {
 	return all
 }
 
-// has reports whether a message is here, or in the cache.
+// has reports whether a message is in the assembly or in the cache.
 func (t *assembly) has(sha string) bool {
 	if t.raws[sha] == nil {
 		raw, ok := t.cache.content(sha)
@@ -98,8 +98,8 @@ func (t *assembly) fetch(ctx context.Context) error {
 		return err
 	}
 	defer free()
-	if t.known() {
-		return nil // somebody else has fetched meanwhile
+	if t.lookUp() {
+		return nil // another call has fetched them meanwhile
 	}
 	from := slices.IndexFunc(t.shas, func(sha string) bool { return !t.has(sha) })
 	upto := len(t.shas)
@@ -128,7 +128,7 @@ func (t *assembly) fetch(ctx context.Context) error {
 	return nil
 }
 
-// pages asks the run for messages from to upto of the thread.
+// pages queries the run for the messages [from, upto) of the thread.
 func (t *assembly) pages(ctx context.Context, from, upto int) ([]json.RawMessage, error) {
 	var out []json.RawMessage
 	head := &t.in.Base
@@ -190,7 +190,7 @@ func (a *Activities) message(ctx context.Context, sha string, raw []byte, runs [
 	return m, nil
 }
 
-// text is the text of the message that a reference names.
+// text returns the text of the message that a reference names.
 func (a *Activities) text(ctx context.Context, ref contract.ContentRef, runs []contract.Run) (string, error) {
 	m, err := a.referenced(ctx, ref, runs)
 	if err != nil {
@@ -199,7 +199,7 @@ func (a *Activities) text(ctx context.Context, ref contract.ContentRef, runs []c
 	return m.Text, nil
 }
 
-// referenced is the message that a reference names. One without a run is looked up in each of runs.
+// referenced returns the message that a reference names. If the reference names no run, each of runs is queried in turn.
 func (a *Activities) referenced(ctx context.Context, ref contract.ContentRef, runs []contract.Run) (*contract.Message, error) {
 	if ref.Run != "" {
 		runs = []contract.Run{{Workflow: ref.Workflow, Run: ref.Run}}
@@ -218,7 +218,7 @@ func (a *Activities) referenced(ctx context.Context, ref contract.ContentRef, ru
 	return decoded[contract.Message](a.cache, ref.SHA, raw)
 }
 
-// runsOf are the runs that may have referenced messages: the flow's, then the call's own.
+// runsOf returns the runs that may have referenced messages: the flow's, then the call's own.
 func runsOf(home, own contract.Run) []contract.Run {
 	if home == own || home.Run == "" {
 		return []contract.Run{own}
@@ -276,8 +276,8 @@ func (a *Activities) queryContent(ctx context.Context, ref contract.ContentRef) 
 	return raw, nil
 }
 
-// fetchResult gives the encoded result that a closed run holds, or a part of a large one. It is not cached: nobody asks
-// for it again.
+// fetchResult returns the encoded result that a closed run holds, or a page of a large one. It is not cached, as it is
+// fetched once.
 func (a *Activities) fetchResult(ctx context.Context, in *contract.HeldResult, _ *heartbeats) (json.RawMessage, error) {
 	if in.Bytes <= contract.MaxPayload {
 		return a.queryContent(ctx, in.ContentRef)
@@ -296,6 +296,6 @@ func ownRun(ctx context.Context) contract.Run {
 }
 
 func hashMismatch(what string) error {
-	return &contract.Failure{Class: contract.ClassTranscriptLost, Text: what + " is not what its hash names",
+	return &contract.Failure{Class: contract.ClassTranscriptLost, Text: what + " does not match its hash",
 		Remedy: "start the run again with workers of one build"}
 }

@@ -374,8 +374,8 @@ func checkLog(t *testing.T, log, run string) {
 		if l.RunID != run || l.WorkflowID != "pair-1" || l.ActivityType != "CallModel" {
 			continue
 		}
-		failed = failed || l.Msg == "An attempt has failed." && l.Node == "first" && l.Attempt == 1 && l.Class == contract.ClassRateLimited
-		if l.Msg == "A model has answered." && l.Model == "script" && l.Node != "" && l.InputTokens > 0 {
+		failed = failed || l.Msg == "attempt failed" && l.Node == "first" && l.Attempt == 1 && l.Class == contract.ClassRateLimited
+		if l.Msg == "model answered" && l.Model == "script" && l.Node != "" && l.InputTokens > 0 {
 			answers++
 		}
 	}

@@ -1,5 +1,5 @@
-// Package address implements the policy for URLs supplied by flows and runs: they may reach public addresses, and those that an operator
-// allows.
+// Package address implements the policy for URLs supplied by flows and runs: they may reach public addresses, and others that an
+// operator allows.
 package address
 
 import (
@@ -16,31 +16,31 @@ import (
 // Rule is the policy for one URL that a flow or a run supplies.
 type Rule struct {
 	allow Allowed
-	// Host is without port, in lower case.
+	// Host has no port and is in lower case.
 	Host string
 	at   *url.URL
 }
 
-// Allowed is what an operator allows besides the public internet.
+// Allowed are the addresses that an operator allows besides the public internet.
 type Allowed struct {
-	// Private allows private, loopback and link-local addresses, Loopback this machine's own alone.
+	// Private allows private, loopback and link-local addresses, Loopback only loopback addresses.
 	Private, Loopback bool
-	// Hosts are allowed wherever they lead: of any scheme and port, or host:port, of any scheme.
+	// Hosts are allowed whatever they resolve to: a host for any scheme and port, or host:port for any scheme.
 	Hosts []string
 }
 
-// loopback begins the reason of every refusal that allow_loopback lifts.
+// loopback is the prefix of the reasons for which Allowed.Loopback makes an exception.
 const loopback = "a loopback"
 
-// RefusedError says why a URL is not called.
+// RefusedError is the error of a URL that the policy does not allow.
 type RefusedError struct {
 	Host, address, reason string
 }
 
-// Loopback reports whether the address is one of this machine's own.
+// Loopback reports whether the address is a loopback address.
 func (r *RefusedError) Loopback() bool { return strings.HasPrefix(r.reason, loopback) }
 
-// Error says where the URL leads.
+// Error names the host, its address and the reason.
 func (r *RefusedError) Error() string {
 	if r.address == "" || r.address == r.Host {
 		return fmt.Sprintf("%s is %s", r.Host, r.reason)
@@ -48,7 +48,7 @@ func (r *RefusedError) Error() string {
 	return fmt.Sprintf("%s is at %s, %s", r.Host, r.address, r.reason)
 }
 
-// New is the rule for a URL.
+// New returns the rule for a URL.
 func New(allow Allowed, raw string) Rule {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -57,7 +57,7 @@ func New(allow Allowed, raw string) Rule {
 	return Rule{allow: allow, Host: plan.CanonicalHost(u.Hostname()), at: u}
 }
 
-// containsHost reports whether a list of hosts, of any scheme and port, or host:port, of any scheme, contains an address's.
+// containsHost reports whether a list, as in [Allowed.Hosts], contains the host of u.
 func containsHost(list []string, u *url.URL) bool {
 	at := plan.Origin(u.String())
 	return slices.ContainsFunc(list, func(h string) bool {
@@ -65,19 +65,19 @@ func containsHost(list []string, u *url.URL) bool {
 	})
 }
 
-// allowed reports whether the operator lifted the policy for this host.
+// allowed reports whether the operator allows this host whatever it resolves to.
 func (r Rule) allowed() bool {
 	return r.allow.Private || containsHost(r.allow.Hosts, r.at)
 }
 
-// CheckName refuses what the name alone gives away, without asking a name server.
+// CheckName checks the host without name resolution. It returns nil if the host is not refused by its name alone.
 func (r Rule) CheckName() *RefusedError {
 	if r.allowed() {
 		return nil
 	}
 	if named := r.Host == "localhost" || strings.HasSuffix(r.Host, ".localhost"); named {
 		if r.allow.Loopback {
-			return nil // the address that is dialled is looked at, too
+			return nil // Control checks the address that is dialled
 		}
 		return &RefusedError{Host: r.Host, reason: loopback + " name"}
 	}
@@ -101,7 +101,7 @@ func (r Rule) checkAddr(ip netip.Addr) *RefusedError {
 	return nil
 }
 
-// Control is a [net.Dialer]'s: it checks the address that is dialled, after name resolution.
+// Control is a [net.Dialer.Control]: it checks the address that is dialled, after name resolution.
 func (r Rule) Control(_, address string, _ syscall.RawConn) error {
 	if r.allowed() {
 		return nil
@@ -116,7 +116,7 @@ func (r Rule) Control(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// ranges are not the public internet, by the reason that refusals give; the first one holds.
+// ranges are outside the public internet. The first match determines the reason of a refusal.
 var ranges = []struct {
 	reason string
 	list   []netip.Prefix
@@ -141,7 +141,7 @@ func prefixes(list string) []netip.Prefix {
 	return out
 }
 
-// Special says what an address is if it is not one of the public internet.
+// Special describes an address outside the public internet, such as "a private address"; it returns "" for a public one.
 func Special(ip netip.Addr) string {
 	ip = ip.Unmap().WithZone("")
 	for _, r := range ranges {
@@ -162,11 +162,11 @@ var (
 	oldCompat  = netip.MustParsePrefix("::/96")
 )
 
-// isatap precedes an IPv4 address in an interface identifier; one bit of the first byte reports whether it is
-// public.
+// isatap precedes an IPv4 address in an interface identifier; one bit of the first byte marks a public
+// address.
 var isatap = [3]byte{0x00, 0x5e, 0xfe}
 
-// embedded is the IPv4 address that an IPv6 address of a transition mechanism leads to.
+// embedded returns the IPv4 address within an IPv6 address of a transition mechanism.
 func embedded(ip netip.Addr) (netip.Addr, bool) {
 	if !ip.Is6() {
 		return netip.Addr{}, false
@@ -182,8 +182,8 @@ func embedded(ip netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// legacyIPv4 parses an IPv4 address as C libraries do: one to four numbers, decimal, octal (017) or
-// hexadecimal (0xf), of which the last has the remaining bytes. A resolver may accept it.
+// legacyIPv4 parses an IPv4 address as inet_aton does, because a resolver may accept it: one to four numbers,
+// decimal, octal (017) or hexadecimal (0xf), the last of which fills the remaining bytes.
 func legacyIPv4(host string) (netip.Addr, bool) {
 	parts := strings.Split(host, ".")
 	if len(parts) > 4 {

@@ -1,8 +1,8 @@
 // Package datastore reads and changes tables of PostgreSQL.
 //
-// Input from a flow or a model is passed as a value of a statement, never as part of its text; names of tables and columns are
-// those of the flow's schema, quoted. Every operation is one transaction. If the database has the table [KeyTable], a change is
-// recorded under its idempotency key: repeating it returns the first result.
+// Input from a flow or a model is passed as parameters of a statement, never as part of its text; names of tables and columns
+// come from the flow's schema and are quoted. Every operation is one transaction. If the database has the table [KeyTable], a
+// change is recorded under its idempotency key: repeating it returns the first result.
 //
 // Start at [Open], then [DB.Do].
 package datastore
@@ -30,25 +30,25 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// KeyTable has a row for each change that was made, which its operator may delete after some days.
+// KeyTable has a row for each change, which the operator may delete after some days.
 const KeyTable = "weft_calls"
 
-// KeyTableSQL makes it.
+// KeyTableSQL creates KeyTable.
 const KeyTableSQL = "CREATE TABLE " + KeyTable + " (key text PRIMARY KEY, result text, made_at timestamptz NOT NULL DEFAULT now())"
 
 const maxRows = 10_000
 
-// Settings are how a database is reached.
+// Settings are the settings of a database.
 type Settings struct {
 	// URL is postgres://USER@HOST:PORT/DATABASE; without sslmode the server's certificate is verified.
 	URL, Password string
-	// TLS has certificates of the operator's; nil: those of the system.
+	// TLS has the operator's certificates; nil means those of the system.
 	TLS *tls.Config
-	// MaxBytes bounds a result and each message of the server.
+	// MaxBytes bounds a result and each message of the server, in bytes.
 	MaxBytes int
 }
 
-// Check says what is wrong with settings; nil if nothing is.
+// Check validates the settings.
 func (s Settings) Check() error {
 	_, err := s.config()
 	return err
@@ -57,7 +57,7 @@ func (s Settings) Check() error {
 func (s Settings) config() (*pgxpool.Config, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Hostname() == "" || u.User.Username() == "" || strings.Trim(u.Path, "/") == "" {
-		return nil, errors.New("want postgres://USER@HOST:PORT/DATABASE")
+		return nil, errors.New("must be postgres://USER@HOST:PORT/DATABASE")
 	}
 	if _, set := u.User.Password(); set {
 		return nil, errors.New("contains a password; set it as password")
@@ -69,7 +69,7 @@ func (s Settings) config() (*pgxpool.Config, error) {
 	}
 	c, err := pgxpool.ParseConfig(u.String())
 	if err != nil {
-		return nil, errors.New("is not the URL of a database of PostgreSQL")
+		return nil, errors.New("is not the URL of a PostgreSQL database")
 	}
 	c.ConnConfig.Password = s.Password
 	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // DISCARD ALL drops prepared statements
@@ -114,7 +114,7 @@ func Open(ctx context.Context, s Settings) (*DB, error) {
 // Close ends all connections.
 func (d *DB) Close() { d.pool.Close() }
 
-// Verify looks whether the tables and columns of collections are there, and reports whether changes are kept by key.
+// Verify checks that the tables and columns of collections exist, and reports whether changes are recorded by key.
 func (d *DB) Verify(ctx context.Context, list []plan.Collection) (keys bool, err error) {
 	err = d.within(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(t *tx) error {
 		for i := range list {
@@ -128,7 +128,7 @@ func (d *DB) Verify(ctx context.Context, list []plan.Collection) (keys bool, err
 	return keys, err
 }
 
-// Specs are the operations of a connection, once its tables are looked at. A change may be repeated where it is kept by key.
+// Specs returns the operations of a connection after verifying its tables. A change is repeatable if it is recorded by key.
 func (d *DB) Specs(ctx context.Context, c *plan.Connection) ([]contract.ToolSpec, error) {
 	keys, err := d.Verify(ctx, c.Collections)
 	var specs []contract.ToolSpec
@@ -139,7 +139,7 @@ func (d *DB) Specs(ctx context.Context, c *plan.Connection) ([]contract.ToolSpec
 	return specs, err
 }
 
-// Call makes an operation of a connection with arguments. Failed reports whether the text is an error for whoever gave them.
+// Call runs an operation of a connection. If failed is set, text is an error in the arguments, for the caller.
 func (d *DB) Call(ctx context.Context, conn *plan.Connection, name string, args []byte, key string, commit func()) (text string, failed bool, err error) {
 	v, err := value.Parse(args)
 	if err != nil {
@@ -162,7 +162,7 @@ type tx struct {
 	db *DB
 }
 
-// within runs f in a transaction that is rolled back, unless f commits it.
+// within runs f in a transaction, which is rolled back unless f commits it.
 func (d *DB) within(ctx context.Context, o pgx.TxOptions, f func(*tx) error) error {
 	conn, err := d.pool.Acquire(ctx)
 	if err != nil {
@@ -175,10 +175,10 @@ func (d *DB) within(ctx context.Context, o pgx.TxOptions, f func(*tx) error) err
 	}
 	err = f(&tx{ctx, t, d})
 	if rolled := t.Rollback(ctx); rolled != nil && !errors.Is(rolled, pgx.ErrTxClosed) {
-		_ = conn.Conn().Close(ctx) // its transaction must not go on
+		_ = conn.Conn().Close(ctx) // which ends the transaction
 	}
 	if o.AccessMode == pgx.ReadOnly && !conn.Conn().IsClosed() {
-		// A flow's statement may have set something for the session, or hold a lock.
+		// A flow's statement may have changed settings of the session, or hold a lock.
 		if _, reset := conn.Exec(ctx, "DISCARD ALL"); reset != nil {
 			_ = conn.Conn().Close(ctx)
 		}
@@ -186,8 +186,8 @@ func (d *DB) within(ctx context.Context, o pgx.TxOptions, f func(*tx) error) err
 	return failure(err)
 }
 
-// Do makes a call. An Invalid error is one of the call itself, for whoever made it; any other is a *[contract.Failure]. Commit
-// is called when the change may take effect from then on.
+// Do runs a call. Errors are an [Invalid], for the caller to fix, or a *[contract.Failure]. Do calls commit before it commits
+// a change.
 func (d *DB) Do(ctx context.Context, c *collection.Call, key string, commit func()) (text string, err error) {
 	if !c.Operation.Changes() {
 		err = d.within(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(t *tx) error {
@@ -202,7 +202,7 @@ func (d *DB) Do(ctx context.Context, c *collection.Call, key string, commit func
 			return err
 		}
 		if keeps {
-			// It waits for an earlier attempt that is still under way.
+			// It waits for an earlier attempt that is still running.
 			tag, err := t.Exec(ctx, "INSERT INTO "+KeyTable+" (key) VALUES ($1) ON CONFLICT DO NOTHING", key)
 			if err != nil {
 				return err
@@ -225,18 +225,19 @@ func (d *DB) Do(ctx context.Context, c *collection.Call, key string, commit func
 	return text, err
 }
 
+// keeps reports whether the database has the table [KeyTable].
 func (t *tx) keeps() (there bool, err error) {
 	err = t.QueryRow(t.ctx, "SELECT to_regclass($1) IS NOT NULL", KeyTable).Scan(&there)
 	return there, err
 }
 
-// table is a collection's table: its quoted name, and those of its columns by member.
+// table is a collection's table: its quoted name, and the quoted names of its columns by member.
 type table struct {
 	name    string
 	columns map[string]string
 }
 
-// table finds a collection's table and columns by their names, or by these in lower case.
+// table finds a collection's table and columns by name, or by name in lower case.
 func (t *tx) table(c *plan.Collection) (*table, error) {
 	var found *string
 	err := t.QueryRow(t.ctx, "SELECT COALESCE(to_regclass(quote_ident($1)), to_regclass(quote_ident(lower($1))))::text", c.Name).Scan(&found)
@@ -294,7 +295,7 @@ func (t *tx) run(c *collection.Call) (string, error) {
 	return string(v.JSON()), nil
 }
 
-// statement is SQL with its values, as texts; nil is NULL.
+// statement is SQL with its parameters as text; nil is NULL.
 type statement struct {
 	sql    strings.Builder
 	values [][]byte
@@ -302,7 +303,7 @@ type statement struct {
 
 func (s *statement) add(parts ...string) { s.sql.WriteString(strings.Join(parts, "")) }
 
-// value adds a value and gives what stands for it.
+// value adds a parameter and returns its placeholder.
 func (s *statement) value(v value.Value) string {
 	text := []byte(v.Spaced())
 	if v.Kind == value.Null {
@@ -363,14 +364,14 @@ func (t *tx) statement(c *collection.Call) (*statement, error) {
 	return s, nil
 }
 
-// bound are the places of a query that are not to be looked into, and a value, :NAME, as the one group.
-var bound = regexp.MustCompile(`(?s)[eE]'(?:[^'\\]|\\.)*'|'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|\$\$.*?\$\$|::|:([\p{L}_][\p{L}\p{N}_]*)`)
+// placeholder matches a placeholder, :NAME, as its group, and the parts of a query that may contain none.
+var placeholder = regexp.MustCompile(`(?s)[eE]'(?:[^'\\]|\\.)*'|'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|\$\$.*?\$\$|::|:([\p{L}_][\p{L}\p{N}_]*)`)
 
-// query puts the values of a query in their places.
+// query replaces the placeholders of a query with parameters.
 func (s *statement) query(c *collection.Call) error {
 	places, unknown := map[string]string{}, ""
-	s.add(bound.ReplaceAllStringFunc(c.Operation.Query, func(m string) string {
-		name := bound.FindStringSubmatch(m)[1]
+	s.add(placeholder.ReplaceAllStringFunc(c.Operation.Query, func(m string) string {
+		name := placeholder.FindStringSubmatch(m)[1]
 		if name == "" {
 			return m
 		}
@@ -389,7 +390,7 @@ func (s *statement) query(c *collection.Call) error {
 	return nil
 }
 
-// rows makes a statement and gives its rows as objects.
+// rows runs a statement and returns its rows as objects.
 func (t *tx) rows(s *statement) ([]value.Value, error) {
 	r := t.Conn().PgConn().ExecParams(t.ctx, s.sql.String(), s.values, nil, nil, nil)
 	out, size := []value.Value{}, 0
@@ -410,7 +411,7 @@ func (t *tx) rows(s *statement) ([]value.Value, error) {
 	return out, err
 }
 
-// valueOf is a column's text as a value: numbers, booleans and JSON as such, all else as text, and a numeric beyond all doubles.
+// valueOf converts a column's text: numbers, booleans and JSON as such, and all else as text, including numbers out of range.
 func valueOf(oid uint32, raw []byte) value.Value {
 	if raw == nil {
 		return value.Value{}
@@ -419,7 +420,7 @@ func valueOf(oid uint32, raw []byte) value.Value {
 	case pgtype.BoolOID:
 		return value.Of(string(raw) == "t")
 	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID, pgtype.OIDOID, pgtype.Float4OID, pgtype.Float8OID, pgtype.NumericOID, pgtype.JSONOID, pgtype.JSONBOID:
-		// A number that is no double's stays as the database writes it.
+		// A number out of the range of doubles stays text.
 		if v, err := value.Parse(raw); err == nil && (v.Kind != value.Double || !math.IsInf(v.Float, 0)) {
 			return v
 		}
@@ -427,26 +428,26 @@ func valueOf(oid uint32, raw []byte) value.Value {
 	return value.Of(string(raw))
 }
 
-// Invalid is an error of a call itself.
+// Invalid is an error in a call, for the caller.
 type Invalid string
 
 func (e Invalid) Error() string { return string(e) }
 
-// failure classifies an error. Nothing is lost with a transaction that failed, so what is transient can be repeated.
+// failure classifies an error. A failed transaction has no effect, so transient errors can be retried.
 func failure(err error) error {
-	var known *contract.Failure
+	var classified *contract.Failure
 	var invalid Invalid
 	var pg *pgconn.PgError
 	var large *pgproto3.ExceededMaxBodyLenErr
 	switch {
-	case err == nil, errors.As(err, &known), errors.As(err, &invalid), errors.Is(err, context.Canceled):
+	case err == nil, errors.As(err, &classified), errors.As(err, &invalid), errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &large):
 		return &contract.Failure{Class: contract.ClassTooLarge, Text: "a row is too large", Remedy: "ask for less"}
 	case !errors.As(err, &pg):
 		f := &contract.Failure{Class: contract.ClassUnavailable, Text: err.Error(), Remedy: "check that the database is up and reachable from the worker"}
 		if strings.Contains(f.Text, "refused TLS") {
-			f.Class, f.Remedy = contract.ClassConnection, "give the server a certificate, or write ?sslmode=disable into the url where the network is trusted"
+			f.Class, f.Remedy = contract.ClassConnection, "give the server a certificate, or add ?sslmode=disable to the url if the network is trusted"
 		}
 		return f
 	}

@@ -12,7 +12,7 @@ import (
 	"weft/activities/textutil"
 )
 
-// parts are the secrets that a value holds.
+// parts returns the secrets in a value.
 func parts(v string) []string {
 	v = strings.TrimSpace(v)
 	if strings.Contains(v, "-----BEGIN ") {
@@ -41,7 +41,7 @@ func parts(v string) []string {
 	return out
 }
 
-// keyLines are the lines of the private keys in a PEM text; certificates are public.
+// keyLines returns the lines of the private keys in PEM text; certificates are public.
 func keyLines(v string) []string {
 	var out []string
 	key := false
@@ -59,7 +59,7 @@ func keyLines(v string) []string {
 	return out
 }
 
-// forms are the ways in which texts have a secret.
+// forms returns the encodings in which text may contain a secret.
 func forms(v string) []string {
 	if len(v) < Shortest {
 		return nil
@@ -72,16 +72,16 @@ func forms(v string) []string {
 	return out
 }
 
-// escaped reports whether a text is JSON that may hide letters behind escapes, in which a search for the value
-// itself finds nothing.
+// escaped reports whether text is JSON with escapes, in which a search for the plain value may
+// fail.
 func escaped(raw []byte) bool { return bytes.Contains(raw, []byte(`\u`)) && json.Valid(raw) }
 
-// walked masks every text of a JSON value. It is otherwise, a text that means the same to whoever
-// reads it, where no text but the bytes between them are changed. An answer keeps its handles.
-func (k *known) walked(raw []byte, otherwise string, answer bool) []byte {
+// maskStrings masks every string of a JSON value. It returns fallback, the value masked as plain text, if raw cannot be
+// decoded, and raw if no string changes. An answer keeps its handles.
+func (k *secrets) maskStrings(raw []byte, fallback string, answer bool) []byte {
 	v, ok := textutil.DecodeExact(raw)
 	if !ok {
-		return []byte(otherwise)
+		return []byte(fallback)
 	}
 	changed := false
 	v = k.each(v, answer, &changed)
@@ -90,13 +90,13 @@ func (k *known) walked(raw []byte, otherwise string, answer bool) []byte {
 	}
 	out, err := textutil.JSON(v)
 	if err != nil {
-		return []byte(otherwise)
+		return []byte(fallback)
 	}
 	return out
 }
 
-// each masks the texts of a value, keys included, but for the handles of an answer.
-func (k *known) each(v any, answer bool, changed *bool) any {
+// each masks the strings of a value, including keys, except for the handles of an answer.
+func (k *secrets) each(v any, answer bool, changed *bool) any {
 	hide := func(s string) string {
 		out := k.replacer.Replace(s)
 		*changed = *changed || out != s
@@ -130,25 +130,25 @@ func (k *known) each(v any, answer bool, changed *bool) any {
 	return v
 }
 
-// handles are members that identify something: they are not masked in an answer, even if they contain a secret's text.
+// handles are members that hold ids. They are not masked in an answer, even if they contain the text of a secret.
 var handles = []string{"run", "run_id", "id", "request", "session_id", "session", "workflow_id", "flow_hash", "hash", "next_page_token"}
 
 // lists are members of an answer whose elements have handles of their own.
 var lists = []string{"runs", "requests"}
 
-// telling are names that bring a credential and not an option. Of short words that others hold, such
-// as COMPASS and BYPASS, only whole ones count; PWD alone is the folder in which a program runs.
-var telling = regexp.MustCompile(`(?i)auth|key|token|secret|passw|passphrase|passcode|cookie|credential|session|signature|dsn|bearer|jwt` +
+// secretName matches names of credentials. Short words must match as words, unlike in COMPASS and
+// BYPASS; PWD alone is the working directory.
+var secretName = regexp.MustCompile(`(?i)auth|key|token|secret|passw|passphrase|passcode|cookie|credential|session|signature|dsn|bearer|jwt` +
 	`|(^|[^a-z])(pg|db)?pass([^a-z]|file|$)|[a-z0-9](?-i:Pass)(?-i:[^a-z]|$)|[_-]pwd([^a-z]|$)`)
 
-// plainWord bounds values that are an option whatever their name says, such as "standard".
+// plainWord bounds the length of values that are options whatever their name is, such as "standard".
 const plainWord = 16
 
-// Telling reports whether a header, a variable or a parameter of a query of this name holds a secret.
-func Telling(name string) bool { return telling.MatchString(name) }
+// Telling reports whether a header, a variable or a query parameter of this name holds a secret.
+func Telling(name string) bool { return secretName.MatchString(name) }
 
-// Named is the value of a header, a variable or a parameter of a query if it is a secret by its
-// name, and nothing that a text may well say besides; else "".
+// Named returns the value of a header, a variable or a query parameter if its name implies a
+// secret and the value is not a plain word; else "".
 func Named(name, value string) string {
 	plain := len(value) < plainWord && strings.Trim(value, "abcdefghijklmnopqrstuvwxyz-_/. ") == ""
 	if !Telling(name) || plain {

@@ -1,8 +1,8 @@
-// Package mask removes a worker's secrets from the texts that leave it.
+// Package mask removes a worker's secrets from text that leaves the worker.
 //
 // The recipient of a secret can return it: a provider in an error, a tool in a result, a model in an answer. A [Mask]
-// replaces the values with [Hidden] before a text reaches history, a heartbeat or a log. It finds a
-// value in plain text, in JSON regardless of its escapes, and in URLs, but not in other encodings or in parts.
+// replaces the values with [Hidden] before text reaches history, a heartbeat or a log. It finds a
+// value in plain text, in JSON regardless of escapes, and in URLs, but neither in other encodings nor in parts.
 //
 // Start at [New] and [Mask.Text].
 package mask
@@ -15,55 +15,56 @@ import (
 	"sync/atomic"
 )
 
-// Hidden stands in the place of a secret.
+// Hidden replaces a secret.
 const Hidden = "[secret]"
 
-// Shortest is the least a value must have, in bytes: shorter ones would mangle ordinary text.
+// Shortest is the minimum length of a secret in bytes: shorter values would garble ordinary text.
 const Shortest = len(Hidden)
 
-// Mask knows secrets. A nil one knows none. It may be used by several goroutines.
+// Mask masks secrets; a nil Mask masks none. It is safe for concurrent use.
 type Mask struct {
-	mu    sync.Mutex
-	known map[string]bool
-	now   atomic.Pointer[known]
+	mu      sync.Mutex
+	forms   map[string]bool
+	current atomic.Pointer[secrets]
 }
 
-type known struct {
+// secrets is an immutable set of the forms of secrets.
+type secrets struct {
 	forms    []string // longest first
 	replacer *strings.Replacer
 }
 
-// New makes a mask of secrets; see [Mask.Add].
+// New returns a mask of secrets; see [Mask.Add].
 func New(values ...string) *Mask {
-	m := &Mask{known: map[string]bool{}}
+	m := &Mask{forms: map[string]bool{}}
 	m.Add(values...)
 	return m
 }
 
-// Add adds secrets. Of one like "Bearer abc" the part behind the scheme is one, too; of a JSON
-// object each text; of PEM each line of a private key. What is shorter than [Shortest] is left out.
+// Add adds secrets. Of a value like "Bearer abc" the part after the scheme is a secret, too; of a JSON
+// object each string; of PEM each line of a private key. Values shorter than [Shortest] are ignored.
 func (m *Mask) Add(values ...string) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before := len(m.known)
+	before := len(m.forms)
 	for _, v := range values {
 		for _, part := range parts(v) {
 			for _, form := range forms(part) {
-				m.known[form] = true
+				m.forms[form] = true
 			}
 		}
 	}
-	if len(m.known) == before {
+	if len(m.forms) == before {
 		return
 	}
-	k := &known{}
-	for form := range m.known {
+	k := &secrets{}
+	for form := range m.forms {
 		k.forms = append(k.forms, form)
 	}
-	// Longer values first, so that a part never spoils the whole.
+	// Longer values first, because one may contain another.
 	slices.SortFunc(k.forms, func(a, b string) int {
 		if len(a) != len(b) {
 			return len(b) - len(a)
@@ -75,39 +76,39 @@ func (m *Mask) Add(values ...string) {
 		pairs = append(pairs, form, Hidden)
 	}
 	k.replacer = strings.NewReplacer(pairs...)
-	m.now.Store(k)
+	m.current.Store(k)
 }
 
-func (m *Mask) state() *known {
+func (m *Mask) load() *secrets {
 	if m == nil {
 		return nil
 	}
-	return m.now.Load()
+	return m.current.Load()
 }
 
-// Text is s without secrets.
+// Text returns s with its secrets masked.
 func (m *Mask) Text(s string) string {
-	k := m.state()
+	k := m.load()
 	if k == nil {
 		return s
 	}
 	out := k.replacer.Replace(s)
 	if raw := []byte(s); escaped(raw) {
-		return string(k.walked(raw, out, false))
+		return string(k.maskStrings(raw, out, false))
 	}
 	return out
 }
 
-// JSON is a JSON value without secrets. A value without any comes back in its own bytes.
+// JSON returns a JSON value with its secrets masked. A value without secrets is returned unchanged.
 func (m *Mask) JSON(raw []byte) []byte { return m.json(raw, false) }
 
-// Answer is what a program is told, a JSON value, without secrets, as [Mask.JSON] has it; but ids,
-// hashes and page tokens stay as they are. They are members of the value itself, of its elements if
-// it is an array, and of those of its lists of runs and requests: never of data within it.
+// Answer is [Mask.JSON] for an answer to a program: ids, hashes and page tokens are not masked. They are
+// members of the value, of its elements if it is an array, and of the elements of its lists of runs and
+// requests, but never of data within it.
 func (m *Mask) Answer(raw []byte) []byte { return m.json(raw, true) }
 
 func (m *Mask) json(raw []byte, answer bool) []byte {
-	k := m.state()
+	k := m.load()
 	if k == nil || len(raw) == 0 {
 		return raw
 	}
@@ -115,13 +116,13 @@ func (m *Mask) json(raw []byte, answer bool) []byte {
 	if out == string(raw) && !escaped(raw) {
 		return raw
 	}
-	return k.walked(raw, out, answer)
+	return k.maskStrings(raw, out, answer)
 }
 
-// Tail is the end of a text that still grows, at most so many bytes, without secrets and without
-// the beginning or the end of one.
+// Tail returns the last bytes of a growing text, at most most of them, with secrets masked and without
+// parts of a secret at either end.
 func (m *Mask) Tail(s string, most int) string {
-	k := m.state()
+	k := m.load()
 	if k == nil {
 		return end(s, most)
 	}
@@ -130,14 +131,14 @@ func (m *Mask) Tail(s string, most int) string {
 	cut := len(window) < len(s)
 	out := k.replacer.Replace(window[:len(window)-k.partial(window)])
 	if cut {
-		// What is left of a secret that was cut in two lies here.
+		// It may start with the end of a secret.
 		out = end(out, max(0, len(out)-longest))
 	}
 	return end(out, most)
 }
 
-// partial is how many bytes at the end of a text may be the beginning of a secret.
-func (k *known) partial(s string) int {
+// partial returns how many bytes at the end of a text may be the start of a secret.
+func (k *secrets) partial(s string) int {
 	most := 0
 	for _, form := range k.forms {
 		for n := min(len(form)-1, len(s)); n > most; n-- {
@@ -147,14 +148,14 @@ func (k *known) partial(s string) int {
 			}
 		}
 	}
-	// One or two letters begin anything.
+	// A few letters are the start of many words.
 	if most < Shortest/2 {
 		return 0
 	}
 	return most
 }
 
-// end is the last n bytes of a text, never within a character.
+// end returns the last n bytes of a text, from a character's boundary.
 func end(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -166,8 +167,8 @@ func end(s string, n int) string {
 	return s
 }
 
-// Writer masks what is written to w. A secret must not be spread over two writes: a line of a log
-// is one.
+// Writer returns a writer that masks each write to w. A secret must not span two writes; loggers write
+// a line at once.
 func (m *Mask) Writer(w io.Writer) io.Writer { return writer{m, w} }
 
 type writer struct {
@@ -176,7 +177,7 @@ type writer struct {
 }
 
 func (w writer) Write(p []byte) (int, error) {
-	k := w.mask.state()
+	k := w.mask.load()
 	if k == nil {
 		return w.to.Write(p)
 	}

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Challenge is what a server says with a refusal.
+// Challenge is the WWW-Authenticate header of a response that denies access.
 type Challenge struct {
 	metadata string // URL of the resource's metadata
 	scopes   []string
-	lacks    bool // the token has too few scopes
+	lacks    bool // the token lacks scopes
 }
 
 // Parameters of a challenge.
@@ -19,7 +19,7 @@ var (
 	challengeMetadata = regexp.MustCompile(`(?i)[\s,]resource_metadata="([^"]*)"`)
 )
 
-// challenged reads a refusal; nil: the response is none that a token helps against.
+// challenged returns the challenge of a response, or nil if another token would not help.
 func challenged(resp *http.Response) *Challenge {
 	c := &Challenge{}
 	for _, h := range resp.Header.Values("WWW-Authenticate") {

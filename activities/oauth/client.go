@@ -23,7 +23,7 @@ import (
 	"weft/activities/textutil"
 )
 
-// byClient gets a token for the worker's own credentials.
+// byClient requests a token with the worker's client credentials.
 func (a *Access) byClient(ctx context.Context, own login, c *Challenge) (string, error) {
 	conn := a.of
 	a.locate(ctx, &own, c)
@@ -68,7 +68,7 @@ func (a *Access) byClient(ctx context.Context, own login, c *Challenge) (string,
 	if err := json.NewDecoder(resp.Body).Decode(&own.Token); resp.StatusCode >= 500 {
 		return "", a.of.Failure(contract.ClassUnavailable, fmt.Sprintf("its authorization server answered %d", resp.StatusCode), "")
 	} else if err != nil || resp.StatusCode >= 400 || own.Token.AccessToken == "" {
-		return "", a.needed(fmt.Sprintf("its authorization server gives no token (status %d)", resp.StatusCode))
+		return "", a.needed(fmt.Sprintf("its authorization server did not issue a token (status %d)", resp.StatusCode))
 	}
 	own.Token.RefreshToken, own.Token.ExpiresAt = "", time.Time{}
 	if own.Token.ExpiresIn > 0 {
@@ -77,7 +77,7 @@ func (a *Access) byClient(ctx context.Context, own login, c *Challenge) (string,
 	return own.Token.AccessToken, a.save(ctx, &own)
 }
 
-// assertion signs who the client is.
+// assertion returns a signed JWT that authenticates the client.
 func (a *Access) assertion(audience string) (string, error) {
 	text, err := textutil.PEM(a.of.KeyFile)
 	if err != nil {
@@ -85,7 +85,7 @@ func (a *Access) assertion(audience string) (string, error) {
 	}
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return "", errors.New("oauth_key_file: it is no PEM")
+		return "", errors.New("oauth_key_file: not PEM")
 	}
 	now := time.Now()
 	claims := map[string]any{"iss": a.of.ClientID, "sub": a.of.ClientID, "aud": audience,
@@ -95,7 +95,7 @@ func (a *Access) assertion(audience string) (string, error) {
 		key, err = x509.ParseECPrivateKey(block.Bytes)
 	}
 	if err != nil {
-		key, _ = x509.ParsePKCS1PrivateKey(block.Bytes) // its type is looked at below
+		key, _ = x509.ParsePKCS1PrivateKey(block.Bytes) // its type is checked below
 	}
 	var method jose.SignatureAlgorithm
 	switch key.(type) {
@@ -104,7 +104,7 @@ func (a *Access) assertion(audience string) (string, error) {
 	case *rsa.PrivateKey:
 		method = jose.RS256
 	default:
-		return "", errors.New("oauth_key_file: it is neither an EC nor an RSA private key")
+		return "", errors.New("oauth_key_file: neither an EC nor an RSA private key")
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: method, Key: key}, (&jose.SignerOptions{}).WithType("JWT"))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"weft/activities/textutil"
 )
 
-// LogIn logs a person in at a server that refused to answer with a challenge. authorize has the person open a page and returns
-// what the page sends to the redirect URL.
+// LogIn logs a user in at a server that denied access with a challenge. authorize has the user open a page and returns
+// the parameters of the redirect.
 func (a *Access) LogIn(ctx context.Context, refusal *Challenge, redirect string, authorize func(ctx context.Context, page string) (url.Values, error)) error {
 	if err := a.load(ctx); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (a *Access) LogIn(ctx context.Context, refusal *Challenge, redirect string,
 	iss := got.Get("iss")
 	switch {
 	case iss != "" && iss != a.issuer.Issuer, iss == "" && a.issuer.NamesOwn:
-		return denied(fmt.Errorf("the answer is of the issuer %q, not of %q", iss, a.issuer.Issuer))
+		return denied(fmt.Errorf("the response is from the issuer %q, expected %q", iss, a.issuer.Issuer))
 	case got.Get("error") != "":
 		return denied(transport.OAuthError{ErrorCode: got.Get("error"), ErrorDescription: got.Get("error_description")})
 	}

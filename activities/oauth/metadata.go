@@ -12,7 +12,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// metadataReader keeps of metadata what the library does not.
+// metadataReader records metadata that the library ignores.
 type metadataReader struct {
 	base http.RoundTripper
 	a    *Access
@@ -39,7 +39,7 @@ func (m *metadataReader) RoundTrip(req *http.Request) (*http.Response, error) {
 	var doc struct {
 		Resource *json.RawMessage `json:"resource"`
 	}
-	if json.Unmarshal(body, &doc) == nil { // the library reports what is wrong with it
+	if json.Unmarshal(body, &doc) == nil { // the library reports errors
 		if doc.Resource != nil {
 			_ = json.Unmarshal(body, &m.a.resource)
 		} else {
@@ -49,7 +49,7 @@ func (m *metadataReader) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// native says in a registration, which the library does not, that the client runs on a person's machine: its redirect URL is there.
+// native adds to a registration that the client runs on the user's machine, which the library omits.
 func native(req *http.Request) error {
 	form := map[string]any{}
 	if err := json.NewDecoder(req.Body).Decode(&form); err != nil {
@@ -61,8 +61,8 @@ func native(req *http.Request) error {
 	return err
 }
 
-// locate finds a resource's metadata: what the server names, on its own origin; else, where there is none at the well-known place of the
-// resource's path, that of the host.
+// locate finds a resource's metadata: the URL that the server names, if on its own origin; else, unless the well-known URL of the
+// resource's path exists, the one of the host.
 func (a *Access) locate(ctx context.Context, own *login, c *Challenge) {
 	own.Metadata, own.Host = "", ""
 	u, err := url.Parse(a.of.URL)
@@ -74,11 +74,11 @@ func (a *Access) locate(ctx context.Context, own *login, c *Challenge) {
 		return
 	}
 	host := u.Scheme + "://" + u.Host
-	known := host + "/.well-known/oauth-protected-resource"
+	wellKnown := host + "/.well-known/oauth-protected-resource"
 	switch {
-	case a.exists(ctx, known+u.EscapedPath()) || !a.exists(ctx, known):
+	case a.exists(ctx, wellKnown+u.EscapedPath()) || !a.exists(ctx, wellKnown):
 	case a.resource.Resource == a.of.URL:
-		own.Metadata = known
+		own.Metadata = wellKnown
 	default:
 		own.Host = host
 	}

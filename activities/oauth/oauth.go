@@ -1,5 +1,5 @@
-// Package oauth gets tokens from authorization servers for connections to tool servers, by a person's login or with the
-// worker's own credentials, and renews them for all workers.
+// Package oauth obtains tokens for connections to tool servers, by a user's login or with the worker's client credentials,
+// and renews them for all workers.
 package oauth
 
 import (
@@ -24,9 +24,9 @@ import (
 
 // Values of [Connection.How].
 const (
-	// Login is a login of a person's, once.
+	// Login is a user's login, once.
 	Login = "login"
-	// Client are credentials of the worker's own.
+	// Client is the worker's client credentials.
 	Client = "client"
 )
 
@@ -34,23 +34,23 @@ const oauthTimeout = 30 * time.Second
 
 // Connection is a connection with OAuth.
 type Connection struct {
-	// ID is the connection's; Setting is that of its settings, such as connections.ID; URL is its server's.
+	// ID is the connection's id; Setting its path in the settings, such as connections.ID; URL its server.
 	ID, Setting, URL string
-	// Tenant is whose tokens are used, empty for runs without one. Tenants share none.
+	// Tenant is the owner of the tokens, empty for runs without a tenant. Tenants do not share tokens.
 	Tenant string
 	// How is Login or Client.
 	How string
-	// ClientID is a client that is registered at the authorization server, with a secret or the file of a key; for a login
-	// one is registered if it is empty, or ClientURL, that of the client's metadata, is used where the server allows it.
+	// ClientID is a registered client, with a secret or a key file. If it is empty, a login registers a client, or uses
+	// ClientURL, the URL of the client's metadata, if the server supports it.
 	ClientID, ClientSecret, ClientURL, KeyFile string
-	// Scopes are asked for; empty means those that the server names.
+	// Scopes are the requested scopes; empty means those that the server names.
 	Scopes []string
 	Logins Logins
-	// Mask is told of each token.
+	// Mask masks each token.
 	Mask *mask.Mask
-	// Failure makes a failure of the connection.
+	// Failure returns a failure of the connection.
 	Failure func(class, text, remedy string) *contract.Failure
-	// Probe, if set, is told of refusals, and no token is sent.
+	// Probe, if set, is called with challenges, and no token is sent.
 	Probe func(*Challenge)
 }
 
@@ -61,24 +61,24 @@ func (c *Connection) record() string {
 	return c.ID + "\n" + c.Tenant
 }
 
-// Logins keeps what authorization servers gave, for all workers.
+// Logins stores logins for all workers.
 type Logins interface {
-	// Load returns what was saved for a login; its error is fs.ErrNotExist if nothing was.
+	// Load returns the data of a login; the error is fs.ErrNotExist if there is none.
 	Load(ctx context.Context, id string) ([]byte, error)
 	Save(ctx context.Context, id string, data []byte) error
-	// Lock keeps other workers from renewing a login until unlock is called.
+	// Lock prevents other workers from renewing a login until unlock is called.
 	Lock(ctx context.Context, id string) (unlock func(), err error)
 }
 
-// login is what is kept of a login.
+// login is a stored login.
 type login struct {
 	Token        transport.Token
 	ClientID     string `json:",omitempty"`
 	ClientSecret string `json:",omitempty"`
 	AuthMethod   string `json:",omitempty"`
-	// Server is the URL for which the token is, Metadata that of the resource's metadata. Host is set where these are the host's.
+	// Server is the URL that the token is for, Metadata the URL of the resource's metadata. Host is set if the host has them.
 	Server, Metadata, Host string `json:",omitempty"`
-	// Scopes are those that the server missed in the token.
+	// Scopes are scopes that the token lacked.
 	Scopes []string `json:",omitempty"`
 }
 
@@ -88,7 +88,7 @@ type Access struct {
 	client *http.Client
 
 	mu       sync.Mutex
-	last     *login // nil: to be read
+	last     *login // nil: not loaded yet
 	resource struct {
 		Resource string   `json:"resource"`
 		Scopes   []string `json:"scopes_supported"`
@@ -101,7 +101,7 @@ type Access struct {
 	}
 }
 
-// New adds the tokens of a connection; base reaches its server and its authorization server.
+// New returns an Access for a connection; base sends requests to its server and its authorization server.
 func New(of Connection, base http.RoundTripper) *Access {
 	a := &Access{of: of}
 	a.client = &http.Client{Timeout: oauthTimeout, Transport: &metadataReader{base: base, a: a}}
@@ -134,13 +134,13 @@ func (a *Access) save(ctx context.Context, l *login) error {
 	return nil
 }
 
-// take uses a login. The lock is held.
+// take sets the current login. The lock must be held.
 func (a *Access) take(l *login) {
 	a.of.Mask.Add(l.Token.AccessToken, l.Token.RefreshToken, l.ClientSecret)
 	a.last = l
 }
 
-// load reads the login; an empty one if there is none for this server.
+// load loads the login, or an empty one if there is none for this server.
 func (a *Access) load(ctx context.Context) error {
 	data, err := a.of.Logins.Load(ctx, a.of.record())
 	l := &login{}
@@ -158,10 +158,10 @@ func (a *Access) load(ctx context.Context) error {
 }
 
 func (a *Access) unavailable(err error) error {
-	return a.of.Failure(contract.ClassUnavailable, "its login cannot be read or kept: "+err.Error(), "check the store, and that all workers have the same seal keys")
+	return a.of.Failure(contract.ClassUnavailable, "its login cannot be loaded or saved: "+err.Error(), "check the store, and that all workers have the same seal keys")
 }
 
-// needed is the failure of a server that wants a login.
+// needed returns the failure of a server that requires a login.
 func (a *Access) needed(text string) error {
 	if a.of.How == Client {
 		return a.of.Failure(contract.ClassDenied, text, fmt.Sprintf("correct %s.oauth_client_id and the secret or key in weft.yaml", a.of.Setting))
@@ -173,7 +173,7 @@ func (a *Access) needed(text string) error {
 	return a.of.Failure(contract.ClassDenied, text, "log in with: "+command)
 }
 
-// Send makes a request with a token, and once more with a new one if the server refuses it.
+// Send sends a request with a token, and once more with a new one if the server rejects it.
 func (a *Access) Send(req *http.Request, do func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	if a.of.Probe != nil {
 		resp, err := do(req)
@@ -216,7 +216,7 @@ func withToken(req *http.Request, token string) *http.Request {
 	return req
 }
 
-// token returns the token that is kept, renewed if it has expired; empty: there is none.
+// token returns the stored token, renewed if it has expired, or "".
 func (a *Access) token(ctx context.Context) (string, error) {
 	a.mu.Lock()
 	if a.last == nil {
@@ -233,7 +233,7 @@ func (a *Access) token(ctx context.Context) (string, error) {
 	return own.AccessToken, nil
 }
 
-// renew returns another token than the one that was refused. One worker at a time asks for one.
+// renew returns a token other than the rejected one. One worker at a time requests one.
 func (a *Access) renew(ctx context.Context, refused string, c *Challenge) (string, error) {
 	unlock, err := a.of.Logins.Lock(ctx, a.of.record())
 	if err != nil {
@@ -251,7 +251,7 @@ func (a *Access) renew(ctx context.Context, refused string, c *Challenge) (strin
 	case err != nil:
 		return "", err
 	case own.Token.AccessToken != refused && own.Token.AccessToken != "" && !own.Token.IsExpired():
-		return own.Token.AccessToken, nil // of another worker, or of a new login
+		return own.Token.AccessToken, nil // from another worker, or from a new login
 	case a.of.How == Client:
 		own.Scopes = merged(own.Scopes, c.scopes)
 		return a.byClient(ctx, own, c)
@@ -262,7 +262,7 @@ func (a *Access) renew(ctx context.Context, refused string, c *Challenge) (strin
 		}
 		return "", a.needed("the login lacks scopes: " + strings.Join(c.scopes, " "))
 	case own.Token.RefreshToken == "":
-		return "", a.needed("the server wants a login")
+		return "", a.needed("the server requires a login")
 	}
 	if c.metadata != "" {
 		a.locate(ctx, &own, c)
@@ -278,7 +278,7 @@ func (a *Access) renew(ctx context.Context, refused string, c *Challenge) (strin
 	return "", a.of.Failure(contract.ClassUnavailable, "the login cannot be renewed: "+textutil.ErrorText(err), "")
 }
 
-// handler is the library's, for a client.
+// handler returns the library's handler for a client.
 func (a *Access) handler(own login, redirect string) *transport.OAuthHandler {
 	h := transport.NewOAuthHandler(transport.OAuthConfig{
 		ClientID: cmp.Or(own.ClientID, a.of.ClientID), ClientSecret: cmp.Or(own.ClientSecret, a.of.ClientSecret),
@@ -294,7 +294,7 @@ func randomText() string {
 	return s
 }
 
-// scopes are those to ask for: the operator's, else the server's.
+// scopes returns the scopes to request: the operator's, else the server's.
 func (a *Access) scopes(asked []string) []string {
 	out := merged(a.of.Scopes, asked)
 	if len(out) == 0 {

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// ExitGrace is how long a command has to end by itself, and again after SIGTERM.
+// ExitGrace is the time that a command has to exit by itself, and again after SIGTERM.
 const ExitGrace = time.Second
 
-// longestLine bounds what of a command's output is in an error.
+// longestLine bounds the part of a command's output in an error, in bytes.
 const longestLine = 300
 
-// Environment is all that a command gets: PATH and HOME of the worker, and its own variables.
+// Environment returns the environment of a command: base, with own overriding it.
 func Environment(base, own map[string]string) []string {
 	env := maps.Clone(base)
 	maps.Copy(env, own)
@@ -52,13 +52,13 @@ func LookUp(command, path, dir string) (string, error) {
 
 // Tail keeps the end of a command's standard error, which must be drained.
 type Tail struct {
-	// Most is how many bytes are kept; 0 means 4 KiB.
+	// Most is the number of bytes to keep; 0 means 4 KiB.
 	Most int
 	mu   sync.Mutex
 	end  []byte
 }
 
-// Write keeps the end of what has been written.
+// Write appends p and drops the start of the text that exceeds the limit.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,14 +69,14 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Text is all that is kept.
+// Text returns the text that was kept.
 func (t *Tail) Text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.end)
 }
 
-// String is the end of the output, in one line, at most as long as an error may be.
+// String returns the end of the text in one line, for an error.
 func (t *Tail) String() string {
 	text := strings.Join(strings.Fields(strings.ToValidUTF8(t.Text(), "")), " ")
 	if extra := len(text) - longestLine; extra > 0 {

@@ -22,12 +22,12 @@ import (
 )
 
 // Programs run only from folders that the operator trusts. An untrusted plan names a script or an agent of a
-// folder, and the folder's files say what runs.
+// folder; the folder's files define the command.
 
 const (
-	// timeoutCode is the exit code of a program that took too long.
+	// timeoutCode is the exit code of a program that timed out.
 	timeoutCode = 124
-	// maxStderr bounds what is kept of a program's standard error: its end.
+	// maxStderr bounds the end of a program's standard error that is kept, in bytes.
 	maxStderr = 64 << 10
 	// keyVariable is the variable with the idempotency key of a program's run.
 	keyVariable = "WEFT_IDEMPOTENCY_KEY"
@@ -38,21 +38,21 @@ const (
 // Setting is the setting with the trusted folders.
 const Setting = "agents.trusted"
 
-// Programs are those of the worker's trusted folders.
+// Programs runs programs of trusted folders.
 type Programs struct {
 	// Trusted are the paths of the folders.
 	Trusted []string
-	// BaseEnv has PATH and HOME of the programs.
+	// BaseEnv holds PATH and HOME of the programs.
 	BaseEnv map[string]string
-	// MaxOutput is the largest output in bytes; a program that prints more is ended.
+	// MaxOutput is the maximum output in bytes; a program that prints more is terminated.
 	MaxOutput int
 }
 
 var entryName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`)
 
 // Run runs a program to its end and returns its output. The program gets PATH, HOME and WEFT_IDEMPOTENCY_KEY,
-// no input, and the trusted folder as its working directory. When ctx ends or its time is up, its process
-// group is ended.
+// no input, and the trusted folder as its working directory. When ctx is done or the program times out, its process
+// group is terminated.
 //
 // Errors are a *[contract.Failure], or ctx's own.
 func (s *Programs) Run(ctx context.Context, p *plan.Program, key string) (*contract.ProgramResult, error) {
@@ -74,12 +74,12 @@ func (s *Programs) Run(ctx context.Context, p *plan.Program, key string) (*contr
 		return nil, deniedFailure(fmt.Sprintf("the program %q does not start: %v", words[0], err), "correct the program, or make it executable")
 	}
 	failed := cmd.Wait()
-	SignalGroup(cmd, true) // what it has left behind
+	SignalGroup(cmd, true) // processes that it has left running
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case out.over:
-		return nil, &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the program %q printed more than %d bytes and was ended", words[0], out.limit),
+		return nil, &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the program %q printed more than %d bytes and was terminated", words[0], out.limit),
 			Remedy: "have it print less, or write a file and print its name"}
 	}
 	return programResult(cmd, failed, run.Err() != nil, out, last), nil
@@ -104,10 +104,10 @@ func programResult(cmd *exec.Cmd, failed error, late bool, out *output, last *Ta
 	return res
 }
 
-// maxPrinted is how deep printed JSON may nest; deeper is text.
+// maxPrinted is the maximum nesting of printed JSON; deeper JSON counts as text.
 const maxPrinted = 500
 
-// output keeps what a program prints, up to a limit at which the program is ended.
+// output collects the output of a program, up to a limit at which the program is terminated.
 type output struct {
 	text  bytes.Buffer
 	limit int
@@ -124,7 +124,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.text.Write(p)
 }
 
-// program finds what is run, and where.
+// program returns the command line and the working directory of a program.
 func (s *Programs) program(p *plan.Program) (words []string, dir string, err error) {
 	registry, name := "agents", p.Agent
 	if p.Script != "" {
@@ -144,8 +144,8 @@ func (s *Programs) program(p *plan.Program) (words []string, dir string, err err
 			return words, dir, err
 		}
 	}
-	known := cmp.Or(strings.Join(s.Trusted, ", "), "none")
-	return nil, "", deniedFailure(fmt.Sprintf("%s/%s is in no folder whose programs this worker may run; trusted: %s", registry, name, known),
+	trusted := cmp.Or(strings.Join(s.Trusted, ", "), "none")
+	return nil, "", deniedFailure(fmt.Sprintf("%s/%s is not in a folder that this worker trusts; trusted: %s", registry, name, trusted),
 		fmt.Sprintf("to allow it set in the worker's weft.yaml: agents: {trusted: [/PATH/TO/FOLDER]} (the folder that has %s/%s)", registry, name))
 }
 
@@ -207,7 +207,7 @@ func readSetting(root *os.Root, name string, into any) error {
 	return nil
 }
 
-// withoutPath drops what a message names anyway.
+// withoutPath removes the path from an error whose message names it.
 func withoutPath(err error) error {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return at.Err
@@ -215,7 +215,7 @@ func withoutPath(err error) error {
 	return err
 }
 
-// deniedFailure is the failure of a program that may not be run, or cannot.
+// deniedFailure returns the failure of a program that must not or cannot be run.
 func deniedFailure(text, remedy string) *contract.Failure {
 	return &contract.Failure{Class: contract.ClassDenied, Text: text, Remedy: remedy}
 }

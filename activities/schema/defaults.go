@@ -15,17 +15,17 @@ import (
 	"weft/workflows/plan/pytext"
 )
 
-// Default is a default in a schema that does not fit the schema whose default it is.
+// Default is a default that is invalid by its own schema.
 type Default struct {
-	// Pointer is the way to it in the whole schema.
+	// Pointer is a JSON pointer from the root of the schema.
 	Pointer string
 	Errors  []Error
 }
 
-// Defaults lists the defaults in a schema that do not fit the schemas whose defaults they are, in their order; formats are not
-// looked at. It ends where it would take too much.
+// Defaults lists the defaults in a schema that are invalid by their own schemas, in the order of the text; it ignores formats.
+// The list is incomplete if the validation exceeds its budget.
 func Defaults(schema json.RawMessage) (out []Default) {
-	defer func() { _ = recover() }() // the budget is spent
+	defer func() { _ = recover() }() // the budget is exceeded
 	rules, err := pytext.Parse(schema)
 	if err != nil || !strings.Contains(string(schema), `"default"`) {
 		return nil
@@ -46,7 +46,7 @@ func Defaults(schema json.RawMessage) (out []Default) {
 		if err != nil {
 			return
 		}
-		instance, _ := textutil.DecodeExact(raw) // it was parsed
+		instance, _ := textutil.DecodeExact(raw) // it has been parsed before
 		if invalid := (*jsonschema.ValidationError)(nil); errors.As(compiled.Validate(instance), &invalid) {
 			out = append(out, Default{at + "/default", (&phraser{ctx: ctx, index: index{}, rules: of, value: value}).all(invalid)})
 		}
@@ -54,12 +54,12 @@ func Defaults(schema json.RawMessage) (out []Default) {
 	return out
 }
 
-// parts are the rules whose values are schemas or lists of schemas.
+// parts are the keywords whose values are schemas or lists of schemas.
 var parts = map[string]bool{"items": true, "prefixItems": true, "additionalItems": true, "unevaluatedItems": true, "contains": true,
 	"additionalProperties": true, "unevaluatedProperties": true, "propertyNames": true,
 	"if": true, "then": true, "else": true, "not": true, "allOf": true, "anyOf": true, "oneOf": true}
 
-// eachDefault visits the schemas in a schema, or in a list of them, that have a default.
+// eachDefault visits the schemas within a schema, or a list of schemas, that have a default.
 func eachDefault(v *pytext.Value, at string, visit func(of, value *pytext.Value, at string)) {
 	for i, item := range v.Items {
 		eachDefault(item, at+"/"+strconv.Itoa(i), visit)
@@ -78,7 +78,7 @@ func eachDefault(v *pytext.Value, at string, visit func(of, value *pytext.Value,
 	}
 }
 
-// escaped is a name in a JSON pointer that is part of a URL.
+// escaped escapes a name for a JSON pointer in the fragment of a URL.
 func escaped(name string) string {
 	return url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Derive gives the JSON Schema of the arguments of a Go function that decodes them from JSON.
+// Derive returns the JSON Schema of In, which must decode a JSON object: a struct, a map or a json.RawMessage.
 func Derive[In any]() (json.RawMessage, error) {
 	t := reflect.TypeFor[In]()
 	if t == reflect.TypeFor[json.RawMessage]() {
@@ -40,10 +40,10 @@ var (
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// anyType is every type: for a pointer to a schema without a type the library allows only null.
+// anyType lists all types: for a pointer to a type whose schema has no type the library allows only null.
 var anyType = []string{"null", "boolean", "number", "string", "array", "object"}
 
-// findCustomSchemas finds the types in t with a JSON encoding of their own, which the library ignores. It refuses the
+// findCustomSchemas collects the schemas of types in t with a custom JSON encoding, which the library ignores. It rejects the
 // tag option string for the same reason.
 func findCustomSchemas(t reflect.Type, into map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) error {
 	if seen[t] {
@@ -74,7 +74,7 @@ func findCustomSchemas(t reflect.Type, into map[reflect.Type]*jsonschema.Schema,
 	return nil
 }
 
-// customSchema is the schema of a type that encodes itself; nil: that of its kind.
+// customSchema returns the schema of a type with a custom encoding, or nil.
 func customSchema(t reflect.Type) *jsonschema.Schema {
 	p := reflect.PointerTo(t)
 	switch {
@@ -85,7 +85,7 @@ func customSchema(t reflect.Type) *jsonschema.Schema {
 	case t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface:
 		return nil
 	case p.Implements(jsonUnmarshaler) && !p.Implements(textUnmarshaler):
-		return &jsonschema.Schema{Types: anyType} // only the type itself knows
+		return &jsonschema.Schema{Types: anyType} // it may accept anything
 	case p.Implements(jsonUnmarshaler), p.Implements(textUnmarshaler):
 		return &jsonschema.Schema{Type: "string"}
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:

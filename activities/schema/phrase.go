@@ -13,13 +13,13 @@ import (
 	"weft/workflows/plan/pytext"
 )
 
-// found is an error and its place among the rules.
+// found is an error and the position of its rule in the schema.
 type found struct {
 	Error
 	order []int
 }
 
-// phraser words what one validation found.
+// phraser formats the errors of one validation.
 type phraser struct {
 	ctx          context.Context
 	index        index
@@ -33,7 +33,7 @@ func (p *phraser) all(e *jsonschema.ValidationError) []Error {
 	var visit func(e *jsonschema.ValidationError)
 	visit = func(e *jsonschema.ValidationError) {
 		if p.ctx.Err() != nil {
-			return // no one waits for it
+			return // the caller has given up
 		}
 		if len(e.Causes) > 0 && !choices[e.Message] && !strings.HasPrefix(e.Message, "valid must be ") {
 			for _, c := range e.Causes {
@@ -48,7 +48,7 @@ func (p *phraser) all(e *jsonschema.ValidationError) []Error {
 		if c := slices.Compare(a.order, b.order); c != 0 {
 			return c
 		}
-		// Only where the way could not be followed.
+		// Only if the rule was not found.
 		return strings.Compare(a.Path+"\x00"+a.SchemaPath+"\x00"+a.Message, b.Path+"\x00"+b.SchemaPath+"\x00"+b.Message)
 	})
 	out := make([]Error, 0, len(all))
@@ -63,10 +63,10 @@ func (p *phraser) all(e *jsonschema.ValidationError) []Error {
 	return out
 }
 
-// choices are the library's messages for rules of which Python reports the rule alone, without its causes.
+// choices are the library's messages for rules that Python reports without their causes.
 var choices = map[string]bool{"anyOf failed": true, "oneOf failed": true}
 
-// phrase words one failure as Python's validator does, or as the library does where it has no words for it.
+// phrase formats one failure as Python's validator does; for other rules it returns the library's message.
 func (p *phraser) phrase(e *jsonschema.ValidationError) []found {
 	at := locate(p.index, p.rules, p.value, e.KeywordLocation, e.InstanceLocation)
 	base := found{order: at.order, Error: Error{Path: at.shownPath(p.documented), SchemaPath: at.shownWay(p.documented), Message: e.Message}}
@@ -100,14 +100,14 @@ func (p *phraser) phrase(e *jsonschema.ValidationError) []found {
 	case "oneOf":
 		return phrased(oneOf(e.Message, shown, rule))
 	}
-	if say, ok := words[at.keyword]; ok {
-		return phrased(say(at, shown, rule))
+	if format, ok := formats[at.keyword]; ok {
+		return phrased(format(at, shown, rule))
 	}
 	return phrased(e.Message)
 }
 
-// words are the messages of rules that have one each.
-var words = map[string]func(at place, shown string, rule *pytext.Value) string{
+// formats returns the messages of rules with a single message.
+var formats = map[string]func(at place, shown string, rule *pytext.Value) string{
 	"enum":                 then(" is not one of ", true),
 	"const":                func(_ place, _ string, rule *pytext.Value) string { return rule.ReprUpTo(maxShown) + " was expected" },
 	"minLength":            limit("1", " should be non-empty", " is too short"),
@@ -132,8 +132,8 @@ var words = map[string]func(at place, shown string, rule *pytext.Value) string{
 	},
 	"additionalItems": func(at place, _ string, _ *pytext.Value) string {
 		var extras []string
-		if known := at.parent.Get("items"); known != nil && len(at.value.Items) > len(known.Items) {
-			for _, item := range at.value.Items[len(known.Items):] {
+		if allowed := at.parent.Get("items"); allowed != nil && len(at.value.Items) > len(allowed.Items) {
+			for _, item := range at.value.Items[len(allowed.Items):] {
 				extras = append(extras, item.ReprUpTo(maxShown))
 			}
 		}
@@ -141,7 +141,7 @@ var words = map[string]func(at place, shown string, rule *pytext.Value) string{
 	},
 }
 
-// then makes a message of the value, a text and, where the rule is shown, the rule.
+// then returns a message of the value, a text and, if showsRule, the rule.
 func then(text string, showsRule bool) func(place, string, *pytext.Value) string {
 	return func(_ place, shown string, rule *pytext.Value) string {
 		if showsRule {
@@ -151,7 +151,7 @@ func then(text string, showsRule bool) func(place, string, *pytext.Value) string
 	}
 }
 
-// limit makes a message of the value and a text, which differs for the limit "none" or "some".
+// limit returns a message of the value and a text, which depends on whether the limit is special.
 func limit(special, text, otherwise string) func(place, string, *pytext.Value) string {
 	return func(_ place, shown string, rule *pytext.Value) string {
 		if rule.Text == special || rule.Text == special+".0" {
@@ -172,7 +172,7 @@ func typeNames(rule *pytext.Value) string {
 	return strings.Join(names, ", ")
 }
 
-// required words each property that is not there.
+// required reports each missing property.
 func (p *phraser) required(base found, v, rule *pytext.Value) []found {
 	var out []found
 	for i, name := range rule.Items {
@@ -189,7 +189,7 @@ func (p *phraser) required(base found, v, rule *pytext.Value) []found {
 	return out
 }
 
-// dependent words each property that another one wants.
+// dependent reports each missing property that another one requires.
 func dependent(ix index, v, rule *pytext.Value) []string {
 	var out []string
 	for _, m := range rule.Members {
@@ -205,7 +205,7 @@ func dependent(ix index, v, rule *pytext.Value) []string {
 	return out
 }
 
-// additional words properties that the schema does not know, sorted as Python does.
+// additional reports properties that the schema does not allow, sorted as Python does.
 func additional(at place, _ string, _ *pytext.Value) string {
 	var patterns []*regexp.Regexp
 	var written []string
@@ -216,10 +216,10 @@ func additional(at place, _ string, _ *pytext.Value) string {
 			}
 		}
 	}
-	known := at.parent.Get("properties")
+	properties := at.parent.Get("properties")
 	var extras []string
 	for _, m := range at.value.Members {
-		if at.ix.get(known, m.Key) == nil && !slices.ContainsFunc(patterns, func(re *regexp.Regexp) bool { return re.MatchString(m.Key) }) {
+		if at.ix.get(properties, m.Key) == nil && !slices.ContainsFunc(patterns, func(re *regexp.Regexp) bool { return re.MatchString(m.Key) }) {
 			extras = append(extras, m.Key)
 		}
 	}
@@ -246,7 +246,7 @@ func unexpected(extras []string) string {
 	return textutil.Cut(strings.Join(extras, ", "), maxShown) + " " + was + " unexpected"
 }
 
-// oneOf words a choice of which no schema fits, or more than one.
+// oneOf reports a value that is valid under none or several of the schemas.
 func oneOf(message, shown string, rule *pytext.Value) string {
 	var first, second int
 	if n, _ := fmt.Sscanf(message, "valid against schemas at indexes %d and %d", &first, &second); n != 2 ||

@@ -9,22 +9,22 @@ import (
 	"weft/workflows/plan/pytext"
 )
 
-// place is where a rule failed: its schema, the value, and the ways to both.
+// place is where a rule failed: the rule's schema, the value, and the paths to both.
 type place struct {
 	ix index
-	// parent is the schema that has the rule; nil where the way could not be followed.
+	// parent is the schema that has the rule; nil if it was not found.
 	parent *pytext.Value
-	// keyword is the rule's name; "" is the schema itself, which takes nothing.
+	// keyword is the rule's name; "" stands for the schema false.
 	keyword string
 	value   *pytext.Value
-	// path leads to the value, with [i] for the items of lists; way, to the rule, as Python
-	// tells it.
+	// path is the path of the value, with [i] for the items of lists; way is the path of the rule,
+	// as Python reports it.
 	path, way []string
-	// order is the rule's place among all rules, as they are written.
+	// order is the position of the rule in the text of the schema.
 	order []int
 }
 
-// shownPath is the path from $ on, in one of the two styles.
+// shownPath formats the path of the value, in one of the two styles.
 func (p *place) shownPath(documented bool) string {
 	var b strings.Builder
 	b.WriteByte('$')
@@ -37,7 +37,7 @@ func (p *place) shownPath(documented bool) string {
 	return b.String()
 }
 
-// shownWay is the way to the rule, in one of the two styles.
+// shownWay formats the path of the rule, in one of the two styles.
 func (p *place) shownWay(documented bool) string {
 	if documented {
 		return strings.Join(p.way, ".")
@@ -45,23 +45,23 @@ func (p *place) shownWay(documented bool) string {
 	return strings.Join(p.way, "/")
 }
 
-// walk follows the way of a failed rule from the root of the schema and the value.
+// walk follows the path of a failed rule from the roots of the schema and the value.
 type walk struct {
 	place
 	root   *pytext.Value
 	tokens []string
-	// names are the tokens of the value's place that are left.
+	// names are the remaining tokens of the value's path.
 	names []string
 }
 
-// locate finds the place of a rule by the locations that the validator gives.
+// locate finds the place of a rule by the locations that the validator returns.
 func locate(ix index, root, value *pytext.Value, keywordLocation, instanceLocation string) place {
 	w := walk{root: root, tokens: Pointer(keywordLocation), names: Pointer(instanceLocation)}
 	w.ix, w.parent, w.value = ix, root, value
 	for len(w.tokens) > 0 && w.parent != nil {
 		w.step()
 	}
-	// What could not be followed is at the value's own place.
+	// The remaining tokens belong to the path of the value.
 	for len(w.names) > 0 {
 		w.enter()
 	}
@@ -74,13 +74,13 @@ func (w *walk) take() string {
 	return t
 }
 
-// descend goes to a part of the schema, numbered among its siblings.
+// descend moves to a part of the schema with an index among its siblings.
 func (w *walk) descend(to *pytext.Value, number int) {
 	w.parent = to
 	w.order = append(w.order, number)
 }
 
-// enter goes to the next part of the value and notes its number.
+// enter moves to the next part of the value.
 func (w *walk) enter() {
 	if len(w.names) == 0 {
 		return
@@ -104,7 +104,7 @@ func (w *walk) step() {
 		w.arrive(keyword, number)
 		return
 	}
-	// Python leaves these two out of the way.
+	// Python omits these two.
 	if keyword != "$ref" && keyword != "if" {
 		w.way = append(w.way, keyword)
 	}
@@ -124,7 +124,7 @@ func (w *walk) step() {
 	}
 }
 
-// follow goes to one of the rule's schemas, if it has several, and to a part of the value, if it is for one.
+// follow moves to one of the rule's schemas, if it has several, and to a part of the value, if the rule applies to parts.
 func (w *walk) follow(keyword string, rule *pytext.Value) {
 	if holdsNamed[keyword] || rule != nil && rule.Kind == pytext.Array {
 		w.part()
@@ -137,7 +137,7 @@ func (w *walk) follow(keyword string, rule *pytext.Value) {
 // arrive ends the walk at a rule.
 func (w *walk) arrive(keyword string, number int) {
 	if keyword == "minContains" && w.ix.get(w.parent, keyword) == nil {
-		// What the library calls so is "contains" where nothing says how many.
+		// The library reports this for a "contains" without "minContains".
 		keyword = "contains"
 		_, number = w.ix.child(w.parent, keyword)
 	}
@@ -148,11 +148,11 @@ func (w *walk) arrive(keyword string, number int) {
 // dependencies are the rules whose parts may be lists of names instead of schemas.
 var dependencies = map[string]bool{"dependencies": true, "dependentRequired": true}
 
-// entered are the rules for parts of the value.
+// entered are the rules that apply to parts of the value.
 var entered = map[string]bool{"properties": true, "patternProperties": true, "additionalProperties": true, "unevaluatedProperties": true,
 	"items": true, "prefixItems": true, "contains": true, "additionalItems": true, "unevaluatedItems": true}
 
-// part goes to one of several schemas of a rule.
+// part moves to one of several schemas of a rule.
 func (w *walk) part() {
 	if len(w.tokens) == 0 {
 		return
@@ -163,7 +163,7 @@ func (w *walk) part() {
 	w.descend(to, number)
 }
 
-// name makes the name of a member the value; its path stays the object's.
+// name makes the name of a member the value; the path remains the object's.
 func (w *walk) name() {
 	if len(w.names) == 0 {
 		return
@@ -173,7 +173,7 @@ func (w *walk) name() {
 	w.order, w.names = append(w.order, number), nil
 }
 
-// refer is the schema that a reference within the document leads to, or nil.
+// refer returns the schema that a reference within the document points to, or nil.
 func (w *walk) refer(ref *pytext.Value) *pytext.Value {
 	if ref == nil || !strings.HasPrefix(ref.Text, "#") {
 		return nil
@@ -187,7 +187,7 @@ func (w *walk) refer(ref *pytext.Value) *pytext.Value {
 	return to
 }
 
-// index finds members of large objects by key, so that many errors do not take quadratic time.
+// index finds members of large objects by key, to avoid quadratic time with many errors.
 type index map[*pytext.Value]map[string]int
 
 func (x index) get(v *pytext.Value, key string) *pytext.Value {
@@ -198,7 +198,7 @@ func (x index) get(v *pytext.Value, key string) *pytext.Value {
 	return m
 }
 
-// child is a part of a value and its number; nil where there is none.
+// child returns a part of a value and its index; nil if there is none.
 func (x index) child(v *pytext.Value, name string) (*pytext.Value, int) {
 	if v == nil {
 		return nil, 0
@@ -217,7 +217,7 @@ func (x index) child(v *pytext.Value, name string) (*pytext.Value, int) {
 	return v.Members[i].Value, i
 }
 
-// member is the number of a member, or -1.
+// member returns the index of a member, or -1.
 func (x index) member(v *pytext.Value, name string) int {
 	if len(v.Members) <= 16 {
 		return slices.IndexFunc(v.Members, func(m pytext.Member) bool { return m.Key == name })
@@ -236,7 +236,7 @@ func (x index) member(v *pytext.Value, name string) int {
 	return -1
 }
 
-// Pointer splits a JSON pointer, which the library writes as part of a URL.
+// Pointer splits a JSON pointer, which the library escapes as part of a URL.
 func Pointer(p string) []string {
 	if p == "" {
 		return nil

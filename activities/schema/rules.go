@@ -12,9 +12,9 @@ import (
 	"weft/workflows/plan/pytext"
 )
 
-// budget ends a validation that takes too much: the validator itself never looks at the
-// clock, and its goroutine would go on for years. It is part of every schema, as an
-// extension that takes any value.
+// budget aborts a validation that takes too many steps or too long: the validator itself has
+// no limits, and its goroutine could run for years. It is part of every schema, as an
+// extension that accepts any value.
 type budget struct {
 	ctx  context.Context
 	left int
@@ -24,14 +24,14 @@ func (b *budget) Compile(jsonschema.CompilerContext, map[string]any) (jsonschema
 	return b, nil
 }
 
-// Validate counts one try of one schema. It panics when the budget is spent, which ends the
-// validation; validate recovers it.
+// Validate counts one validation against one schema. It panics when the budget is exceeded;
+// validate recovers.
 func (b *budget) Validate(jsonschema.ValidationContext, any) error {
 	if b.left--; b.left < 0 {
-		panic(fmt.Sprintf("it takes more than %d steps to check this value; make it simpler", maxVisits))
+		panic(fmt.Sprintf("validating this value takes more than %d steps; simplify it", maxVisits))
 	}
 	if b.left%64 == 0 && b.ctx.Err() != nil {
-		panic("it takes too long to check this value; make it simpler")
+		panic("validating this value takes too long; simplify it")
 	}
 	return nil
 }
@@ -39,10 +39,10 @@ func (b *budget) Validate(jsonschema.ValidationContext, any) error {
 // laterType is the name of "type" in a rewritten schema.
 const laterType = "weft:type"
 
-// rewritten is a schema that checks values as Python does: its types under another name,
-// because the library looks at no other rule where a type is wrong, and without its formats
-// if these are not rules, because the library checks them in draft 7 whether it is asked to or
-// not. Named reports whether a value holds schemas by their names.
+// rewritten changes a schema so that the library validates as Python does. Types get another
+// name, because the library skips all other rules if the type does not match. Formats are
+// removed unless formats is set, because the library always checks them in draft 7. named means
+// that v holds schemas by name.
 func rewritten(v *pytext.Value, formats, named bool) *pytext.Value {
 	out := *v
 	out.Items, out.Members = nil, nil
@@ -65,17 +65,17 @@ func rewritten(v *pytext.Value, formats, named bool) *pytext.Value {
 	return &out
 }
 
-// data are the rules that hold values, holdsNamed those that hold schemas by their names.
+// data are the keywords that hold values, holdsNamed those that hold schemas by name.
 var (
 	data       = map[string]bool{"const": true, "enum": true, "default": true, "examples": true}
 	holdsNamed = map[string]bool{"properties": true, "patternProperties": true, "definitions": true, "$defs": true,
 		"dependencies": true, "dependentSchemas": true}
 )
 
-// typeRule is the rule that a rewritten schema has instead of "type".
+// typeRule replaces "type" in a rewritten schema.
 type typeRule struct{ types []any }
 
-// Compile reads the rule, if a schema has it. That it is well-formed has been looked at.
+// Compile reads the rule, if a schema has it. The original schema has been compiled before, so it is well-formed.
 func (typeRule) Compile(_ jsonschema.CompilerContext, m map[string]any) (jsonschema.ExtSchema, error) {
 	switch t := m[laterType].(type) {
 	case string:
@@ -88,7 +88,7 @@ func (typeRule) Compile(_ jsonschema.CompilerContext, m map[string]any) (jsonsch
 
 func (r typeRule) Validate(ctx jsonschema.ValidationContext, v any) error {
 	kind := typeOf(v)
-	if slices.Contains(r.types, any(kind)) || kind == "number" && slices.Contains(r.types, any("integer")) && whole(v) {
+	if slices.Contains(r.types, any(kind)) || kind == "number" && slices.Contains(r.types, any("integer")) && isInteger(v) {
 		return nil
 	}
 	return ctx.Error("type", "%s is not one of the types %v", kind, r.types)
@@ -110,8 +110,8 @@ func typeOf(v any) string {
 	return "null"
 }
 
-// whole reports whether a number has no fraction, as 100.0 has none.
-func whole(v any) bool {
+// isInteger reports whether a number has no fractional part, such as 100.0.
+func isInteger(v any) bool {
 	r, ok := new(big.Rat).SetString(fmt.Sprint(v))
 	return ok && r.IsInt()
 }

@@ -2,7 +2,7 @@
 // Python's validator, which the blueprint dialect's framework uses.
 //
 // Schemas and values are untrusted: size, depth, steps and time are bounded, and nothing
-// outside the schema is ever loaded. The package depends on no dialect, on Temporal or on the disk.
+// outside the schema is ever loaded.
 //
 // Start at [Check].
 package schema
@@ -25,50 +25,50 @@ import (
 	"weft/workflows/plan/pytext"
 )
 
-// Bounds on what is checked: the validator's cost grows steeply with depth.
+// Bounds of a validation, whose cost grows steeply with depth.
 const (
-	// MaxDepth is how deep a schema and a value of it may nest. What is checked may nest one deeper: the arguments of a finish
-	// tool are an object around the value.
+	// MaxDepth is the maximum nesting of a schema and its values, MaxChecked that of a value that is validated: the arguments
+	// of a finish tool are an object around the value.
 	MaxDepth   = 64
 	MaxChecked = MaxDepth + 1
-	// MaxBytes is the most that a schema may have.
+	// MaxBytes is the maximum size of a schema.
 	MaxBytes = 256 << 10
-	// MaxErrors bounds what is reported: the first ones are fixed first.
+	// MaxErrors bounds the number of errors that are reported.
 	MaxErrors = 100
-	// Time is how long a check may take. It is far more than an honest schema needs, for a
-	// right value must not be refused because the machine has much else to do.
+	// Time is the default timeout. It is far more than a reasonable schema needs, so that a
+	// valid value is not rejected on a busy machine.
 	Time = 10 * time.Second
-	// maxFrames bounds how deep the validator can recurse: one frame of some 6 KiB for
-	// each schema and level of the value. A goroutine whose stack goes beyond 512 MiB
-	// ends the whole process, and nothing can recover it.
+	// maxFrames bounds the recursion of the validator: one frame of about 6 KiB for
+	// each schema and level of the value. A goroutine whose stack exceeds 512 MiB
+	// crashes the process, which cannot be recovered.
 	maxFrames = 32 << 10
-	// maxVisits bounds how many schemas are tried altogether.
+	// maxVisits bounds the number of validations against single schemas.
 	maxVisits = 500_000
 )
 
-// Error says what is wrong at one place of a value.
+// Error is a problem at one place of a value.
 type Error struct {
-	// Path is like $.items.0.title; $ is the whole value.
+	// Path is like $.items.0.title; $ is the value itself.
 	Path    string `json:"path"`
 	Message string `json:"message"`
-	// SchemaPath is the rule's place, like properties/items/items/required.
+	// SchemaPath is the path of the rule, like properties/items/items/required.
 	SchemaPath string `json:"schema_path"`
 }
 
-// Options say how to check. The zero value checks no formats and takes [Time] at most.
+// Options are the options of [Check]. The zero value ignores formats and has the timeout [Time].
 type Options struct {
-	// Formats makes "format" a rule; Python's validator takes it as a remark.
+	// Formats validates "format", which Python's validator ignores by default.
 	Formats bool
-	// Documented names places as the dialect's documentation does: $.items[0].title and
-	// items.items.required, and the path of a property that is missing ends in its name.
+	// Documented formats paths as the dialect's documentation does: $.items[0].title and
+	// items.items.required, and the path of a missing property ends in its name.
 	Documented bool
-	// Limit is how long it may take; 0 is [Time].
+	// Limit is the timeout; 0 means [Time].
 	Limit time.Duration
 }
 
-// Check validates a value against a schema, draft 7 unless it says otherwise. Errors are in
-// the order in which the schema's rules are written. What cannot be checked is an error at $.
-// The second result is ctx's error: what was cut short says nothing about the value.
+// Check validates a value against a schema, by default of draft 7. The problems are in the order
+// of the rules in the schema. If the validation is impossible, the problem is at $.
+// The error is ctx's; the problems are then meaningless.
 func Check(ctx context.Context, schema, value json.RawMessage, o Options) ([]Error, error) {
 	if o.Limit == 0 {
 		o.Limit = Time
@@ -81,7 +81,7 @@ func Check(ctx context.Context, schema, value json.RawMessage, o Options) ([]Err
 	case errs := <-done:
 		return errs, ctx.Err()
 	case <-within.Done():
-		return wrong("the schema could not be checked within %s; make it simpler", o.Limit), ctx.Err()
+		return wrong("the validation took more than %s; simplify the schema", o.Limit), ctx.Err()
 	}
 }
 
@@ -89,7 +89,7 @@ func wrong(format string, args ...any) []Error {
 	return []Error{{Path: "$", Message: fmt.Sprintf(format, args...)}}
 }
 
-// Usable says why values cannot be checked against a schema at all; nil if they can.
+// Usable returns an error if values cannot be validated against a schema.
 func Usable(schema json.RawMessage) error {
 	_, _, err := prepare(schema, true, &budget{ctx: context.Background(), left: maxVisits})
 	return err
@@ -97,7 +97,7 @@ func Usable(schema json.RawMessage) error {
 
 func prepare(schema json.RawMessage, formats bool, b *budget) (rules *pytext.Value, compiled *jsonschema.Schema, err error) {
 	if len(schema) > MaxBytes {
-		return nil, nil, fmt.Errorf("it has %d bytes, at most %d are used", len(schema), MaxBytes)
+		return nil, nil, fmt.Errorf("it has %d bytes, at most %d are allowed", len(schema), MaxBytes)
 	}
 	if rules, err = pytext.Parse(schema); err != nil {
 		return nil, nil, err
@@ -105,7 +105,7 @@ func prepare(schema json.RawMessage, formats bool, b *budget) (rules *pytext.Val
 	if literal := strange(rules); literal != "" {
 		return nil, nil, fmt.Errorf("the number %s is out of range", textutil.Cut(literal, maxShown))
 	}
-	// The author's own text reports whether it is a schema; what checks values is rewritten.
+	// The original must be a valid schema; the rewritten one validates values.
 	extensions := map[string]jsonschema.ExtCompiler{"budget": b, "type": typeRule{}}
 	if _, err = Compile(schema, jsonschema.Draft7, extensions); err != nil {
 		return nil, nil, err
@@ -114,7 +114,7 @@ func prepare(schema json.RawMessage, formats bool, b *budget) (rules *pytext.Val
 	return rules, compiled, err
 }
 
-// validate checks until ctx ends.
+// validate validates until ctx is done.
 func validate(ctx context.Context, schema, raw json.RawMessage, o Options) (out []Error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -123,10 +123,10 @@ func validate(ctx context.Context, schema, raw json.RawMessage, o Options) (out 
 	}()
 	depth := plan.Depth(raw)
 	if depth > MaxChecked {
-		return wrong("the value nests %d deep, at most %d are checked", depth, MaxChecked)
+		return wrong("the value nests %d levels deep, at most %d are allowed", depth, MaxChecked)
 	}
 	if n := bytes.Count(schema, []byte("{")); len(schema) <= MaxBytes && n*(depth+1) > maxFrames {
-		return wrong("a schema of %d parts and a value that nests %d deep are too much to check; make either flatter", n, depth)
+		return wrong("a schema of %d objects and a value that nests %d levels deep are too complex; flatten either", n, depth)
 	}
 	rules, compiled, err := prepare(schema, o.Formats, &budget{ctx: ctx, left: maxVisits})
 	if err != nil {
@@ -139,7 +139,7 @@ func validate(ctx context.Context, schema, raw json.RawMessage, o Options) (out 
 	if literal := strange(value); literal != "" {
 		return wrong("the number %s is out of range", textutil.Cut(literal, maxShown))
 	}
-	instance, _ := textutil.DecodeExact(raw) // it was parsed
+	instance, _ := textutil.DecodeExact(raw) // it has been parsed before
 	err = compiled.Validate(instance)
 	var invalid *jsonschema.ValidationError
 	switch {
@@ -151,12 +151,12 @@ func validate(ctx context.Context, schema, raw json.RawMessage, o Options) (out 
 	return wrong("%v", err)
 }
 
-// documentURL is where a schema is while it is compiled. Nothing is read from there.
+// documentURL is the URL under which a schema is compiled. It is never fetched.
 const documentURL = "mem:///schema.json"
 
-// Compile compiles a schema, of a draft unless it says otherwise by $schema. References out of the
-// schema are refused and never followed. Extensions are rules that every schema in it has, by their
-// names. What the library cannot handle is an error, too.
+// Compile compiles a schema, of the given draft unless $schema names another. References to other
+// documents are rejected. Extensions are rules, by name, that apply to every schema in it. A panic
+// of the library is returned as an error.
 func Compile(schema []byte, draft *jsonschema.Draft, extensions map[string]jsonschema.ExtCompiler) (compiled *jsonschema.Schema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -170,7 +170,7 @@ func Compile(schema []byte, draft *jsonschema.Draft, extensions map[string]jsons
 	return c.Compile(documentURL)
 }
 
-// compiler is one that has a schema under documentURL.
+// compiler returns a compiler that has the schema under documentURL.
 func compiler(schema []byte, draft *jsonschema.Draft, extensions map[string]jsonschema.ExtCompiler) (*jsonschema.Compiler, error) {
 	c := jsonschema.NewCompiler()
 	c.Draft, c.AssertFormat = draft, true
@@ -183,8 +183,7 @@ func compiler(schema []byte, draft *jsonschema.Draft, extensions map[string]json
 	return c, c.AddResource(documentURL, bytes.NewReader(schema))
 }
 
-// Reason returns why a schema could not be compiled, without the library's prefixes and the name that
-// the schema was compiled under.
+// Reason returns the text of a compile error without the library's prefixes and documentURL.
 func Reason(err error) string {
 	if wrapped, ok := errors.AsType[*jsonschema.SchemaError](err); ok && wrapped.Err != nil {
 		err = wrapped.Err
@@ -210,8 +209,8 @@ func strange(v *pytext.Value) string {
 	return ""
 }
 
-// Countable reports whether a JSON number is within the range that is computed with: a whole
-// one of at most 400 digits, or what a double holds.
+// Countable reports whether a JSON number is in the supported range: an integer of at most 400
+// digits, or a double.
 func Countable(literal string) bool {
 	if len(literal) > 400 {
 		return false
@@ -228,5 +227,5 @@ func Countable(literal string) bool {
 	return err == nil
 }
 
-// maxShown is how many bytes of a value a message repeats.
+// maxShown bounds the part of a value in a message, in bytes.
 const maxShown = 500

@@ -145,7 +145,7 @@ func TestManyMembers(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	tests := map[string]struct{ schema, value, want string }{
-		"a value that nests too deep":     {`{}`, strings.Repeat("[", 66) + strings.Repeat("]", 66), "nests 66 deep"},
+		"a value that nests too deep":     {`{}`, strings.Repeat("[", 66) + strings.Repeat("]", 66), "nests 66 levels deep"},
 		"a schema that is too large":      {`{"description":"` + strings.Repeat("x", MaxBytes) + `"}`, `1`, "at most 262144"},
 		"a schema that is no schema":      {`{"type":"thing"}`, `1`, "cannot be used"},
 		"a schema that is not JSON":       {`{`, `1`, "cannot be used"},

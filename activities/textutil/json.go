@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Beyond is what structured content says that texts do not: empty if one of them, or all, is the same, and without
-// the members of an object that are the same. Each text stands for one member.
+// Beyond returns the part of structured content that the texts do not repeat: "" if one of them, or all together, equal it,
+// and an object without the members that equal one of the texts. Each text accounts for one member.
 func Beyond(structured json.RawMessage, texts []string) string {
 	parts := texts
 	if len(texts) > 1 {
@@ -31,7 +31,7 @@ func Beyond(structured json.RawMessage, texts []string) string {
 	return members(Compact(structured), func(v json.RawMessage) bool { return !repeats(v) })
 }
 
-// same reports whether a text is the same as a value: its text, its JSON, or the JSON that is its text.
+// same reports whether a text equals a value: as a string, as JSON, or as the JSON in a string.
 func same(text string, v json.RawMessage) bool {
 	var own string
 	if json.Unmarshal(v, &own) != nil {
@@ -40,7 +40,7 @@ func same(text string, v json.RawMessage) bool {
 	return own != "" && (own == text || sameJSON([]byte(text), []byte(own))) || sameJSON([]byte(text), v)
 }
 
-// sameList reports whether a value is a list of what several texts say, one each.
+// sameList reports whether a value is a list whose elements equal several texts, one each.
 func sameList(texts []string, v json.RawMessage) bool {
 	var list []json.RawMessage
 	if len(texts) < 2 || json.Unmarshal(v, &list) != nil || len(list) != len(texts) {
@@ -54,8 +54,8 @@ func sameList(texts []string, v json.RawMessage) bool {
 	return true
 }
 
-// members are the members of an object that keep returns true for, as they are written: empty if there are none left.
-// What is no object is as it is.
+// members returns an object with the members for which keep returns true, as they are written, or "" if there are none.
+// Other values are returned unchanged.
 func members(all string, keep func(json.RawMessage) bool) string {
 	d := json.NewDecoder(strings.NewReader(all))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -82,7 +82,7 @@ func members(all string, keep func(json.RawMessage) bool) string {
 	return "{" + strings.Join(kept, ",") + "}"
 }
 
-// Compact is JSON without white space; what is no JSON is as it is.
+// Compact returns JSON without white space. Other text is returned unchanged.
 func Compact(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {
@@ -91,7 +91,7 @@ func Compact(raw json.RawMessage) string {
 	return b.String()
 }
 
-// sameJSON reports whether two texts are the same JSON, numbers compared digit by digit.
+// sameJSON reports whether two texts are equal as JSON; numbers are compared as text.
 func sameJSON(a, b []byte) bool {
 	x, ok := DecodeExact(a)
 	if !ok {
@@ -101,7 +101,7 @@ func sameJSON(a, b []byte) bool {
 	return ok && reflect.DeepEqual(x, y)
 }
 
-// DecodeExact decodes one JSON value with its numbers as they are written.
+// DecodeExact decodes one JSON value, with numbers as [json.Number].
 func DecodeExact(raw []byte) (v any, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

@@ -1,4 +1,4 @@
-// Package textutil holds the text helpers that several packages share.
+// Package textutil has helpers for text.
 package textutil
 
 import (
@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// Truncate returns s if it has at most n bytes, else its first n bytes and "...". It never cuts
-// within a character.
+// Truncate returns s if it has at most n bytes, else its first n bytes, to a character's boundary,
+// and "...".
 func Truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -27,7 +27,7 @@ func Truncate(s string, n int) string {
 	return s[:n] + "..."
 }
 
-// Duration is a duration as an operator writes it: 10m, not 10m0s.
+// Duration formats a duration without zero units: 10m, not 10m0s.
 func Duration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -39,7 +39,7 @@ func Duration(d time.Duration) string {
 	return s
 }
 
-// Cut shortens s to n bytes, at a character's boundary, and marks that with an ellipsis.
+// Cut shortens s to n bytes, to a character's boundary, and appends an ellipsis.
 func Cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -47,7 +47,7 @@ func Cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// JSON encodes v in one line, without the escapes that only HTML needs.
+// JSON encodes v in one line, without escapes for HTML.
 func JSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -58,7 +58,7 @@ func JSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Some lists names, the first twenty of many.
+// Some lists names, at most twenty.
 func Some(names []string) string {
 	const most = 20
 	if len(names) <= most {
@@ -67,7 +67,7 @@ func Some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// Unescape undoes what encoding/json does to < > and & on a schema's way through a payload.
+// Unescape reverses the escapes for HTML that encoding/json writes for <, > and &.
 func Unescape(raw []byte) []byte {
 	return htmlEscape.ReplaceAllFunc(raw, func(m []byte) []byte {
 		switch string(m) {
@@ -82,10 +82,10 @@ func Unescape(raw []byte) []byte {
 	})
 }
 
-// An escaped character in JSON, so that a backslash before one is never taken for its begin.
+// htmlEscape matches any escaped character, so that an escaped backslash is not taken for the start of another escape.
 var htmlEscape = regexp.MustCompile(`\\u[0-9a-f]{4}|\\.`)
 
-// ErrorText is an error's text without URLs, which can contain keys, and without the library's prefixes.
+// ErrorText returns an error's text without URLs, which can contain keys, and without the prefixes of libraries.
 func ErrorText(err error) string {
 	if ue, ok := errors.AsType[*url.Error](err); ok {
 		err = ue.Err
@@ -97,7 +97,7 @@ func ErrorText(err error) string {
 	return strings.ReplaceAll(text, "failed to ", "could not ")
 }
 
-// PEM returns a text that is PEM, or what the file has that it names.
+// PEM returns text if it is PEM, else the content of the file that it names.
 func PEM(text string) ([]byte, error) {
 	if strings.Contains(text, "-----BEGIN ") {
 		return []byte(text), nil

@@ -38,13 +38,13 @@ type Hook struct {
 	// Secrets are whsec_ and base64 of at least 24 bytes. An event is signed with each of them, so
 	// that one can be replaced by another.
 	Secrets []string
-	// Events are those of [contract.WebhookEvents] that it gets; none means all.
+	// Events are the events of [contract.WebhookEvents] to deliver; none means all.
 	Events []string
-	// Control, if set, judges each address that is dialled, as [net.Dialer.Control].
+	// Control, if set, can refuse an address that is dialled; see [net.Dialer.Control].
 	Control func(network, address string, c syscall.RawConn) error
 }
 
-// Hooks are the receivers of one worker, by the operator's names.
+// Hooks are the receivers of one worker.
 type Hooks struct {
 	hooks map[string]*receiver
 	now   func() time.Time
@@ -58,7 +58,7 @@ type receiver struct {
 
 const timeout = 20 * time.Second
 
-// Open checks the receivers, all at once, and uses no network. The problems are one line each.
+// Open checks the receivers, without using the network. The problems are one line each.
 func Open(hooks map[string]Hook) (*Hooks, []string) {
 	out := &Hooks{hooks: map[string]*receiver{}, now: time.Now}
 	var problems []string
@@ -68,20 +68,20 @@ func Open(hooks map[string]Hook) (*Hooks, []string) {
 			problems = append(problems, "webhooks."+name+"."+fmt.Sprintf(format, args...))
 		}
 		if u, err := url.Parse(h.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
-			add("url: want an http or https address without a password, such as https://hooks.example.com/weft")
+			add("url: must be an http or https URL without a password, such as https://hooks.example.com/weft")
 		}
 		for _, e := range h.Events {
 			if !slices.Contains(contract.WebhookEvents, e) {
-				add("events: unknown event %q; want one of %s", e, strings.Join(contract.WebhookEvents, ", "))
+				add("events: unknown event %q; must be one of %s", e, strings.Join(contract.WebhookEvents, ", "))
 			}
 		}
 		if len(h.Secrets) == 0 {
-			add("secret_env: the variable is not set; want whsec_ and base64 of at least 24 bytes, several separated by blanks")
+			add("secret_env: the variable is not set; set it to whsec_ and base64 of at least 24 bytes, several separated by blanks")
 		}
 		for i, s := range h.Secrets {
 			key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s, "whsec_"))
 			if err != nil || len(key) < 24 || !strings.HasPrefix(s, "whsec_") {
-				add("secret_env: secret %d is invalid; want whsec_ and base64 of at least 24 bytes", i+1)
+				add("secret_env: secret %d is invalid; must be whsec_ and base64 of at least 24 bytes", i+1)
 			}
 			r.keys = append(r.keys, key)
 		}
@@ -94,7 +94,7 @@ func Open(hooks map[string]Hook) (*Hooks, []string) {
 	return out, problems
 }
 
-// Wanted lists the receivers by name, with the events that they get.
+// Wanted lists the receivers by name, with their events.
 func (h *Hooks) Wanted() []contract.Webhook {
 	if h == nil {
 		return nil
@@ -111,9 +111,9 @@ func (h *Hooks) Wanted() []contract.Webhook {
 	return out
 }
 
-// Send makes one delivery. A receiver that is no longer configured gets nothing, and that is no
-// error. Errors are a *[contract.Failure]: unavailable where another attempt may help, denied where
-// the receiver is gone for good (410) or its address is not allowed.
+// Send makes one delivery. A receiver that is no longer configured is skipped without an
+// error. Errors are a *[contract.Failure]: unavailable if another attempt may succeed, denied if
+// the receiver responds 410 Gone or its address is not allowed.
 func (h *Hooks) Send(ctx context.Context, in *contract.WebhookInput) error {
 	var r *receiver
 	if h != nil {
@@ -122,7 +122,7 @@ func (h *Hooks) Send(ctx context.Context, in *contract.WebhookInput) error {
 	if r == nil {
 		return nil
 	}
-	body, _ := json.Marshal(in.Event) // what was decoded can be encoded
+	body, _ := json.Marshal(in.Event) // it has been decoded from JSON
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, bytes.NewReader(body))
 	if err != nil {
 		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("webhook %q: invalid url", in.Name)}
@@ -138,7 +138,7 @@ func (h *Hooks) Send(ctx context.Context, in *contract.WebhookInput) error {
 		return undelivered(ctx, in.Name, err)
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be reused
 	switch {
 	case resp.StatusCode/100 == 2:
 		return nil
@@ -148,7 +148,7 @@ func (h *Hooks) Send(ctx context.Context, in *contract.WebhookInput) error {
 	return &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("webhook %q answered %d", in.Name, resp.StatusCode)}
 }
 
-// undelivered classifies an error without the URL, which may hold a secret.
+// undelivered classifies an error and removes the URL, which may contain a secret.
 func undelivered(ctx context.Context, name string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -100,7 +100,7 @@ func TestOpen(t *testing.T) {
 		"a": {URL: "ftp://x", Secrets: []string{first}}, "b": {URL: "https://u:p@h/", Secrets: []string{"secret"}}, "c": {URL: "https://h/", Events: []string{"run.started"}},
 	})
 	got := strings.Join(problems, "\n")
-	for _, want := range []string{"webhooks.a.url: want an http", "webhooks.b.url: want", "webhooks.b.secret_env: secret 1 is invalid", `webhooks.c.events: unknown event "run.started"`, "webhooks.c.secret_env: the variable is not set"} {
+	for _, want := range []string{"webhooks.a.url: must be an http", "webhooks.b.url: must be", "webhooks.b.secret_env: secret 1 is invalid", `webhooks.c.events: unknown event "run.started"`, "webhooks.c.secret_env: the variable is not set"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s\nhas no %s", got, want)
 		}

@@ -160,7 +160,7 @@ func TestAgentSpecToolFilter(t *testing.T) {
 		"a filter":         {doc(strings.Replace(spec, " INPUTS", "", 1), ""), "[send]", ""},
 		"a box that asks":  {doc("", `,"requires_confirmation":true`), "[look send]", ""},
 		"a filter in it":   {doc(strings.Replace(spec, " INPUTS", "", 1), `,"requires_confirmation":true`), "[look send]", ""},
-		"other inputs":     {doc(strings.Replace(spec, " INPUTS", `,"inputs":[{"title":"to","type":"string"}]`, 1), ""), "", `tool "send" takes no "to", which the flow declares as its input`},
+		"other inputs":     {doc(strings.Replace(spec, " INPUTS", `,"inputs":[{"title":"to","type":"string"}]`, 1), ""), "", `tool "send" has no parameter "to", which the flow declares as its input`},
 		"a tool of nobody": {doc(`,"tool_filter":["fly"]`, ""), "", `tool "fly" is not offered by "web"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -79,7 +79,7 @@ func TestAttributesReportsMissingOnes(t *testing.T) {
 		"all of another type": {o: operator{kinds: kinds(enumspb.INDEXED_VALUE_TYPE_TEXT, contract.Attributes...)},
 			want: "worker: search attributes of a type other than Keyword: WeftFlow (Text), WeftDialect (Text), WeftPlanHash (Text), WeftStatus (Text), WeftPrincipal (Text), WeftTenant (Text); runs work without them; remove them and add them again\n"},
 		"no answer": {o: operator{err: errors.New("not for you")},
-			want: `worker: cannot read the search attributes: ask for the search attributes of namespace "prod": not for you; runs set only those of their start request` + "\n"},
+			want: `worker: cannot read the search attributes: list the search attributes of namespace "prod": not for you; runs set only those of their start request` + "\n"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
