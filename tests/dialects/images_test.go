@@ -144,7 +144,7 @@ func TestModelsSeeImages(t *testing.T) {
 				t.Errorf("the model reads %q", first)
 			}
 			if blind {
-				if len(firstImages)+len(secondImages) > 0 || !strings.Contains(first, "no images") {
+				if len(firstImages)+len(secondImages) > 0 || !strings.Contains(first, "does not support images") {
 					t.Errorf("it is sent %v and %v, and reads %q", firstImages, secondImages, first)
 				}
 				return

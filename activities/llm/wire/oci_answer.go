@@ -9,7 +9,7 @@ import (
 // to the last call.
 type ociReader struct {
 	chatReader
-	// repeats means that the last event of a stream repeats the whole answer.
+	// repeats means that the last event of a stream repeats the entire answer.
 	repeats bool
 }
 
