@@ -23,7 +23,7 @@ func (p *provider) checkSupported(call *Call) error {
 		return failf(contract.ClassBadRequest, "", "model %q: %s does not support %s; remove it, or choose a model of another provider", p.Ref(), p.row.Name, strings.Join(unsupported, ", "))
 	}
 	if kind := p.unsupportedMedia(call); kind != "" {
-		return failf(contract.ClassBadRequest, "choose a model that supports it, of one of: "+kindsAccepting(kind), "model %q does not support %s", p.Ref(), wire.Plural(kind))
+		return failf(contract.ClassBadRequest, "choose a model of another kind of provider: "+kindsAccepting(kind), "model %q does not support %s", p.Ref(), wire.Plural(kind))
 	}
 	if len(call.Schema) > 0 && !json.Valid(call.Schema) {
 		return failf(contract.ClassBadRequest, "", "model %q: the schema of the answer is not JSON", p.Ref())
