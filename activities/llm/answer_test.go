@@ -272,7 +272,7 @@ func FuzzStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream string) {
 		for _, kind := range []string{"openai", "anthropic", "google", "oci"} { // one of each protocol
 			row, _ := rowOf(kind)
-			p := &provider{Model: wire.Model{Server: row.Server, Provider: "fake", Name: "m"}, row: row, first: 1e10, idle: 1e10, maxBody: 1 << 20, limits: newLimiter([3]int{})}
+			p := &provider{Model: wire.Model{Server: row.Server, Provider: "fake", Name: "m"}, row: row, firstByte: 1e10, idle: 1e10, maxBody: 1 << 20, limits: newLimiter([3]int{})}
 			p.client = &http.Client{Transport: answering(stream)}
 			_, err := p.answer(t.Context(), callOf(&Call{}, hello(), nil))
 			if err == nil {

@@ -19,7 +19,7 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// AWSKeys are access keys of AWS, which sign requests to Bedrock; Token is that of a session.
+// AWSKeys are AWS access keys for signing requests to Bedrock. Token is the session token; it may be empty.
 type AWSKeys struct{ ID, Secret, Token string }
 
 func (p *provider) signsAWS() bool {
@@ -32,21 +32,21 @@ func (p *provider) signAWS(req *http.Request, body []byte) error {
 	return v4.NewSigner().SignHTTP(req.Context(), keys, req, hex.EncodeToString(sum[:]), "bedrock", p.region, time.Now())
 }
 
-// frames are the events of AWS' binary stream, each as an object with the event's type and its payload, until the stream
-// ends, whole or in a frame.
-func frames(r *bufio.Reader) iter.Seq2[[]byte, error] {
+// awsEvents returns the events of AWS's binary stream, each as an object that maps the event's type to its payload. A
+// stream that ends within a frame just ends.
+func awsEvents(r *bufio.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		decoder := eventstream.NewDecoder()
 		for {
 			_, _ = r.Peek(1) // waits for a frame
 			start, _ := r.Peek(min(r.Buffered(), 100))
-			begins := string(start)
+			prefix := string(start)
 			m, err := decoder.Decode(r, nil)
 			switch {
 			case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 				return
 			case errors.As(err, new(eventstream.ChecksumError)), errors.As(err, new(eventstream.LengthError)):
-				err = wire.Invalidf("a frame of the stream is invalid (%v): %s", err, begins)
+				err = wire.Invalidf("invalid frame in the stream (%v): %s", err, prefix)
 			}
 			var data []byte
 			if err == nil {
@@ -59,7 +59,7 @@ func frames(r *bufio.Reader) iter.Seq2[[]byte, error] {
 	}
 }
 
-// eventOf is a frame's event. What the service reports is under "exception", with its type.
+// eventOf returns a frame's event. Errors that the service reports are under "exception", with their type.
 func eventOf(m *eventstream.Message) map[string]any {
 	header := func(name string) string {
 		if v := m.Headers.Get(name); v != nil {

@@ -85,8 +85,8 @@ func TestBedrockSettings(t *testing.T) {
 		"nothing":                      {ProviderSettings{}, "", "set providers.bedrock.region, for example to us-east-1"},
 		"no key":                       {ProviderSettings{Region: "eu-west-1"}, "", "set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the worker's environment"},
 		"half of the keys":             {ProviderSettings{Region: "eu-west-1", AWS: AWSKeys{ID: "AKID"}}, "", "has no key"},
-		"a region that is none":        {ProviderSettings{Region: "EU west"}, "", `"EU west" is not a region; want for example us-east-1`},
-		"a region of another provider": {ProviderSettings{Kind: "openai", Region: "eu-west-1"}, "", "only providers of kind bedrock or oci have it"},
+		"a region that is none":        {ProviderSettings{Region: "EU west"}, "", `invalid region "EU west"; use for example us-east-1`},
+		"a region of another provider": {ProviderSettings{Kind: "openai", Region: "eu-west-1"}, "", "only supported by providers of kind bedrock or oci"},
 	} {
 		models, err := Open(Settings{Providers: map[string]ProviderSettings{"bedrock": tc.set}})
 		if err == nil {

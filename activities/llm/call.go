@@ -23,61 +23,61 @@ const (
 	KindCondense = "condense"
 )
 
-// Call is one call of a model: what it is asked, and who asks. It is not modified.
+// Call is one model call: the request and its caller. It is not modified.
 type Call struct {
-	// Request is what is asked. Its messages have resolved references; Once follows from Kind.
+	// Request is the request. References in its messages must be resolved; Once is derived from Kind.
 	wire.Request
-	// IdempotencyKey goes into a header; empty sends none.
+	// IdempotencyKey is sent in a header unless it is empty.
 	IdempotencyKey string
-	// Tenant is whose call it is, and Weight the tenant's share of limits; 0 means 1.
+	// Tenant is the tenant of the call, and Weight the tenant's share of rate limits; 0 means 1.
 	Tenant string
 	Weight float32
 	// Attempt counts from 1; 0 means 1.
 	Attempt int32
-	// Cut counts the earlier attempts whose answers were cut.
+	// Cut counts the earlier attempts whose answers were cut off.
 	Cut int
-	// Kind is one of the constants; Node is the node's id.
+	// Kind is [KindAgent], [KindJudge] or [KindCondense]; Node is the node's id.
 	Kind string
 	Node string
-	// At is the call's place: the workflow's id, a slash, and the call's own id there.
+	// At identifies the call: the workflow's id, a slash, and the call's id within the workflow.
 	At string
-	// Step is the execution's; Turn is the caller's count of model calls.
+	// Step is the execution's step number; Turn is the caller's count of model calls.
 	Step, Turn int
-	// Question is the text of the condition that a judge answers.
+	// Question is the text of the condition that a judge evaluates.
 	Question string
-	// Finish is the name of the tool by which the node ends, if there is one; it is for the model "script" alone.
+	// Finish is the name of the tool that ends the node, if any. Only the model "script" uses it.
 	Finish string
-	// Script is what the model "script" answers, see [ParseScript].
+	// Script is the script of the model "script", see [ParseScript].
 	Script json.RawMessage
-	// Partial, if set, gets the text streamed so far, from the calling goroutine.
+	// Partial, if set, is called in the calling goroutine with all text streamed so far.
 	Partial func(text string)
-	// Waiting, if set, gets what the call waits for before it starts, and "" when it starts.
+	// Waiting, if set, is called with the reason while the call waits to start, and with "" once it starts.
 	Waiting func(what string)
-	// Loading, if set, gets what the call waits for while the server loads the model, and "" when it does no longer.
+	// Loading, if set, is called with the reason while the server loads the model, and with "" once it is loaded.
 	Loading func(what string)
-	// Spent, if set, gets what the answer that is under way has taken so far, from the calling goroutine.
+	// Spent, if set, is called in the calling goroutine with the usage so far of the answer being received.
 	Spent func(u contract.Usage)
-	// Observe, if set, is called in the calling goroutine before each model of a list is called, with the
-	// context that it returns; the outcome goes to the function.
+	// Observe, if set, is called in the calling goroutine before each model of a list is called. The model is called with
+	// the returned context; the returned function receives the outcome.
 	Observe func(ctx context.Context, r Request) (context.Context, func(*Answer, error))
 }
 
 // Request describes a call of a model to observers.
 type Request struct {
-	// System is who runs the model, by OpenTelemetry's conventions; Model is the model's name there.
+	// System is the provider's name in OpenTelemetry's conventions; Model is the model's name at the provider.
 	System, Model string
-	// Stream is whether the answer is streamed.
+	// Stream reports whether the answer is streamed.
 	Stream bool
 }
 
-// Answer is a model's whole answer; ids of its calls are unique in the conversation.
+// Answer is a model's complete answer. The ids of its calls are unique in the conversation.
 type Answer struct {
 	wire.Answer
-	// Fallbacks are the models that were asked before, see [Models.Ask].
+	// Fallbacks are the models that were tried before, see [Models.Ask].
 	Fallbacks []contract.Fallback
 }
 
-// Options applies options to values that say unset.
+// Options returns call options with the given ones applied; the other parameters are marked as unset.
 func Options(opts ...llms.CallOption) llms.CallOptions {
 	o := llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1}
 	for _, opt := range opts {
@@ -86,9 +86,9 @@ func Options(opts ...llms.CallOption) llms.CallOptions {
 	return o
 }
 
-// prepared is a call whose messages have their text in one piece. It fails with bad_request, naming every message that
-// cannot be sent.
-func (c *Call) prepared() (*Call, error) {
+// prepare returns a copy of the call whose messages have their parts joined. It fails with bad_request, listing every
+// message that cannot be sent.
+func (c *Call) prepare() (*Call, error) {
 	out := *c
 	out.Once = c.Kind == KindJudge || c.Kind == KindCondense
 	out.Messages = slices.Clone(c.Messages)
@@ -104,7 +104,7 @@ func (c *Call) prepared() (*Call, error) {
 	return &out, nil
 }
 
-// joinParts checks a message and makes its parts its text.
+// joinParts validates a message and joins its parts into its text.
 func joinParts(m *contract.Message) error {
 	for i, p := range m.Parts {
 		if p.Ref != nil {
@@ -126,35 +126,34 @@ func joinParts(m *contract.Message) error {
 		return nil
 	case contract.RoleTool:
 		if m.CallID == "" {
-			return fmt.Errorf("result of tool %q names no call", m.Name)
+			return fmt.Errorf("result of tool %q has no call id", m.Name)
 		}
 		return nil
 	}
-	return fmt.Errorf("role %q: want user, assistant or tool", textutil.Truncate(m.Role, 60))
+	return fmt.Errorf("invalid role %q; expected user, assistant or tool", textutil.Truncate(m.Role, 60))
 }
 
 type model interface {
 	answer(ctx context.Context, call *Call) (*wire.Answer, error)
 }
 
-// generate makes one call of a model, checks the answer, and never repeats the call.
+// generate makes one model call and checks the answer. It never retries.
 //
-// Its errors are [contract.Failure]s, or ctx's own. A filtered or refused answer fails as refused, with its
-// usage.
+// Its error is a [contract.Failure] or ctx's error. A filtered or refused answer fails as refused, with its usage.
 func generate(ctx context.Context, m model, call *Call) (*Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	call, err := call.prepared()
+	call, err := call.prepare()
 	if err != nil {
 		return nil, err
 	}
 	a, err := m.answer(ctx, call)
-	// First, even without an error: a stream that the context cut can look like success.
-	var late *ended
+	// Check the context even without an error: a stream that it interrupted can look complete.
+	var ctxErr *contextError
 	switch {
-	case errors.As(err, &late):
-		return nil, late
+	case errors.As(err, &ctxErr):
+		return nil, ctxErr
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
@@ -167,19 +166,19 @@ func generate(ctx context.Context, m model, call *Call) (*Answer, error) {
 	case a.Stop == "content_filter":
 		why = fmt.Sprintf("the provider filtered the answer after %d bytes", len(a.Message.Text))
 	case a.Stop != "stop" && a.Stop != "length" && a.Message.Text == "" && len(a.Message.Calls) == 0:
-		why = fmt.Sprintf("the answer ended with %q, without text or calls of tools", a.Stop)
+		why = fmt.Sprintf("the answer ended with %q, without text or tool calls", a.Stop)
 	case a.Stop == "stop" && len(a.Message.Calls) > 0:
 		a.Stop = "tool_calls"
 	}
 	if why != "" {
 		f := failf(contract.ClassRefused, remedies[contract.ClassRefused], "model %q: %s", a.Model, why)
-		return nil, contract.Spent(f, a.Usage) // it is charged like any answer
+		return nil, contract.Spent(f, a.Usage) // the provider charges for it like for any answer
 	}
 	fillIDs(a.Message.Calls, call.Messages)
 	return &Answer{Answer: *a}, nil
 }
 
-// fillIDs gives every call an id that is unique in the conversation: servers leave it empty or count from 0.
+// fillIDs assigns every call an id that is unique in the conversation: some servers omit it or count from 0.
 func fillIDs(calls []contract.ToolCall, in []contract.Message) {
 	used := map[string]bool{}
 	for i := range in {

@@ -117,7 +117,7 @@ func TestClaudesFamilies(t *testing.T) {
 	for _, tc := range []struct {
 		model, effort, says string
 		maxTokens           int
-	}{{"claude-3-5-haiku", "high", "does not think", 0}, {"claude-sonnet-4-5", "huge", "want none, minimal", 0}, {"claude-sonnet-4-5", "low", "want 2048 or more", 1500}} {
+	}{{"claude-3-5-haiku", "high", "does not support reasoning", 0}, {"claude-sonnet-4-5", "huge", "expected none, minimal", 0}, {"claude-sonnet-4-5", "low", "set 2048 or more", 1500}} {
 		m.Name = tc.model
 		_, err := generate(t.Context(), m, callOf(&Call{Request: wire.Request{Effort: tc.effort}}, hello(), nil, llms.WithMaxTokens(tc.maxTokens)))
 		f := failureOf(t, err)
@@ -251,7 +251,7 @@ func TestClaudesToolChoice(t *testing.T) {
 		same(t, "choice", e.sent(t)["tool_choice"], json.RawMessage(want))
 	}
 	_, err := generate(t.Context(), m, callOf(&Call{}, hello(), tools(), llms.WithToolChoice("sometimes")))
-	mentions(t, failureOf(t, err).Text, "tool_choice is sometimes, want auto, none, required")
+	mentions(t, failureOf(t, err).Text, "invalid tool_choice sometimes; expected auto, none, required")
 }
 
 func TestClaudeTakesSomeSchemas(t *testing.T) {
@@ -271,6 +271,6 @@ func TestClaudesLimitsAreRead(t *testing.T) {
 	})
 	_, err := ask(t, m, &Call{})
 	f := failureOf(t, err)
-	same(t, "wait", f.After, maxAfter)
+	same(t, "wait", f.After, maxRetryAfter)
 	mentions(t, f.Text, "req_42")
 }

@@ -146,7 +146,7 @@ func conformBrokenStreams(t *testing.T, b bench) string {
 		t.Run(name, func(t *testing.T) {
 			e, m := b.at(t, said{}, tc.handle)
 			if strings.HasPrefix(name, "stalled") {
-				m.first, m.idle = 2*time.Second, 500*time.Millisecond
+				m.firstByte, m.idle = 2*time.Second, 500*time.Millisecond
 			}
 			_, err := ask(t, m, &Call{})
 			f := failureOf(t, err)
@@ -180,7 +180,7 @@ func conformErrors(t *testing.T, b bench) string {
 		{422, faultPlain, "unprocessable", nil, contract.ClassBadRequest, 0},
 		{429, faultPlain, "slow down", nil, contract.ClassRateLimited, 0},
 		{429, faultPlain, "slow down", []string{"Retry-After", "17"}, contract.ClassRateLimited, 17 * time.Second},
-		{429, faultPlain, "slow down", []string{"Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}, contract.ClassRateLimited, maxAfter},
+		{429, faultPlain, "slow down", []string{"Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}, contract.ClassRateLimited, maxRetryAfter},
 		{429, faultPlain, "slow down", []string{"Retry-After", "Wed, 21 Oct 2015 07:28:00 GMT"}, contract.ClassRateLimited, 0},
 		{429, faultQuota, "", nil, contract.ClassQuotaExceeded, 0},
 		{500, faultPlain, "oops", nil, contract.ClassUnavailable, 0},
@@ -237,7 +237,7 @@ func conformBounds(t *testing.T, b bench) string {
 	})
 	t.Run("slow headers", func(t *testing.T) {
 		_, m := b.at(t, said{}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		m.first = 100 * time.Millisecond
+		m.firstByte = 100 * time.Millisecond
 		_, err := ask(t, m, &Call{})
 		f := failureOf(t, err)
 		same(t, "class", f.Class, contract.ClassUnavailable)

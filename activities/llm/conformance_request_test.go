@@ -193,7 +193,7 @@ func conformResultImages(t *testing.T, b bench) string {
 	in := "in a message after them"
 	if b.row.ResultImages {
 		in, shown = "yes", append(append(shown, results[0].images...), results[1].images...)
-	} else if !strings.Contains(text, "The images of the result of get") || !strings.Contains(text, "The images of the result of put") {
+	} else if !strings.Contains(text, "The images from the result of get") || !strings.Contains(text, "The images from the result of put") {
 		t.Errorf("the tools of the images are not named: %q", text)
 	}
 	same(t, "images", shown, want)
@@ -202,11 +202,11 @@ func conformResultImages(t *testing.T, b bench) string {
 	m.NoImages = true
 	e.one(t, m, &Call{}, conversation(t, &a.Message), llms.WithTools(tools()))
 	results, shown, _ = seenResults(e.got(t))
-	if len(shown) > 0 || len(results) != 2 || len(results[0].images)+len(results[1].images) > 0 || !strings.Contains(results[0].text, "a cat") || !strings.Contains(results[0].text, "(this model is shown no images)") {
+	if len(shown) > 0 || len(results) != 2 || len(results[0].images)+len(results[1].images) > 0 || !strings.Contains(results[0].text, "a cat") || !strings.Contains(results[0].text, "(this model does not support images)") {
 		t.Errorf("without images: %+v, %v", results, shown)
 	}
 	e.one(t, m, &Call{}, transcriptOf("", contract.Message{Role: "user", Text: "look", Media: images}))
-	if turn := e.got(t).turns[0]; len(turn.images) > 0 || turn.text != "look\n"+"(this model is shown no images)" {
+	if turn := e.got(t).turns[0]; len(turn.images) > 0 || turn.text != "look\n"+"(this model does not support images)" {
 		t.Errorf("without images: %+v", turn)
 	}
 	return in
@@ -275,6 +275,6 @@ func conformSeed(t *testing.T, b bench) string {
 	_, err := generate(t.Context(), m, callOf(&Call{}, in, nil, llms.WithSeed(7)))
 	f := failureOf(t, err)
 	same(t, "class", f.Class, contract.ClassBadRequest)
-	mentions(t, f.Text, "takes no seed")
+	mentions(t, f.Text, "does not support seed")
 	return "refused"
 }

@@ -179,7 +179,7 @@ func (b bench) at(t *testing.T, s said, handle http.HandlerFunc) (*endpoint, *pr
 		}
 	})
 	// Only a test of silence is about time: a busy machine must not fail the others.
-	m.first, m.idle = 15*time.Second, 15*time.Second
+	m.firstByte, m.idle = 15*time.Second, 15*time.Second
 	m.Name = cmp.Or(b.model, m.Name)
 	return e, m
 }

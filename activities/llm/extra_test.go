@@ -33,8 +33,8 @@ func TestFurtherParametersReplaceNothing(t *testing.T) {
 func TestParametersThatAProviderLacksAreRefused(t *testing.T) {
 	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
 	yes := true
-	for kind, says := range map[string]string{"openai": "openai takes no top_k", "deepseek": "deepseek takes no parallel_tool_calls, reasoning_effort, top_k"} {
+	for kind, says := range map[string]string{"openai": "openai does not support top_k", "deepseek": "deepseek does not support parallel_tool_calls, reasoning_effort, top_k"} {
 		_, err := ask(t, modelOf(t, kind, s.URL), &Call{Request: wire.Request{Parallel: &yes, Effort: "low"}}, llms.WithTopK(3))
-		mentions(t, failureOf(t, err).Text, says, "leave it out")
+		mentions(t, failureOf(t, err).Text, says, "remove it")
 	}
 }

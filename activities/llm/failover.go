@@ -12,7 +12,7 @@ import (
 	"weft/activities/textutil"
 )
 
-// Refs are the references in a list of models, in order: "openai/a, anthropic/b".
+// Refs returns the references in a list of models, such as "openai/a, anthropic/b", in order.
 func Refs(list string) []string {
 	var out []string
 	for _, ref := range strings.Split(list, ",") {
@@ -23,34 +23,34 @@ func Refs(list string) []string {
 	return out
 }
 
-// failoverClasses are the classes of failures after which another model may answer. A mistake of the author
-// must not be hidden.
+// failoverClasses are the classes of failures after which the next model is called. An author's mistake is not one of
+// them, because it must not be hidden.
 var failoverClasses = []string{
 	contract.ClassRateLimited, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassDenied, contract.ClassQuotaExceeded,
 	contract.ClassConnection, contract.ClassContextLength,
 }
 
-// Ask calls the model that list names or, of several, the first one that can answer: see [generate]. Each but
-// the last gets an equal share of the time left. A model that asked to wait is skipped until then. If none can
-// answer, the failure is the one to retry soonest, with the texts of all.
+// Ask calls the model of a list or, of several, the first one that can answer, see [generate]. Each model except the
+// last gets an equal share of the remaining time. A model is skipped for as long as its provider requested a delay. If
+// no model can answer, Ask returns the failure that can be retried soonest, with the texts of all.
 func (m *Models) Ask(ctx context.Context, list string, call *Call) (*Answer, error) {
 	refs := Refs(list)
 	if len(refs) == 0 {
 		refs = []string{""}
 	}
 	answer, err := m.askAny(ctx, refs, call)
-	if late, ok := errors.AsType[*ended](err); ok {
-		return nil, late.error
+	if ctxErr, ok := errors.AsType[*contextError](err); ok {
+		return nil, ctxErr.error
 	}
 	return answer, err
 }
 
-// askAny is Ask, whose error where the time of the call ends is [ended].
+// askAny is like Ask, but returns a [contextError] if the context ends.
 func (m *Models) askAny(ctx context.Context, refs []string, call *Call) (*Answer, error) {
 	if len(refs) == 1 {
 		return m.askOne(ctx, refs[0], call)
 	}
-	// A mistake that only a later model would refuse is reported at once.
+	// Report invalid requests at once, even if only a later model would reject them.
 	for _, ref := range refs {
 		if err := m.validate(ref, call); err != nil {
 			return nil, err
@@ -58,44 +58,44 @@ func (m *Models) askAny(ctx context.Context, refs []string, call *Call) (*Answer
 	}
 	var tried []attempt
 	for i, ref := range refs {
-		ask := *call
+		attemptCall := *call
 		if call.Spent != nil {
-			before := spentBy(tried)
-			ask.Spent = func(u contract.Usage) {
-				u.Add(before)
+			earlier := totalUsage(tried)
+			attemptCall.Spent = func(u contract.Usage) {
+				u.Add(earlier)
 				call.Spent(u)
 			}
 		}
-		if left := m.remaining(ref); left > 0 && i < len(refs)-1 {
-			f := failf(contract.ClassRateLimited, "", "model %q: its provider asked to wait, for another %s", ref, left.Round(time.Second))
-			f.After = left
+		if wait := m.remaining(ref); wait > 0 && i < len(refs)-1 {
+			f := failf(contract.ClassRateLimited, "", "model %q: skipped, its provider requested a delay of another %s", ref, wait.Round(time.Second))
+			f.After = wait
 			tried = append(tried, attempt{ref, f})
 			continue
 		}
-		answer, err := m.askWithin(ctx, ref, len(refs)-i, &ask)
+		answer, err := m.askWithin(ctx, ref, len(refs)-i, &attemptCall)
 		if err == nil {
 			answer.Fallbacks = fallbacks(append(tried, attempt{ref: ref}))
-			answer.Usage.Add(spentBy(tried))
+			answer.Usage.Add(totalUsage(tried))
 			return answer, nil
 		}
 		if ctx.Err() != nil {
-			return nil, spentOn(err, spentBy(tried))
+			return nil, withUsage(err, totalUsage(tried))
 		}
 		f := contract.FailureOf(err)
-		if waitsForTurn(ctx, f, len(refs)-i) {
+		if shouldAwaitTurn(ctx, f, len(refs)-i) {
 			return nil, f
 		}
 		m.coolDown(ref, f)
 		tried = append(tried, attempt{ref, f})
 		if !slices.Contains(failoverClasses, f.Class) {
-			return nil, withOthers(tried, f)
+			return nil, combineFailures(tried, f)
 		}
 	}
-	return nil, withOthers(tried, slices.MinFunc(tried, soonerRetry).failure)
+	return nil, combineFailures(tried, slices.MinFunc(tried, compareRetries).failure)
 }
 
-// spentBy is what models took that did not answer.
-func spentBy(tried []attempt) contract.Usage {
+// totalUsage returns the usage of failed attempts.
+func totalUsage(tried []attempt) contract.Usage {
 	var u contract.Usage
 	for _, a := range tried {
 		if a.failure.Usage != nil {
@@ -105,27 +105,27 @@ func spentBy(tried []attempt) contract.Usage {
 	return u
 }
 
-// attempt is a model that was asked, or skipped, and how it failed.
+// attempt is a model that was called or skipped, with its failure, if any.
 type attempt struct {
 	ref     string
 	failure *contract.Failure
 }
 
-// coolDown leaves a model alone for as long as its provider asked to wait.
+// coolDown records the delay that a model's provider requested.
 func (m *Models) coolDown(ref string, f *contract.Failure) {
-	if f.After > 0 && f.Limit == nil && !m.settings.Scripted && !m.script(ref) {
+	if f.After > 0 && f.Limit == nil && !m.settings.Scripted && !m.isScript(ref) {
 		m.cooldowns.Store(ref, time.Now().Add(f.After))
 	}
 }
 
-// remaining is how long a model asked to be left alone.
+// remaining returns the rest of the delay that a model's provider requested; it is not positive if there is none.
 func (m *Models) remaining(ref string) time.Duration {
 	until, _ := m.cooldowns.Load(ref)
 	t, _ := until.(time.Time)
 	return time.Until(t)
 }
 
-// validate checks a reference and the parameters for its model. A provider without its key is valid here.
+// validate checks a reference and the parameters for its model. It ignores a missing key.
 func (m *Models) validate(ref string, call *Call) error {
 	model, err := m.get(ref)
 	if err != nil {
@@ -135,12 +135,12 @@ func (m *Models) validate(ref string, call *Call) error {
 		return nil
 	}
 	if p, ok := model.(*provider); ok {
-		return p.supported(call)
+		return p.checkSupported(call)
 	}
 	return nil
 }
 
-// fallbacks are the switches from each attempt to the next one.
+// fallbacks returns the switches from each attempt to the next one.
 func fallbacks(tried []attempt) []contract.Fallback {
 	var out []contract.Fallback
 	for i, a := range tried[:len(tried)-1] {
@@ -150,6 +150,7 @@ func fallbacks(tried []attempt) []contract.Fallback {
 	return out
 }
 
+// askOne calls one model, reports the call to observers, and sets the cost of its usage.
 func (m *Models) askOne(ctx context.Context, ref string, call *Call) (answer *Answer, err error) {
 	if call.Observe != nil {
 		observed, finish := call.Observe(ctx, m.request(ref, call))
@@ -170,19 +171,19 @@ func (m *Models) askOne(ctx context.Context, ref string, call *Call) (answer *An
 	}
 	answer, err = generate(ctx, model, call)
 	var f *contract.Failure
-	var late *ended
+	var ctxErr *contextError
 	switch {
 	case err == nil:
 		m.price(ref, call, &answer.Usage)
-	case errors.As(err, &late):
-		m.price(ref, call, &late.usage)
+	case errors.As(err, &ctxErr):
+		m.price(ref, call, &ctxErr.usage)
 	case errors.As(err, &f) && f.Usage != nil:
 		m.price(ref, call, f.Usage)
 	}
 	return answer, err
 }
 
-// request describes a call of a model to observers.
+// request returns the description of a model call for observers.
 func (m *Models) request(ref string, call *Call) Request {
 	name, model, ok := strings.Cut(ref, "/")
 	if !ok {
@@ -196,7 +197,7 @@ func (m *Models) request(ref string, call *Call) Request {
 	return a
 }
 
-// system is who runs a provider's models: its kind, or its own name for any compatible server.
+// system returns the provider's name in OpenTelemetry's conventions: its kind or, for compatible servers, its own name.
 func (p *provider) system() string {
 	if p.row.Name == "compatible" {
 		return p.Provider
@@ -204,46 +205,46 @@ func (p *provider) system() string {
 	return cmp.Or(p.row.System, p.row.Name)
 }
 
-// askWithin asks one of several models that are left.
-func (m *Models) askWithin(ctx context.Context, ref string, left int, call *Call) (*Answer, error) {
+// askWithin calls one of the remaining models within its share of the time.
+func (m *Models) askWithin(ctx context.Context, ref string, modelsLeft int, call *Call) (*Answer, error) {
 	deadline, bounded := ctx.Deadline()
-	if !bounded || left < 2 {
+	if !bounded || modelsLeft < 2 {
 		return m.askOne(ctx, ref, call)
 	}
-	share := time.Until(deadline) / time.Duration(left)
-	part, cancel := context.WithTimeout(ctx, share)
+	share := time.Until(deadline) / time.Duration(modelsLeft)
+	shareCtx, cancel := context.WithTimeout(ctx, share)
 	defer cancel()
-	answer, err := m.askOne(part, ref, call)
-	if err != nil && part.Err() != nil && ctx.Err() == nil {
+	answer, err := m.askOne(shareCtx, ref, call)
+	if err != nil && shareCtx.Err() != nil && ctx.Err() == nil {
 		f := failf(contract.ClassUnavailable, "", "model %q: no complete answer within %s, its share of the call's timeout", textutil.Truncate(ref, 200), share.Round(time.Millisecond))
-		if late, ok := errors.AsType[*ended](err); ok {
-			f.Usage = &late.usage
+		if ctxErr, ok := errors.AsType[*contextError](err); ok {
+			f.Usage = &ctxErr.usage
 		}
 		return nil, f
 	}
 	return answer, err
 }
 
-// soonerRetry orders attempts whose failure can be retried by their wait, before all others.
-func soonerRetry(a, b attempt) int {
-	again, other := repeated(a.failure), repeated(b.failure)
+// compareRetries orders retryable attempts by their delay, before all others.
+func compareRetries(a, b attempt) int {
+	aRetries, bRetries := isRetryable(a.failure), isRetryable(b.failure)
 	switch {
-	case again && other:
+	case aRetries && bRetries:
 		return cmp.Compare(a.failure.After, b.failure.After)
-	case again:
+	case aRetries:
 		return -1
-	case other:
+	case bRetries:
 		return 1
 	}
 	return 0
 }
 
-// repeated reports whether another attempt is made after a failure.
-func repeated(f *contract.Failure) bool { return contract.Retryable(f.Class) && !f.Final }
+// isRetryable reports whether a failed call is retried.
+func isRetryable(f *contract.Failure) bool { return contract.Retryable(f.Class) && !f.Final }
 
-func withOthers(tried []attempt, which *contract.Failure) *contract.Failure {
+func combineFailures(tried []attempt, which *contract.Failure) *contract.Failure {
 	out := *which
-	if u := spentBy(tried); u.Made() > 0 {
+	if u := totalUsage(tried); u.Made() > 0 {
 		out.Usage = &u
 	}
 	for _, a := range tried {

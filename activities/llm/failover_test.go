@@ -86,7 +86,7 @@ func TestNoneCanAnswer(t *testing.T) {
 	}
 	mentions(t, f.Text, "slow down", "who are you")
 	_, err = m.Ask(t.Context(), "nobody/x, b/y", callOf(&Call{}, hello(), nil))
-	mentions(t, failureOf(t, err).Text, `no provider "nobody"`)
+	mentions(t, failureOf(t, err).Text, `unknown provider "nobody"`)
 	m, first, second := pair(t, good, good)
 	for _, list := range []string{"a/x, b/", "a/x, gpt"} {
 		_, err := m.Ask(t.Context(), list, callOf(&Call{}, hello(), nil))
@@ -144,7 +144,7 @@ func TestASilentModelDoesNotUseUpTheTime(t *testing.T) {
 func TestPrices(t *testing.T) {
 	cheap := 0.125
 	_, err := Open(Settings{Prices: map[string]Price{"gpt": {Input: -1}}})
-	mentions(t, failureOf(t, err).Text, "prices.gpt: the key is not provider/model", "prices.gpt: -1 is not a price")
+	mentions(t, failureOf(t, err).Text, "prices.gpt: invalid key; use provider/model", "prices.gpt: invalid price -1")
 	usage := `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":100,"prompt_tokens_details":{"cached_tokens":400}}}`
 	m, _, _ := pair(t, answer(200, usage), good, func(s *Settings) {
 		s.Prices = map[string]Price{
@@ -171,7 +171,7 @@ func TestPrices(t *testing.T) {
 func TestPricesOfThoughtsAndImages(t *testing.T) {
 	dear := 40.0
 	_, err := Open(Settings{Prices: map[string]Price{"a/b": {Image: -1, Reasoning: &dear}}})
-	mentions(t, failureOf(t, err).Text, "prices.a/b: -1 is not a price")
+	mentions(t, failureOf(t, err).Text, "prices.a/b: invalid price -1")
 	usage := `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":100,"completion_tokens_details":{"reasoning_tokens":60}}}`
 	s := serve(t, answer(200, usage))
 	models, err := Open(Settings{Prices: map[string]Price{"a/*": {Input: 1, Output: 10, Reasoning: &dear, Image: 0.002}, "a/plain": {Input: 1, Output: 10}, "blind/*": {Input: 1, Output: 10, Image: 0.002}},
@@ -205,5 +205,5 @@ func TestAParameterThatOneOfAListLacksIsReportedAtOnce(t *testing.T) {
 	if f.Class != contract.ClassBadRequest || first.calls() != 0 {
 		t.Errorf("%v, %d calls", f, first.calls())
 	}
-	mentions(t, f.Text, "anthropic takes no seed")
+	mentions(t, f.Text, "anthropic does not support seed")
 }

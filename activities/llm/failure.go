@@ -17,9 +17,9 @@ import (
 	"weft/activities/textutil"
 )
 
-// wordings are what providers say of an error, in lower case: codes, and texts that count for some statuses alone. They
-// take precedence over the HTTP status, which is used loosely.
-var wordings = []struct {
+// errorPatterns classify errors by their codes and, for some statuses, by texts in lower case. They take precedence over
+// the HTTP status, which providers use inconsistently.
+var errorPatterns = []struct {
 	class        string
 	codes, texts []string
 	statuses     []int
@@ -49,19 +49,19 @@ var wordings = []struct {
 		"content management policy", "content_filter", "content_policy", "requires moderation", "input was flagged", "flagged for",
 		"safety system", "content exists risk", "violates usage guidelines", "inappropriate content",
 	}},
-	// The model's answer was invalid and withheld: another attempt may succeed.
+	// The provider withheld an invalid answer of the model: another attempt may succeed.
 	{class: contract.ClassUnavailable, codes: withheldCodes},
 }
 
-// withheldCodes are of Groq's errors for an answer that it does not give because it is invalid.
+// withheldCodes are Groq's codes for invalid answers that it withholds.
 var withheldCodes = []string{"tool_use_failed", "json_validate_failed", "output_parse_failed"}
 
-// withholds reports whether there is an answer that the provider does not give.
-func (r *report) withholds() bool {
+// answerWithheld reports whether the provider withholds an answer of the model.
+func (r *report) answerWithheld() bool {
 	return slices.ContainsFunc(r.codes, func(code string) bool { return slices.Contains(withheldCodes, code) })
 }
 
-// statusOfCode gives the HTTP status that a code means, for errors inside a 200 answer.
+// statusOfCode maps codes to HTTP statuses, for errors in a 200 response.
 var statusOfCode = map[string]int{
 	"rate_limit_exceeded": 429, "rate_limit_error": 429, "rate_limited": 429, "too_many_requests": 429, "resource_exhausted": 429,
 	"invalid_request_error": 400, "invalid_request": 400, "badrequesterror": 400, "invalid_argument": 400, "bad_request": 400,
@@ -76,28 +76,28 @@ var statusOfCode = map[string]int{
 }
 
 func classOf(r *report) string {
-	st, text := r.effective(), strings.ToLower(r.message)
-	for _, w := range wordings {
-		worded := slices.Contains(w.statuses, st) && containsAny(text, w.texts)
-		if w.class == contract.ClassQuotaExceeded && r.after > 0 {
-			worded = false // what is there again after a wait is a limit
+	st, text := r.effectiveStatus(), strings.ToLower(r.message)
+	for _, w := range errorPatterns {
+		matches := slices.Contains(w.statuses, st) && containsAny(text, w.texts)
+		if w.class == contract.ClassQuotaExceeded && r.retryAfter > 0 {
+			matches = false // a quota that is restored after a delay is a rate limit
 		}
-		if worded || slices.ContainsFunc(r.codes, func(c string) bool { return slices.Contains(w.codes, c) }) {
+		if matches || slices.ContainsFunc(r.codes, func(c string) bool { return slices.Contains(w.codes, c) }) {
 			return w.class
 		}
 	}
 	return classOfStatus(st)
 }
 
-// statusClasses are the classes of statuses that say more than their hundreds. 424 is Bedrock's for a model that failed,
-// 498 Groq's for one that is busy.
+// statusClasses are the classes of specific statuses. Bedrock uses 424 for a model that failed, Groq 498 for one that is
+// at capacity.
 var statusClasses = map[int]string{
 	401: contract.ClassDenied, 402: contract.ClassQuotaExceeded, 403: contract.ClassDenied, 413: contract.ClassTooLarge,
 	429: contract.ClassRateLimited, 408: contract.ClassUnavailable, 409: contract.ClassUnavailable, 424: contract.ClassUnavailable,
 	425: contract.ClassUnavailable, 498: contract.ClassUnavailable,
 }
 
-// classOfStatus classifies an HTTP status; 0, for an error in a 200 answer without a code, is retryable.
+// classOfStatus classifies an HTTP status. 0, an error in a 200 response without a code, is retryable.
 func classOfStatus(st int) string {
 	switch class, known := statusClasses[st]; {
 	case known:
@@ -114,16 +114,16 @@ func containsAny(s string, subs []string) bool {
 	return slices.ContainsFunc(subs, func(sub string) bool { return strings.Contains(s, sub) })
 }
 
-func (p *provider) reported(r *report) *contract.Failure {
+func (p *provider) failureFrom(r *report) *contract.Failure {
 	f := &contract.Failure{Class: classOf(r)}
 	message := cmp.Or(p.clean(r.message), "no message")
 	switch st := r.status; {
 	case st >= 300 && st < 400:
-		f.Text = fmt.Sprintf("model %q: %s answered %s, a redirect to %s, which is not followed", p.Ref(), p.Base, statusText(st), p.clean(r.target()))
+		f.Text = fmt.Sprintf("model %q: %s returned %s, a redirect to %s, which is not followed", p.Ref(), p.Base, statusText(st), p.clean(r.redirectTarget()))
 	case st >= 400:
-		f.Text = fmt.Sprintf("model %q: provider answered %s: %s", p.Ref(), statusText(st), message)
+		f.Text = fmt.Sprintf("model %q: provider returned %s: %s", p.Ref(), statusText(st), message)
 	default:
-		f.Text = fmt.Sprintf("model %q: provider answered %s, but reports an error: %s", p.Ref(), statusText(st), message)
+		f.Text = fmt.Sprintf("model %q: provider returned %s with an error: %s", p.Ref(), statusText(st), message)
 	}
 	if code := p.clean(strings.Join(r.codes, ", ")); code != "" && r.status < 300 {
 		f.Text += fmt.Sprintf(" (%s)", code)
@@ -132,37 +132,37 @@ func (p *provider) reported(r *report) *contract.Failure {
 		f.Text += fmt.Sprintf(" (request %s)", textutil.Truncate(id, 80))
 	}
 	if f.Class == contract.ClassRateLimited || f.Class == contract.ClassUnavailable {
-		f.After = r.after
+		f.After = r.retryAfter
 	}
-	f.Remedy = p.remedy(f.Class, r.effective())
+	f.Remedy = p.remedy(f.Class, r.effectiveStatus())
 	return f
 }
 
-// statusText is like 429 Too Many Requests.
+// statusText returns a status with its text, such as 429 Too Many Requests.
 func statusText(st int) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", st, http.StatusText(st)))
 }
 
-// noResponses is the remedy where the table asks a server by an API that it may not have.
-const noResponses = "check the model's name, and providers.PROVIDER.base_url (BASE); if the server has no Responses API, set providers.PROVIDER.api to chat"
+// responsesRemedy is the remedy if a server may lack the Responses API that it is called with by default.
+const responsesRemedy = "check the model's name, and providers.PROVIDER.base_url (BASE); if the server has no Responses API, set providers.PROVIDER.api to chat"
 
-// remedies say what to do about a class of failure; about one of bad_request, if no model of the name is found. Those
-// of a kind of provider stand under the kind and the class.
+// remedies are the remedies by class of failure, or by kind of provider and class. Those for bad_request apply if the
+// model is not found.
 var remedies = map[string]string{
 	contract.ClassDenied:                 "check KEY in the worker's environment, and that it may use this model",
-	"oci " + contract.ClassDenied:        "check providers.PROVIDER.auth and what it names, and that a policy lets it use this model",
+	"oci " + contract.ClassDenied:        "check providers.PROVIDER.auth and its credentials, and that a policy allows them to use this model",
 	contract.ClassQuotaExceeded:          "add credit for the account of KEY, or choose another model",
 	contract.ClassRateLimited:            "set providers.PROVIDER.requests_per_minute or tokens_per_minute to what the provider allows, or have the provider raise its limit",
 	contract.ClassContextLength:          "shorten the prompt or the conversation, or choose a model with a larger context",
-	contract.ClassRefused:                "change what the model is asked, or choose another model",
+	contract.ClassRefused:                "change the prompt, or choose another model",
 	contract.ClassTooLarge:               "send less in one call",
 	contract.ClassConnection:             "set providers.PROVIDER.base_url to the final address",
 	contract.ClassBadRequest:             "check the model's name, and providers.PROVIDER.base_url (BASE)",
-	"openai " + contract.ClassBadRequest: noResponses,
-	"azure " + contract.ClassBadRequest:  noResponses,
+	"openai " + contract.ClassBadRequest: responsesRemedy,
+	"azure " + contract.ClassBadRequest:  responsesRemedy,
 	"ollama " + contract.ClassBadRequest: "run: ollama pull MODEL; or check providers.PROVIDER.base_url (BASE)",
-	"oci " + contract.ClassBadRequest: "check the model's name, providers.PROVIDER.region and compartment (BASE), and that a policy lets the worker use it: " +
-		"OCI says the same for what is not there and what is not allowed",
+	"oci " + contract.ClassBadRequest: "check the model's name, providers.PROVIDER.region and compartment (BASE), and that a policy allows the worker to use it: " +
+		"OCI returns the same error for resources that do not exist and for those that are not allowed",
 }
 
 func (p *provider) remedy(class string, status int) string {
@@ -173,50 +173,49 @@ func (p *provider) remedy(class string, status int) string {
 	return strings.NewReplacer("KEY", p.keyName, "PROVIDER", p.Provider, "BASE", p.Base, "MODEL", p.Name).Replace(text)
 }
 
-// failf makes a failure of a class. remedy may be empty.
+// failf returns a failure of a class. remedy may be empty.
 func failf(class, remedy, format string, args ...any) *contract.Failure {
 	return &contract.Failure{Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-// toFailure turns an error of the network or of an answer's format into a failure. The caller's context error
-// comes back unchanged.
+// toFailure converts an error of the network or of a response's format to a failure. It returns the context's error
+// unchanged.
 func (p *provider) toFailure(ctx context.Context, err error) error {
 	var (
-		own     *contract.Failure
-		s       stalled
+		failure *contract.Failure
+		stall   stallError
 		invalid *wire.Error
-		ue      *url.Error
+		urlErr  *url.Error
 	)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.As(err, &own):
-		return own
+	case errors.As(err, &failure):
+		return failure
 	case errors.Is(err, errBodyLimit):
-		return failf(contract.ClassTooLarge, fmt.Sprintf("bound the answer, or raise providers.%s.max_body_bytes", p.Provider),
-			"model %q: answer is longer than %d bytes", p.Ref(), p.maxBody)
-	case errors.As(err, &s):
-		return failf(contract.ClassUnavailable, fmt.Sprintf("if the model is only slow, raise providers.%s.first_token_timeout or idle_timeout", p.Provider),
-			"model %q: %v", p.Ref(), s)
+		return failf(contract.ClassTooLarge, fmt.Sprintf("limit the answer's length, or raise providers.%s.max_body_bytes", p.Provider),
+			"model %q: response is longer than %d bytes", p.Ref(), p.maxBody)
+	case errors.As(err, &stall):
+		return failf(contract.ClassUnavailable, fmt.Sprintf("if the model is just slow, raise providers.%s.first_token_timeout or idle_timeout", p.Provider),
+			"model %q: %v", p.Ref(), stall)
 	case errors.As(err, &invalid):
 		return failf(invalid.Class, "", "model %q: %s", p.Ref(), p.clean(invalid.Text))
-	case errors.As(err, &ue):
-		err = ue.Err
+	case errors.As(err, &urlErr):
+		err = urlErr.Err
 	}
 	return failf(contract.ClassUnavailable, fmt.Sprintf("check that %s is up and can be reached from the worker", p.Base),
 		"model %q: call to %s: %s", p.Ref(), p.Base, p.clean(err.Error()))
 }
 
-// maxQuoted bounds what a message quotes of a provider's text, in bytes.
+// maxQuoted limits how much of a provider's text a message quotes, in bytes.
 const maxQuoted = 300
 
-// secretShapes are texts that look like keys: servers repeat the one that they refuse.
-var secretShapes = regexp.MustCompile(`(?i)\bbearer\s+[^\s"',]+|\b(sk|pk|rk|gsk|xai|hf)[-_][A-Za-z0-9_\-*.]{6,}|\bAIza[A-Za-z0-9_\-]{10,}|[A-Za-z0-9_\-]*\*{3,}[A-Za-z0-9_\-]*`)
+// secretPattern matches texts that look like keys: servers quote a key that they reject.
+var secretPattern = regexp.MustCompile(`(?i)\bbearer\s+[^\s"',]+|\b(sk|pk|rk|gsk|xai|hf)[-_][A-Za-z0-9_\-*.]{6,}|\bAIza[A-Za-z0-9_\-]{10,}|[A-Za-z0-9_\-]*\*{3,}[A-Za-z0-9_\-]*`)
 
-// clean removes secrets and control characters from a provider's text and truncates it to one line of
-// [maxQuoted] bytes.
+// clean removes secrets and control characters from a provider's text and truncates it to one line of [maxQuoted] bytes.
 func (p *provider) clean(s string) string {
-	// A secret that this cuts in two is far beyond what is quoted.
+	// A secret that is split here is far beyond the quoted part.
 	if len(s) > 64<<10 {
 		s = s[:64<<10]
 	}
@@ -232,7 +231,7 @@ func (p *provider) clean(s string) string {
 		}
 	}
 	s = p.mask.Text(s)
-	s = secretShapes.ReplaceAllString(s, "[secret]")
+	s = secretPattern.ReplaceAllString(s, "[secret]")
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '

@@ -168,7 +168,7 @@ func TestUnaryAnswersStall(t *testing.T) {
 				<-r.Context().Done()
 			})
 			m := modelOf(t, "compatible", s.URL, unary)
-			m.first = 400 * time.Millisecond
+			m.firstByte = 400 * time.Millisecond
 			_, err := ask(t, m, &Call{})
 			f := failureOf(t, err)
 			if f.Class != contract.ClassUnavailable {
@@ -353,12 +353,12 @@ func TestResetTimes(t *testing.T) {
 		"1800000030": 30 * time.Second, "1800000030000": 30 * time.Second, "2027-01-15T08:01:00Z": time.Minute,
 		"1e300": 0, "NaN": 0, "-3": 0, "Inf": 0, "": 0, "soon": 0, "1799999999": 0, "999999": 10 * time.Minute, "-9223372036854775808": 0,
 	} {
-		if got := readWait(in, time.Second, now); got != want {
+		if got := parseDelay(in, time.Second, now); got != want {
 			t.Errorf("readWait(%q) = %s, want %s", in, got, want)
 		}
 	}
 	h := http.Header{"Retry-After": {now.Add(42 * time.Second).UTC().Format(http.TimeFormat)}}
-	if got := waitOf(h, now); got != 42*time.Second {
+	if got := headerRetryAfter(h, now); got != 42*time.Second {
 		t.Errorf("a date: %s", got)
 	}
 }

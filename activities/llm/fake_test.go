@@ -87,7 +87,7 @@ func modelOf(t *testing.T, kind, url string, change ...func(*ProviderSettings)) 
 		t.Fatal(err)
 	}
 	c := m.(*provider)
-	c.first, c.idle = 20*time.Second, time.Second
+	c.firstByte, c.idle = 20*time.Second, time.Second
 	return c
 }
 

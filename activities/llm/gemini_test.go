@@ -27,7 +27,7 @@ func TestGeminisFamilies(t *testing.T) {
 		same(t, tc.model+" "+tc.effort, at(e.sent(t), "generationConfig", "thinkingConfig"), json.RawMessage(tc.want))
 	}
 	_, err := generate(t.Context(), m, callOf(&Call{Request: wire.Request{Effort: "huge"}}, hello(), nil))
-	mentions(t, failureOf(t, err).Text, `"huge", want none`)
+	mentions(t, failureOf(t, err).Text, `"huge"; expected none`)
 	m.Name = "models/gemini-3-flash"
 	e.one(t, m, &Call{}, hello())
 	same(t, "model", e.got(t).model, "gemini-3-flash")
@@ -39,7 +39,7 @@ func TestGeminiRefusesAndBreaksOff(t *testing.T) {
 		"an answer that is withheld":           {`{"candidates":[{"finishReason":"SPII"}]}`, contract.ClassRefused, "filtered"},
 		"a call that went wrong":               {`{"candidates":[{"content":{},"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"print(x)"}]}`, contract.ClassUnavailable, "MALFORMED_FUNCTION_CALL print(x)"},
 		"a call without a name":                {`{"candidates":[{"content":{"parts":[{"functionCall":{}}]},"finishReason":"STOP"}]}`, contract.ClassUnavailable, "no name"},
-		"a part that is none":                  {`{"candidates":[{"content":{"parts":[3]},"finishReason":"STOP"}]}`, contract.ClassUnavailable, "is invalid"},
+		"a part that is none":                  {`{"candidates":[{"content":{"parts":[3]},"finishReason":"STOP"}]}`, contract.ClassUnavailable, "invalid part"},
 		"an error in a list":                   {`[{"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"}}]`, contract.ClassRateLimited, "slow"},
 		"an answer without a finish":           {`{"candidates":[{"content":{"parts":[{"text":"half"}]}}]}`, contract.ClassUnavailable, "finishReason"},
 		"a finish that nobody knows":           {`{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"TIRED"}]}`, "", ""},

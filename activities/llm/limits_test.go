@@ -98,5 +98,5 @@ func TestOneKeyHasOneLimit(t *testing.T) {
 		t.Error("another server has the same limit")
 	}
 	_, err = Open(Settings{Providers: map[string]ProviderSettings{"one": set(5), "two": set(6)}})
-	mentions(t, failureOf(t, err).Text, "providers.two: its key and address are those of providers.one")
+	mentions(t, failureOf(t, err).Text, "providers.two: same key and address as providers.one")
 }

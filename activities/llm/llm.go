@@ -25,28 +25,27 @@ import (
 	"weft/activities/textutil"
 )
 
-// Settings configure a worker's providers. The zero value has the rows of [Providers] that need no settings.
+// Settings configure a worker's providers. The zero value has the providers of [Providers] that need no settings.
 type Settings struct {
-	// Default is the model, provider/model, of runs that name none. May be empty.
+	// Default is the model of runs that specify none, as provider/model. It may be empty.
 	Default string
 	// Prices are keyed by provider/model, or by a prefix and *. The longest key wins.
 	Prices map[string]Price
-	// NoDefault says why Default is empty, for messages; it may be empty, too.
+	// NoDefault is the reason for an empty Default, for messages. It may be empty.
 	NoDefault string
-	// Providers are keyed by the name that references use. Rows of the table that are not mentioned have their
+	// Providers are keyed by the name that references use. Providers of the table that are missing here have their
 	// defaults.
 	Providers map[string]ProviderSettings
-	// Scripted replaces all models by the scripted model: nothing is called.
+	// Scripted replaces all models with the scripted model, so that no provider is called.
 	Scripted bool
 	// Credentials, if set, returns credentials that override a provider's settings. They can change while the worker
 	// runs.
 	Credentials func(provider string) Credentials
-	// Mask, if set, removes secrets from quoted errors, and learns those that providers get while the worker
-	// runs.
+	// Mask, if set, removes secrets from quoted errors. Secrets that a provider obtains at run time are added to it.
 	Mask *mask.Mask
 }
 
-// Known are the secrets of the settings.
+// Known returns the secrets in the settings.
 func (s Settings) Known() []string {
 	var out []string
 	for _, p := range s.Providers {
@@ -62,98 +61,98 @@ func (s Settings) Known() []string {
 	return out
 }
 
-// Credentials override those of a provider's settings: a key, or OCI's file of keys. Empty fields do not.
+// Credentials override a provider's settings: its key, or OCI's configuration file. An empty field overrides nothing.
 type Credentials struct{ Key, AuthFile string }
 
-// ProviderSettings configure one provider. Zero values take the row's defaults.
+// ProviderSettings configure one provider. Zero values mean the defaults of its kind.
 type ProviderSettings struct {
-	// Kind is a row of [Providers]; empty means the row of the provider's own name.
+	// Kind is the name of an entry of [Providers]; empty means the provider's own name.
 	Kind string
-	// BaseURL is where the protocol's path, such as /chat/completions, is appended. Ollama's may be host:port.
+	// BaseURL is the URL to which the protocol's path, such as /chat/completions, is appended. Ollama's may be host:port.
 	BaseURL string
-	// API is chat or responses: by which of OpenAI's protocols a server of chat completions is asked. Empty means chat
-	// completions, but for models of [wire.Server.Responses].
+	// API selects chat completions (chat) or OpenAI's Responses API (responses). Empty means chat completions, except for
+	// models in [wire.Server.Responses].
 	API string
-	// Key is the secret; KeyName is the variable that messages name instead of it.
+	// Key is the secret; KeyName is the environment variable that messages show instead of it.
 	Key     string
 	KeyName string
 	// Headers are sent with every request. They are treated as secrets.
 	Headers map[string]string
 	// Proxy is the URL of an HTTP proxy; empty means none.
 	Proxy string
-	// Unary switches streaming off.
+	// Unary disables streaming.
 	Unary bool
-	// NoCache sends no marks for the provider's cache of prompts, where it takes any.
+	// NoCache disables the cache markers for providers that support prompt caching.
 	NoCache bool
-	// NoImages means that the provider's models know text alone: they get a text instead of images.
+	// NoImages means that the provider's models accept text only; images are replaced by a note.
 	NoImages bool
-	// AWS are keys of Bedrock's, used where there is no Key.
+	// AWS are access keys for Bedrock, used if Key is empty.
 	AWS AWSKeys
-	// Region is Bedrock's or OCI's; Compartment, which is charged, is OCI's. Auth is one of the constants; AuthFile and
-	// AuthProfile (default DEFAULT) locate its keys and tokens.
+	// Region is for Bedrock and OCI; the following fields are for OCI: Compartment is the compartment that is charged, Auth is
+	// [AuthAPIKey] or another of the Auth constants, AuthFile and AuthProfile (default DEFAULT) locate keys and tokens.
 	Region      string
 	Compartment string
 	Auth        string
 	AuthFile    string
 	AuthProfile string
-	// RequestsPerMinute and TokensPerMinute limit the calls with one key, of all workers where they share limits; Concurrent
-	// limits those of this worker. 0 means no limit.
+	// RequestsPerMinute and TokensPerMinute limit the calls with one key on all workers that share limits; Concurrent
+	// limits the calls of this worker. 0 means no limit.
 	RequestsPerMinute int
 	TokensPerMinute   int
 	Concurrent        int
-	// FirstByte bounds the wait for an answer's first byte, Idle the pause between bytes.
+	// FirstByte is the timeout for the first byte of a response, Idle the timeout between bytes.
 	FirstByte, Idle time.Duration
-	// MaxBodyBytes bounds one answer; 0 means 32 MiB.
+	// MaxBodyBytes limits the size of a response; 0 means [DefaultMaxBody].
 	MaxBodyBytes int64
-	// TextCalls reads calls of tools that the server left in the text of an answer.
+	// TextCalls enables parsing of tool calls that the server left in the text of an answer.
 	TextCalls bool
-	// CutRetries is how often a call is made again whose answer was cut; nil means 2.
+	// CutRetries is how often a call is retried after its answer was cut off; nil means 2.
 	CutRetries *int
 }
 
-// defaultCutRetries is how often a call is made again whose answer was cut.
+// defaultCutRetries is the default of [ProviderSettings].CutRetries.
 const defaultCutRetries = 2
 
-// DefaultMaxBody is about 130,000 streamed tokens of 250 bytes.
+// DefaultMaxBody is the default limit of a response, in bytes: about 130,000 streamed tokens of 250 bytes.
 const DefaultMaxBody = 32 << 20
 
 // ScriptModel is the model reference of the built-in scripted model.
 const ScriptModel = "script"
 
-// Models are the models that a worker can call. They are safe for concurrent use.
+// Models calls the models of a worker's providers. It is safe for concurrent use.
 type Models struct {
 	settings  Settings
 	providers map[string]*provider
 	prices    []priceRow
-	// cooldowns are until when models asked to wait, by reference.
+	// cooldowns maps a model's reference to the time until which its provider requested a delay.
 	cooldowns sync.Map
 }
 
-// provider is one configured provider, settings checked and defaults filled in, with the model that is asked.
+// provider is a configured provider, with validated settings and defaults, and the model to call.
 type provider struct {
 	wire.Model
 	row     Provider
 	key     string
 	keyName string
-	// named means that the settings name a key of their own: it must then be there.
-	named       bool
-	headers     http.Header
-	client      *http.Client
-	first, idle time.Duration
-	maxBody     int64
-	cutRetries  int
-	// signer is for OCI, aws and region for Bedrock.
+	// requiresKey is set if the settings name a variable for the key; the key must then be set.
+	requiresKey     bool
+	headers         http.Header
+	client          *http.Client
+	firstByte, idle time.Duration
+	maxBody         int64
+	cutRetries      int
+	// signer is used by OCI, aws and region by Bedrock.
 	signer *signer
 	aws    AWSKeys
 	region string
 	limits *limiter
 	mask   *mask.Mask
-	// states are what a server of local models has said of them, a keptState by the model's name; nil for other servers.
-	states *sync.Map
+	// stateCache maps the name of a local model to its last cachedState; nil for servers that are not queried.
+	stateCache *sync.Map
 }
 
-// Open checks settings and opens no connection. Its error is a [contract.Failure] of class connection that
-// lists every problem. A missing key is reported by [Models.Ask].
+// Open validates settings; it opens no connection. Its error is a [contract.Failure] of class connection that
+// lists every problem. [Models.Ask] reports a missing key.
 func Open(s Settings) (*Models, error) {
 	o := opener{shared: newClient(nil), mask: s.Mask}
 	m := &Models{settings: s, providers: map[string]*provider{}}
@@ -165,8 +164,8 @@ func Open(s Settings) (*Models, error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
 		m.providers[name] = o.open(name, s.Providers[name])
 	}
-	o.limit(s, m)
-	m.prices = o.pricesOf(s.Prices)
+	o.assignLimiters(s, m)
+	m.prices = o.parsePrices(s.Prices)
 	for _, ref := range Refs(s.Default) {
 		if _, f := m.find(ref); f != nil {
 			o.problem("default: %s", f.Text)
@@ -175,30 +174,30 @@ func Open(s Settings) (*Models, error) {
 	if len(o.problems) > 0 {
 		return nil, &contract.Failure{
 			Class:       contract.ClassConnection,
-			Text:        fmt.Sprintf("%d problem(s) in the settings of models: %s", len(o.problems), strings.Join(o.problems, "; ")),
+			Text:        fmt.Sprintf("%d problem(s) in the model settings: %s", len(o.problems), strings.Join(o.problems, "; ")),
 			Diagnostics: o.problems,
 		}
 	}
 	return m, nil
 }
 
-// Default is the model of runs that name none. It fails with class connection if none is configured.
+// Default returns the model of runs that specify none. It fails with class connection if none is configured.
 func (m *Models) Default() (string, error) {
 	if m.settings.Default != "" {
 		return m.settings.Default, nil
 	}
 	f := failf(contract.ClassConnection,
 		"set OPENAI_API_KEY, OLLAMA_HOST or WEFT_MODEL in the worker's environment (not the client's), or model in its weft.yaml, "+
-			"and restart the worker; or name provider/model in the flow or the run's input; this worker knows the providers "+m.known(),
-		"no model is named and the worker has no default model")
+			"and restart the worker; or specify provider/model in the flow or the run's input; available providers: "+m.providerNames(),
+		"no model is specified and the worker has no default model")
 	if m.settings.NoDefault != "" {
 		f.Text += ": " + m.settings.NoDefault
 	}
 	return "", f
 }
 
-// get returns the model of a reference. It fails like find, and with class connection if the provider lacks its key or
-// address.
+// get returns the model for a reference. It fails like find, and with class connection if the provider has no key or
+// no address.
 func (m *Models) get(ref string) (model, error) {
 	if m.settings.Scripted && ref != "" {
 		return &scripted{ref}, nil
@@ -216,29 +215,29 @@ func (m *Models) get(ref string) (model, error) {
 	return p, nil
 }
 
-// find returns the provider and model of a reference: provider/model, or "script", which may have a name,
-// "script/backup". It fails with class bad_request: a name that this build does not have is no use to wait for.
+// find returns the provider and model of a reference: provider/model, or "script", optionally with a name such as
+// "script/backup". It fails with class bad_request, because waiting does not make an unknown name valid.
 func (m *Models) find(ref string) (*provider, *contract.Failure) {
-	name, asked, slash := strings.Cut(ref, "/")
-	p, shown := m.provider(name), textutil.Truncate(ref, 200)
+	name, modelName, slash := strings.Cut(ref, "/")
+	p, quoted := m.provider(name), textutil.Truncate(ref, 200)
 	switch {
 	case p == nil && !slash:
 		return nil, failf(contract.ClassBadRequest,
-			fmt.Sprintf("write for example openai/%s; this worker knows the providers %s", cmp.Or(textutil.Truncate(ref, 60), "MODEL"), m.known()),
-			"model %q is not provider/model", shown)
+			fmt.Sprintf("use for example openai/%s; available providers: %s", cmp.Or(textutil.Truncate(ref, 60), "MODEL"), m.providerNames()),
+			"model %q is not provider/model", quoted)
 	case p == nil:
 		name = textutil.Truncate(name, 100)
 		return nil, failf(contract.ClassBadRequest,
 			fmt.Sprintf("correct the name, or set in the worker's weft.yaml: providers: {%q: {kind: compatible, base_url: \"https://HOST/v1\"}}", name),
-			"model %q: this worker has no provider %q; it knows %s", shown, name, m.known())
-	case (slash || !p.row.Script) && strings.TrimSpace(asked) == "":
-		return nil, failf(contract.ClassBadRequest, fmt.Sprintf("write %s/MODEL", name), "model %q names a provider but no model", shown)
+			"model %q: unknown provider %q; available providers: %s", quoted, name, m.providerNames())
+	case (slash || !p.row.Script) && strings.TrimSpace(modelName) == "":
+		return nil, failf(contract.ClassBadRequest, fmt.Sprintf("use %s/MODEL", name), "model %q has a provider but no model name", quoted)
 	}
-	p.Name = asked
+	p.Name = modelName
 	return p, nil
 }
 
-// Unknown returns the failure of a reference that names no provider of this worker, nil for any other.
+// Unknown returns the failure for a reference to an unknown provider or without a model name; nil if it is valid.
 func (m *Models) Unknown(ref string) *contract.Failure {
 	if m.settings.Scripted {
 		return nil
@@ -247,21 +246,21 @@ func (m *Models) Unknown(ref string) *contract.Failure {
 	return f
 }
 
-// Scripted reports whether a script answers for a model of a list.
+// Scripted reports whether any model of a list is the scripted model on this worker.
 func (m *Models) Scripted(list string) bool {
-	return m.settings.Scripted || slices.ContainsFunc(Refs(list), m.script)
+	return m.settings.Scripted || slices.ContainsFunc(Refs(list), m.isScript)
 }
 
-func (m *Models) script(ref string) bool {
+func (m *Models) isScript(ref string) bool {
 	name, _, _ := strings.Cut(ref, "/")
 	p := m.providers[name]
 	return p != nil && p.row.Script
 }
 
-// AsksScript reports whether a list of models has the scripted one, under whatever name.
+// AsksScript reports whether a list of models contains the scripted model, with or without a name.
 func AsksScript(list string) bool { return slices.ContainsFunc(Refs(list), contract.Scripted) }
 
-// provider is a copy of a provider with what the document lends it, or nil where there is none of the name.
+// provider returns a copy of a provider with the current credentials applied, or nil if the name is unknown.
 func (m *Models) provider(name string) *provider {
 	p := m.providers[name]
 	if p == nil {
@@ -271,20 +270,20 @@ func (m *Models) provider(name string) *provider {
 	if m.settings.Credentials == nil {
 		return &out
 	}
-	own := m.settings.Credentials(name)
-	if own.Key != "" {
-		out.key, out.keyName = own.Key, "the key in the document"
+	override := m.settings.Credentials(name)
+	if override.Key != "" {
+		out.key, out.keyName = override.Key, "the key in the document"
 		out.headers = p.headers.Clone()
-		out.headers.Del("Authorization") // it stands for a key
+		out.headers.Del("Authorization") // it was configured instead of a key
 	}
-	if own.AuthFile != "" && p.signer != nil {
-		out.signer = &signer{auth: p.signer.auth, file: own.AuthFile, profile: p.signer.profile}
+	if override.AuthFile != "" && p.signer != nil {
+		out.signer = &signer{auth: p.signer.auth, file: override.AuthFile, profile: p.signer.profile}
 	}
 	return &out
 }
 
-// Ready returns what keeps a provider from being called: a *[contract.Failure] of class connection that names
-// the setting, or nil.
+// Ready returns nil if a provider can be called, or a *[contract.Failure] of class connection that names the
+// missing setting.
 func (m *Models) Ready(name string) error {
 	p := m.provider(name)
 	if p == nil || p.row.Script {
@@ -293,7 +292,8 @@ func (m *Models) Ready(name string) error {
 	return p.ready()
 }
 
-// Reach asks the server of a provider for anything; any answer will do. Unknown providers, and the scripted one, have none.
+// Reach sends a HEAD request to a provider's server and accepts any response. It does nothing for unknown providers and
+// the scripted model.
 func (m *Models) Reach(ctx context.Context, name string) error {
 	p := m.provider(name)
 	if p == nil || p.row.Script {
@@ -303,11 +303,11 @@ func (m *Models) Reach(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	answer, err := p.client.Do(r)
+	resp, err := p.client.Do(r)
 	if err != nil {
-		return fmt.Errorf("provider %q does not answer: %w", name, err)
+		return fmt.Errorf("provider %q is unreachable: %w", name, err)
 	}
-	return answer.Body.Close()
+	return resp.Body.Close()
 }
 
 func (p *provider) ready() error {
@@ -324,13 +324,13 @@ func (p *provider) ready() error {
 	case oci && p.Compartment == "":
 		return failf(contract.ClassConnection, fmt.Sprintf("set providers.%s.compartment to the OCID of a compartment in the worker's configuration", p.Provider),
 			"provider %q has no compartment", p.Provider)
-	case p.key == "" && !signs && (p.row.NeedsKey || p.named):
+	case p.key == "" && !signs && (p.row.NeedsKey || p.requiresKey):
 		return failf(contract.ClassConnection, fmt.Sprintf("set %s in the worker's environment (not the client's) and restart the worker", p.keyName),
 			"provider %q has no key: %s is not set on the worker", p.Provider, p.keyName)
 	}
 	return nil
 }
 
-func (m *Models) known() string {
+func (m *Models) providerNames() string {
 	return strings.Join(slices.Sorted(maps.Keys(m.providers)), ", ")
 }

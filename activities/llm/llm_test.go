@@ -29,11 +29,11 @@ func TestSettingsAreCheckedAllAtOnce(t *testing.T) {
 		t.Errorf("class %q", f.Class)
 	}
 	mentions(t, f.Text,
-		`name "a/b"`, `providers.corp.kind: "acme"`, "openai, deepseek, anthropic, google, ",
-		"providers.mine.base_url", "providers.mine.proxy", "OPENAI_API_KEY has a blank, line break",
-		"at byte 16", "Host is set by the engine", `"bad name"`, "X-A has a line break", "Authorization is set although",
+		`name "a/b"`, `providers.corp.kind: unknown kind "acme"`, "openai, deepseek, anthropic, google, ",
+		"providers.mine.base_url", "providers.mine.proxy", "OPENAI_API_KEY has a space, line break",
+		"at byte 16", "Host is set by the engine", `"bad name"`, "X-A has a line break", "Authorization and a key are both set",
 		`host "host"`, "providers.ollama.base_url",
-		"leave that out, it is appended", "ends in /messages; leave that out", "X-B is set twice", `default: model "nobody/m"`)
+		"ends in /chat/completions, which is appended", "ends in /messages, which is appended", "X-B is set twice", `default: model "nobody/m"`)
 	if strings.Contains(f.Text, "hidden-value") {
 		t.Errorf("secret in %q", f.Text)
 	}
@@ -53,7 +53,7 @@ func TestGet(t *testing.T) {
 	}{
 		"no provider":              {"gpt-5", contract.ClassBadRequest, []string{`"gpt-5" is not provider/model`, "openai/gpt-5", "ollama"}},
 		"nothing":                  {"", contract.ClassBadRequest, []string{"provider/model"}},
-		"an unknown provider":      {"opnai/gpt-5", contract.ClassBadRequest, []string{`no provider "opnai"`, "anthropic, azure", "proxy, script, vllm, xai"}},
+		"an unknown provider":      {"opnai/gpt-5", contract.ClassBadRequest, []string{`unknown provider "opnai"`, "anthropic, azure", "proxy, script, vllm, xai"}},
 		"a provider without model": {"ollama/", contract.ClassBadRequest, []string{"ollama/MODEL"}},
 		"a provider without key":   {"openai/gpt-5", contract.ClassConnection, []string{"MY_OPENAI_KEY", "worker's environment (not the client's)"}},
 		"a key by convention":      {"deepseek/x", contract.ClassConnection, []string{"DEEPSEEK_API_KEY is not set"}},

@@ -19,55 +19,53 @@ import (
 	"weft/activities/contract"
 )
 
-// Servers of local models load a model when it is first asked, and say how long a conversation it takes. What they say is asked for
-// around a call and never fails one.
-
-// serverState is what a server says of a model. The zero value is what is said where it says nothing.
-type serverState struct {
-	// loading: the model is not in memory, so that a call waits until it is.
+// modelState is the state of a model on a local server, which loads it on first use. It is queried around a call, and never
+// fails one: the zero value means unknown.
+type modelState struct {
+	// loading is set if the model is not in memory yet, so that a call waits for it.
 	loading bool
-	// context is how many tokens the model takes, the answer included; 0 if unknown.
+	// context is the context size in tokens, including the answer; 0 if unknown.
 	context int
 }
 
 const (
-	// stateWait bounds a question about a model's state, stateKept is how long its answer is taken for true.
-	stateWait = 2 * time.Second
-	stateKept = time.Minute
-	// loadPause and maxLoadPause are the first and the longest pause between two requests to a server that loads a model.
-	loadPause    = 100 * time.Millisecond
+	// stateTimeout is the timeout of a query for a model's state, stateTTL how long its result is cached.
+	stateTimeout = 2 * time.Second
+	stateTTL     = time.Minute
+	// minLoadPause and maxLoadPause bound the pause between requests to a server that is loading a model.
+	minLoadPause = 100 * time.Millisecond
 	maxLoadPause = 5 * time.Second
 )
 
-type keptState struct {
-	serverState
+type cachedState struct {
+	modelState
 	at time.Time
 }
 
-// state is what the server says of the model. While the model is being loaded, the server is asked each time.
-func (p *provider) state(ctx context.Context) serverState {
-	if p.row.look == nil || p.states == nil {
-		return serverState{}
+// state returns the state of the model, cached unless the server is loading it.
+func (p *provider) state(ctx context.Context) modelState {
+	if p.row.queryState == nil || p.stateCache == nil {
+		return modelState{}
 	}
-	last, _ := p.states.Load(p.Name)
-	kept, _ := last.(keptState)
-	if time.Since(kept.at) < stateKept && !kept.loading {
-		return kept.serverState
+	last, _ := p.stateCache.Load(p.Name)
+	cached, _ := last.(cachedState)
+	if time.Since(cached.at) < stateTTL && !cached.loading {
+		return cached.modelState
 	}
-	ctx, cancel := context.WithTimeout(ctx, stateWait)
+	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
 	defer cancel()
-	s := p.row.look(ctx, p)
-	p.states.Store(p.Name, keptState{s, time.Now()})
+	s := p.row.queryState(ctx, p)
+	p.stateCache.Store(p.Name, cachedState{s, time.Now()})
 	return s
 }
 
-// awaitLoading makes a request until the server has loaded the model: servers of llama.cpp refuse requests until then.
-func (x *exchange) awaitLoading(ask func() error) error {
-	began := time.Now()
-	for pause := loadPause; ; pause = min(2*pause, maxLoadPause) {
-		x.partial, x.unloaded = false, false
-		err := ask()
-		if !x.unloaded || time.Since(began) > x.first {
+// retryWhileLoading retries a request until the server has loaded the model: llama.cpp rejects requests until then.
+func (x *exchange) retryWhileLoading(request func() error) error {
+	start := time.Now()
+	for pause := minLoadPause; ; pause = min(2*pause, maxLoadPause) {
+		x.partial, x.modelLoading = false, false
+		err := request()
+		if !x.modelLoading || time.Since(start) > x.firstByte {
 			return err
 		}
 		x.reportLoading()
@@ -77,31 +75,31 @@ func (x *exchange) awaitLoading(ask func() error) error {
 	}
 }
 
-// reportLoading says what the call waits for, once.
+// reportLoading reports once that the call waits for the model to be loaded.
 func (x *exchange) reportLoading() {
-	if x.call.Loading != nil && !x.loading {
+	if x.call.Loading != nil && !x.loadingReported {
 		x.call.Loading(fmt.Sprintf("waiting for provider %s to load the model %s", x.Provider, x.Name))
-		x.loading = true
+		x.loadingReported = true
 	}
 }
 
-// loaded says that the call no longer waits for its model.
-func (x *exchange) loaded() {
-	if x.loading {
+// reportLoaded reports that the call no longer waits for the model.
+func (x *exchange) reportLoaded() {
+	if x.loadingReported {
 		x.call.Loading("")
-		x.loading = false
+		x.loadingReported = false
 	}
 }
 
-// loadingTexts are words by which servers refuse a request because they load the model, in lower case.
+// loadingTexts are texts, in lower case, of errors of servers that are loading a model.
 var loadingTexts = []string{"loading model", "model is loading", "currently loading"}
 
-// loads reports whether the server refuses a request because it still loads the model.
-func (r *report) loads() bool {
+// modelLoading reports whether the server rejected a request because it is loading the model.
+func (r *report) modelLoading() bool {
 	return r.status == http.StatusServiceUnavailable && containsAny(strings.ToLower(r.message), loadingTexts)
 }
 
-// fetch asks the server for JSON, at a path beside that of the protocol. It gives the status, 0 where there is none.
+// fetch requests JSON from the server; path is relative to its root. It returns the HTTP status, or 0 on any error.
 func (p *provider) fetch(ctx context.Context, method, path string, body []byte, into any) int {
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(p.Base, "/v1")+path, bytes.NewReader(body))
 	if err != nil {
@@ -122,7 +120,7 @@ func (p *provider) fetch(ctx context.Context, method, path string, body []byte, 
 	return resp.StatusCode
 }
 
-func lookLlamaCpp(ctx context.Context, p *provider) serverState {
+func queryLlamaCpp(ctx context.Context, p *provider) modelState {
 	var props struct {
 		Error   errorObject `json:"error"`
 		Default struct {
@@ -131,12 +129,12 @@ func lookLlamaCpp(ctx context.Context, p *provider) serverState {
 	}
 	status := p.fetch(ctx, http.MethodGet, "/props?autoload=false&model="+url.QueryEscape(p.Name), nil, &props)
 	r := report{status: status, message: string(props.Error.Message)}
-	return serverState{loading: r.loads(), context: props.Default.Context}
+	return modelState{loading: r.modelLoading(), context: props.Default.Context}
 }
 
-// lookList asks for a server's list of models: vLLM answers when its model is loaded, LM Studio loads one when it is asked.
-func lookList(path string) func(context.Context, *provider) serverState {
-	return func(ctx context.Context, p *provider) serverState {
+// queryModelList finds a model in the server's list. vLLM responds once its model is loaded; LM Studio lists a state.
+func queryModelList(path string) func(context.Context, *provider) modelState {
+	return func(ctx context.Context, p *provider) modelState {
 		var list struct {
 			Data []struct {
 				ID      string `json:"id"`
@@ -152,20 +150,20 @@ func lookList(path string) func(context.Context, *provider) serverState {
 			switch {
 			case m.ID != p.Name:
 			case m.State == "loaded":
-				return serverState{context: cmp.Or(m.Loaded, m.Max)}
+				return modelState{context: cmp.Or(m.Loaded, m.Max)}
 			default:
-				return serverState{loading: m.State != "", context: m.Context}
+				return modelState{loading: m.State != "", context: m.Context}
 			}
 		}
-		return serverState{}
+		return modelState{}
 	}
 }
 
-// ollamaLength is the context that a model's file sets.
-var ollamaLength = regexp.MustCompile(`(?m)^num_ctx\s+(\d+)\s*$`)
+// ollamaNumCtx matches the context size in the parameters of a model.
+var ollamaNumCtx = regexp.MustCompile(`(?m)^num_ctx\s+(\d+)\s*$`)
 
-// lookOllama asks Ollama, which loads a model when it is asked, with a context of the server's choice.
-func lookOllama(ctx context.Context, p *provider) serverState {
+// queryOllama finds a model among those that Ollama has loaded, with the context size that the server chose.
+func queryOllama(ctx context.Context, p *provider) modelState {
 	var running struct {
 		Models *[]struct {
 			Name    string `json:"name"`
@@ -174,26 +172,26 @@ func lookOllama(ctx context.Context, p *provider) serverState {
 		} `json:"models"`
 	}
 	if p.fetch(ctx, http.MethodGet, "/api/ps", nil, &running) != http.StatusOK || running.Models == nil {
-		return serverState{}
+		return modelState{}
 	}
 	for _, m := range *running.Models {
 		if slices.Contains([]string{p.Name, p.Name + ":latest"}, cmp.Or(m.Model, m.Name)) {
-			return serverState{context: cmp.Or(m.Context, p.ollamaSetting(ctx))}
+			return modelState{context: cmp.Or(m.Context, p.ollamaContext(ctx))}
 		}
 	}
-	return serverState{loading: true}
+	return modelState{loading: true}
 }
 
-// ollamaSetting is the context of a model by its file, or the longest that it takes, for servers that do not say what it was loaded
-// with.
-func (p *provider) ollamaSetting(ctx context.Context) int {
+// ollamaContext returns the context size that a model's parameters set, or the model's maximum, for servers that do not
+// report the size that it was loaded with.
+func (p *provider) ollamaContext(ctx context.Context) int {
 	var shown struct {
 		Parameters string         `json:"parameters"`
 		Info       map[string]any `json:"model_info"`
 	}
 	body, _ := json.Marshal(map[string]string{"model": p.Name}) // a map of strings always encodes
 	p.fetch(ctx, http.MethodPost, "/api/show", body, &shown)
-	if set := ollamaLength.FindStringSubmatch(shown.Parameters); set != nil {
+	if set := ollamaNumCtx.FindStringSubmatch(shown.Parameters); set != nil {
 		n, _ := strconv.Atoi(set[1])
 		return n
 	}
@@ -202,10 +200,10 @@ func (p *provider) ollamaSetting(ctx context.Context) int {
 	return int(n)
 }
 
-const ollamaWait = 5 * time.Second
+const ollamaTimeout = 5 * time.Second
 
-// OllamaModels lists the models of an Ollama server without those for embeddings. An empty baseURL is the
-// local server. It fails as unavailable if no server answers.
+// OllamaModels lists the models of an Ollama server, except embedding models. An empty baseURL means the local server. It
+// fails with class unavailable if the server cannot be reached.
 func OllamaModels(ctx context.Context, baseURL string) ([]string, error) {
 	row, _ := rowOf("ollama")
 	var o opener
@@ -219,13 +217,13 @@ func OllamaModels(ctx context.Context, baseURL string) ([]string, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, failf(contract.ClassUnavailable, "start it with: ollama serve; or set OLLAMA_HOST", "list the models of Ollama at %s: %v", root, err)
+		return nil, failf(contract.ClassUnavailable, "start it with: ollama serve; or set OLLAMA_HOST", "list Ollama models at %s: %v", root, err)
 	}
 	return names, nil
 }
 
 func ollamaTags(ctx context.Context, address string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, ollamaWait)
+	ctx, cancel := context.WithTimeout(ctx, ollamaTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -239,7 +237,7 @@ func ollamaTags(ctx context.Context, address string) ([]string, error) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answered %s", statusText(resp.StatusCode))
+		return nil, fmt.Errorf("server returned %s", statusText(resp.StatusCode))
 	}
 	var tags struct {
 		Models []struct {
@@ -250,7 +248,7 @@ func ollamaTags(ctx context.Context, address string) ([]string, error) {
 		} `json:"models"`
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&tags); err != nil {
-		return nil, fmt.Errorf("read its answer: %w", err)
+		return nil, fmt.Errorf("read response: %w", err)
 	}
 	var names []string
 	for _, m := range tags.Models {

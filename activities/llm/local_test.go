@@ -186,7 +186,7 @@ func TestLoading(t *testing.T) {
 func TestLoadingTakesTooLong(t *testing.T) {
 	s := &localServer{kind: "llamacpp", refusals: 1 << 30}
 	m := localModel(t, s)
-	m.first = 250 * time.Millisecond
+	m.firstByte = 250 * time.Millisecond
 	_, err := ask(t, m, &Call{})
 	f := failureOf(t, err)
 	if f.Class != contract.ClassUnavailable || f.Final || !strings.Contains(f.Text, "Loading model") {
@@ -288,5 +288,5 @@ func text0(s string) string {
 // TestTextCallsElsewhere refuses the setting where it would mean nothing.
 func TestTextCallsElsewhere(t *testing.T) {
 	_, err := Open(Settings{Providers: map[string]ProviderSettings{"claude": {Kind: "anthropic", TextCalls: true}}})
-	mentions(t, failureOf(t, err).Text, "providers.claude.text_calls", "leave it out")
+	mentions(t, failureOf(t, err).Text, "providers.claude.text_calls", "remove it")
 }

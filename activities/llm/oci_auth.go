@@ -17,7 +17,7 @@ import (
 	"weft/activities/contract"
 )
 
-// Ways to authenticate at OCI, see [ProviderSettings], with the vendor's SDK.
+// Methods of authentication for OCI, see [ProviderSettings].Auth. The vendor's SDK implements them.
 const (
 	AuthAPIKey            = "api_key"
 	AuthSecurityToken     = "security_token"
@@ -25,11 +25,11 @@ const (
 	AuthResourcePrincipal = "resource_principal"
 )
 
-// sessionKey begins the id of a key that is a token.
-const sessionKey = "ST$"
+// sessionKeyPrefix is the prefix of key ids that are session tokens.
+const sessionKeyPrefix = "ST$"
 
-// auths are the ways to get the keys to sign with: from a file, or as a principal.
-var auths = map[string]struct {
+// authMethods are the sources of signing keys: a file, or a principal.
+var authMethods = map[string]struct {
 	file      func(path, profile, password string) (common.ConfigurationProvider, error)
 	principal func() (common.ConfigurationProvider, error)
 }{
@@ -39,11 +39,11 @@ var auths = map[string]struct {
 	AuthResourcePrincipal: {principal: func() (common.ConfigurationProvider, error) { return auth.ResourcePrincipalConfigurationProvider() }},
 }
 
-// principalsMu is held while principals are made: the SDK keeps addresses in variables of its package.
+// principalsMu guards the creation of principals: the SDK stores addresses in package variables.
 var principalsMu sync.Mutex
 
-// signer signs requests. Files are read for every call, because their tokens are renewed by others; principals
-// renew themselves.
+// signer signs requests. Files are read for every call, because other programs renew their tokens; principals renew
+// themselves.
 type signer struct {
 	auth, file, profile string
 
@@ -51,24 +51,24 @@ type signer struct {
 	principal common.ConfigurationProvider
 }
 
-// newSigner checks the settings of signing in. It opens no connection and reads no file.
+// newSigner validates the authentication settings. It opens no connection and reads no file.
 func (o *opener) newSigner(name string, s ProviderSettings) *signer {
 	g := &signer{auth: cmp.Or(s.Auth, AuthAPIKey), file: s.AuthFile, profile: cmp.Or(s.AuthProfile, "DEFAULT")}
-	if _, known := auths[g.auth]; !known {
-		o.problem("providers.%s.auth: %q; want one of %s", name, s.Auth, strings.Join(slices.Sorted(maps.Keys(auths)), ", "))
+	if _, known := authMethods[g.auth]; !known {
+		o.problem("providers.%s.auth: unknown method %q; expected one of %s", name, s.Auth, strings.Join(slices.Sorted(maps.Keys(authMethods)), ", "))
 	}
 	return g
 }
 
-// provider gives the keys to sign with.
+// provider returns the signing keys.
 func (g *signer) provider() (common.ConfigurationProvider, error) {
-	way := auths[g.auth]
+	method := authMethods[g.auth]
 	switch {
-	case way.file == nil:
+	case method.file == nil:
 	case g.file == "":
-		return nil, errors.New("no file of keys is named")
+		return nil, errors.New("no configuration file is set")
 	default:
-		return way.file(g.file, g.profile, "")
+		return method.file(g.file, g.profile, "")
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -77,30 +77,30 @@ func (g *signer) provider() (common.ConfigurationProvider, error) {
 	}
 	principalsMu.Lock()
 	defer principalsMu.Unlock()
-	principal, err := way.principal()
+	principal, err := method.principal()
 	if err == nil {
 		g.principal = principal
 	}
 	return principal, err
 }
 
-// sign signs a request. The SDK takes no context and may block; the call's end does not wait for it.
+// sign signs a request. The SDK accepts no context and may block; sign returns when the request's context is done.
 func (g *signer) sign(p *provider, req *http.Request) error {
 	type outcome struct {
 		header http.Header
 		err    error
 	}
 	signed := req.Clone(req.Context())
-	signed.Body, _ = req.GetBody() // a body in memory can always be had again
+	signed.Body, _ = req.GetBody() // never fails for a body in memory
 	signed.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	signed.Header.Set("Content-Length", fmt.Sprint(req.ContentLength))
 	done := make(chan outcome, 1)
 	go func() {
 		keys, err := g.provider()
 		if err == nil {
-			// A token for a session goes with each request, and is of the service's making.
-			if id, failed := keys.KeyID(); failed == nil && strings.HasPrefix(id, sessionKey) {
-				p.mask.Add(id[len(sessionKey):])
+			// A session token is sent with each request; it is not in the settings.
+			if id, failed := keys.KeyID(); failed == nil && strings.HasPrefix(id, sessionKeyPrefix) {
+				p.mask.Add(id[len(sessionKeyPrefix):])
 			}
 			err = common.DefaultRequestSigner(keys).Sign(signed)
 		}
@@ -118,12 +118,12 @@ func (g *signer) sign(p *provider, req *http.Request) error {
 	}
 }
 
-// failure classifies an error: a principal's service may answer later, a file has to be corrected.
+// failure classifies an error: a principal may become available later, a file must be corrected.
 func (g *signer) failure(p *provider, err error) error {
 	f := failf(contract.ClassConnection,
 		fmt.Sprintf("check profile %s of %s (providers.%s.auth_file, auth_profile), or choose another providers.%s.auth", g.profile, g.file, p.Provider, p.Provider),
-		"model %q: no credentials of OCI by %s: %s", p.Ref(), g.auth, p.clean(err.Error()))
-	if auths[g.auth].principal != nil {
+		"model %q: no OCI credentials by %s: %s", p.Ref(), g.auth, p.clean(err.Error()))
+	if authMethods[g.auth].principal != nil {
 		f.Class = contract.ClassUnavailable
 		f.Remedy = fmt.Sprintf("run the worker where OCI gives it a principal, or choose another providers.%s.auth", p.Provider)
 	}

@@ -128,7 +128,7 @@ func conformSignIn(t *testing.T, b bench) string {
 	same(t, "key of a session", e.got(t).key, testKey)
 	conformInstance(t, b)
 	conformResource(t, b)
-	return strings.Join(slices.Sorted(maps.Keys(auths)), ", ")
+	return strings.Join(slices.Sorted(maps.Keys(authMethods)), ", ")
 }
 
 // conformInstance signs in as an instance. The vendor's SDK waits for the metadata service, and
@@ -144,9 +144,9 @@ func conformInstance(t *testing.T, b bench) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, over := generate(ctx, m, callOf(&Call{}, hello(), nil))
-	m.first = 50 * time.Millisecond
+	m.firstByte = 50 * time.Millisecond
 	_, slow := ask(t, m, &Call{})
-	m.first = time.Minute // the SDK makes a key
+	m.firstByte = time.Minute // the SDK makes a key
 	close(identity.open)
 	if !errors.Is(over, context.DeadlineExceeded) {
 		t.Errorf("a call that is over: %v", over)
@@ -154,7 +154,7 @@ func conformInstance(t *testing.T, b bench) {
 	mentions(t, failureOf(t, slow).Error(), "no byte within 50ms", "first_token_timeout")
 	same(t, "requests", e.calls(), 0)
 	e.one(t, m, &Call{}, hello())
-	same(t, "key of an instance", e.got(t).key, sessionKey+identity.token)
+	same(t, "key of an instance", e.got(t).key, sessionKeyPrefix+identity.token)
 }
 
 // conformResource signs in as a resource, by OCI's own variables.
@@ -168,7 +168,7 @@ func conformResource(t *testing.T, b bench) {
 	t.Setenv("OCI_RESOURCE_PRINCIPAL_REGION", "us-chicago-1")
 	m.signer = &signer{auth: AuthResourcePrincipal}
 	e.one(t, m, &Call{}, hello())
-	same(t, "key of a resource", e.got(t).key, sessionKey+token)
+	same(t, "key of a resource", e.got(t).key, sessionKeyPrefix+token)
 
 	t.Setenv("OCI_RESOURCE_PRINCIPAL_VERSION", "")
 	m.signer = &signer{auth: AuthResourcePrincipal}

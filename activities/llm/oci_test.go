@@ -74,7 +74,7 @@ func TestOCISignsIn(t *testing.T) {
 		if f.Class != contract.ClassConnection || e.calls() != before {
 			t.Errorf("%s: class %q, %d requests", name, f.Class, e.calls()-before)
 		}
-		mentions(t, f.Error(), "no credentials of OCI by", "auth_profile")
+		mentions(t, f.Error(), "no OCI credentials by", "auth_profile")
 	}
 }
 
@@ -82,8 +82,8 @@ func TestOCISettingsAreChecked(t *testing.T) {
 	_, err := Open(Settings{Providers: map[string]ProviderSettings{
 		"oci": {Region: "Chicago!", Auth: "password"}, "openai": {Region: "us-chicago-1", Compartment: "c"},
 	}})
-	mentions(t, failureOf(t, err).Text, `providers.oci.region: "Chicago!"`, `providers.oci.auth: "password"; want one of api_key`,
-		"providers.openai.region: only providers of kind bedrock or oci", "providers.openai.compartment")
+	mentions(t, failureOf(t, err).Text, `providers.oci.region: invalid region "Chicago!"`, `providers.oci.auth: unknown method "password"; expected one of api_key`,
+		"providers.openai.region: only supported by providers of kind bedrock or oci", "providers.openai.compartment")
 	models, err := Open(Settings{Providers: map[string]ProviderSettings{"oci": {Region: "us-chicago-1"}, "far": {Kind: "oci", Compartment: "c"}}})
 	if err != nil {
 		t.Fatal(err)

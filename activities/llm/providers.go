@@ -8,32 +8,32 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// Provider is a row of the table: how one kind of server differs.
+// Provider describes one kind of server, see [Providers].
 type Provider struct {
-	// Name is the kind, and the name of a provider that names no kind.
+	// Name is the kind, and the default name of its provider.
 	Name string
-	// System is the kind's name in OpenTelemetry's conventions, where that is another.
+	// System is the kind's name in OpenTelemetry's conventions, if different.
 	System string
-	// BaseURL is the default; empty means that one must be configured, like Example.
+	// BaseURL is the default; if empty, one like Example must be configured.
 	BaseURL string
 	Example string
-	// KeyName and OtherKeyName are the variables of the key; NeedsKey means that calls require one.
+	// KeyName and OtherKeyName are the environment variables of the key; NeedsKey means that calls require one.
 	KeyName      string
 	OtherKeyName string
 	NeedsKey     bool
-	// Server is what the protocol has to know of it.
+	// Server configures the protocol.
 	wire.Server
-	// Params are the parameters it takes besides temperature, top_p, the token limit and stop sequences.
+	// Params are the parameters that it accepts besides commonParams.
 	Params []string
-	// FirstByte and Idle are defaults, see [ProviderSettings]; 0 means five and two minutes.
+	// FirstByte and Idle are default timeouts, see [ProviderSettings]; 0 means five and two minutes.
 	FirstByte, Idle time.Duration
-	// look asks a server of local models about one; nil for other servers.
-	look func(context.Context, *provider) serverState
-	// Script marks the built-in scripted model, which calls nobody.
+	// queryState queries a local server for the state of a model; nil for other servers.
+	queryState func(context.Context, *provider) modelState
+	// Script marks the built-in scripted model, which calls no server.
 	Script bool
 }
 
-// Parameters that not every provider takes, as rows list them in Params.
+// Parameters that only some providers accept, see [Provider].Params.
 const (
 	paramTopK      = "top_k"
 	paramSeed      = "seed"
@@ -43,12 +43,13 @@ const (
 	paramEffort    = "reasoning_effort"
 )
 
-var alwaysTaken = []string{"temperature", "top_p", "max_tokens", "stop"}
+// commonParams are the parameters that all providers accept.
+var commonParams = []string{"temperature", "top_p", "max_tokens", "stop"}
 
-// anyModel is what [wire.Server.Documents] and Audio have where models of every name may take such files.
+// anyModel is the value of [wire.Server.Documents] and Audio if any model may accept such files.
 var anyModel = []string{""}
 
-// What servers of OpenAI's protocol take: OpenAI itself, the least, and most others.
+// The parameters that OpenAI, minimal compatible servers, local servers and most other compatible servers accept.
 var (
 	openAIParams = []string{paramSeed, paramFrequency, paramPresence, paramParallel, paramEffort}
 	plainParams  = []string{paramSeed, paramFrequency, paramPresence}
@@ -56,13 +57,13 @@ var (
 	chatParams   = []string{paramSeed, paramFrequency, paramPresence, paramParallel, paramEffort, paramTopK}
 )
 
-// completionTokens is what newer servers call the bound of an answer.
+// completionTokens maps the token limit to its newer name.
 var completionTokens = map[string]string{"max_tokens": "max_completion_tokens"}
 
-// openAIServer is OpenAI's own; plainChat takes nothing but text, tools and their choice.
+// openAIServer describes OpenAI's server; plainChat one that accepts only text, tools and a tool choice.
 var (
 	openAIServer = wire.Server{Schema: true, StrictSchema: true, JSON: true, FormatWithTools: true, ToolChoice: true,
-		StreamUsage: true, Words: completionTokens, NoSampling: []string{"o1", "o3", "o4", "gpt-5"}, RawArguments: true,
+		StreamUsage: true, ParamNames: completionTokens, NoSampling: []string{"o1", "o3", "o4", "gpt-5"}, RawArguments: true,
 		CallIDs: wire.IDsMax40, Responses: []string{"gpt-4o", "gpt-4.1", "gpt-5", "o1", "o3", "o4", "codex", "computer-use"},
 		Documents: anyModel, Audio: []string{"audio"}, CacheKey: true}
 	plainChat = wire.Server{ToolChoice: true, StreamUsage: true}
@@ -91,26 +92,26 @@ var Providers = []Provider{
 	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", KeyName: "OPENROUTER_API_KEY", NeedsKey: true,
 		Params: chatParams, Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true,
 			NoSampling: []string{"openai/o1", "openai/o3", "openai/o4", "openai/gpt-5"}, Reasoning: "reasoning",
-			Words: map[string]string{"reasoning_effort": "reasoning.effort"}, CacheMark: "anthropic/", MarkSystem: "google/gemini", CallIDs: wire.IDsMax40,
+			ParamNames: map[string]string{"reasoning_effort": "reasoning.effort"}, CacheRequest: "anthropic/", CacheSystem: "google/gemini", CallIDs: wire.IDsMax40,
 			Documents: anyModel, Audio: anyModel}},
 	{Name: "mistral", System: "mistral_ai", BaseURL: "https://api.mistral.ai/v1", KeyName: "MISTRAL_API_KEY", NeedsKey: true,
 		Params: []string{paramSeed, paramFrequency, paramPresence, paramParallel},
-		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, Words: map[string]string{"seed": "random_seed"},
+		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, ParamNames: map[string]string{"seed": "random_seed"},
 			CallIDs: wire.IDsNine, ResultImages: true, BridgeResults: true, ToolName: true, Reasoning: wire.InContent,
 			MediaForm: wire.MediaMistral, CacheKey: true, Documents: anyModel, Audio: []string{"voxtral"}}},
 	{Name: "vllm", BaseURL: "http://127.0.0.1:8000/v1", KeyName: "VLLM_API_KEY", Params: chatParams, FirstByte: 10 * time.Minute,
-		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning", Audio: anyModel}, look: lookList("/v1/models")},
+		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning", Audio: anyModel}, queryState: queryModelList("/v1/models")},
 	{Name: "ollama", BaseURL: "http://127.0.0.1:11434/v1", KeyName: "OLLAMA_API_KEY",
 		Params: []string{paramSeed, paramFrequency, paramPresence, paramEffort}, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
-		Server: wire.Server{Schema: true, JSON: true, UnaryTools: true, StreamUsage: true, Reasoning: "reasoning"}, look: lookOllama},
+		Server: wire.Server{Schema: true, JSON: true, UnaryTools: true, StreamUsage: true, Reasoning: "reasoning"}, queryState: queryOllama},
 	{Name: "llamacpp", BaseURL: "http://127.0.0.1:8080/v1", KeyName: "LLAMA_API_KEY", Params: chatParams, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
-		Server: wire.Server{Schema: true, PlainSchema: true, JSON: true, ToolChoice: true, ChoiceWords: true, StreamUsage: true,
-			Reasoning: "reasoning_content", Audio: anyModel}, look: lookLlamaCpp},
+		Server: wire.Server{Schema: true, PlainSchema: true, JSON: true, ToolChoice: true, ToolChoiceModeOnly: true, StreamUsage: true,
+			Reasoning: "reasoning_content", Audio: anyModel}, queryState: queryLlamaCpp},
 	{Name: "lmstudio", BaseURL: "http://127.0.0.1:1234/v1", KeyName: "LM_API_TOKEN", Params: localParams, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
-		Server: wire.Server{Schema: true, ToolChoice: true, ChoiceWords: true, StreamUsage: true, Reasoning: wire.AsItCame}, look: lookList("/api/v0/models")},
+		Server: wire.Server{Schema: true, ToolChoice: true, ToolChoiceModeOnly: true, StreamUsage: true, Reasoning: wire.SameField}, queryState: queryModelList("/api/v0/models")},
 	{Name: "localai", BaseURL: "http://127.0.0.1:8080/v1", KeyName: "LOCALAI_API_KEY", Params: localParams, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
-		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: wire.AsItCame}},
-	{Name: "compatible", Params: chatParams, Example: "https://host/v1", Server: wire.Server{ToolChoice: true, StreamUsage: true, Unfinished: true, Reasoning: wire.AsItCame,
+		Server: wire.Server{Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: wire.SameField}},
+	{Name: "compatible", Params: chatParams, Example: "https://host/v1", Server: wire.Server{ToolChoice: true, StreamUsage: true, OptionalFinish: true, Reasoning: wire.SameField,
 		Documents: anyModel, Audio: anyModel}},
 	{Name: "azure", System: "azure.ai.openai", KeyName: "AZURE_OPENAI_API_KEY", NeedsKey: true,
 		Example: "https://RESOURCE.openai.azure.com/openai/v1", Params: openAIParams,
@@ -125,10 +126,10 @@ var Providers = []Provider{
 	{Name: "dashscope", BaseURL: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", KeyName: "DASHSCOPE_API_KEY",
 		NeedsKey: true, Params: []string{paramSeed, paramPresence, paramParallel, paramTopK},
 		Server: wire.Server{JSON: true, ToolChoice: true, StreamUsage: true, Reasoning: "reasoning_content",
-			MediaForm: wire.MediaDataURL, Audio: []string{"omni", "audio"}, MarkSystem: "qwen", MarkTurns: "qwen"}},
+			MediaForm: wire.MediaDataURL, Audio: []string{"omni", "audio"}, CacheSystem: "qwen", CacheTurns: "qwen"}},
 	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", KeyName: "GROQ_API_KEY", NeedsKey: true,
 		Params: []string{paramSeed, paramParallel, paramEffort},
-		Server: wire.Server{JSON: true, ToolChoice: true, StreamUsage: true, Words: completionTokens, Reasoning: "reasoning"}},
+		Server: wire.Server{JSON: true, ToolChoice: true, StreamUsage: true, ParamNames: completionTokens, Reasoning: "reasoning"}},
 	{Name: "huggingface", BaseURL: "https://router.huggingface.co/v1", KeyName: "HF_TOKEN", NeedsKey: true, Params: plainParams,
 		Server: plainChat},
 	{Name: "xai", System: "x_ai", BaseURL: "https://api.x.ai/v1", KeyName: "XAI_API_KEY", NeedsKey: true,
@@ -140,7 +141,7 @@ var Providers = []Provider{
 		Server: plainChat},
 	{Name: "llamafile", BaseURL: "http://127.0.0.1:8080/v1", KeyName: "LLAMAFILE_API_KEY",
 		Params: localParams, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,
-		Server: plainChat, look: lookLlamaCpp},
+		Server: plainChat, queryState: queryLlamaCpp},
 	{Name: "maritaca", BaseURL: "https://chat.maritaca.ai/api", KeyName: "MARITACA_API_KEY", NeedsKey: true, Server: plainChat},
 	{Name: ScriptModel, Script: true},
 }

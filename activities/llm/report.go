@@ -13,20 +13,20 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// report is what a provider says about an error, in whatever shape.
+// report is an error reported by a provider, in any of their formats.
 type report struct {
-	// status is the HTTP status; inner the one that the error object itself gives.
-	status, inner int
-	header        http.Header
-	message       string
-	// codes are the object's code, type and status, in lower case.
+	// status is the HTTP status, innerStatus the status in the error object.
+	status, innerStatus int
+	header              http.Header
+	message             string
+	// codes are the error object's code, type and status, in lower case.
 	codes []string
-	// after is how long the provider asks to wait; reset is when its limits are.
-	after, reset time.Duration
+	// retryAfter is the delay that the provider requests, limitReset the time until its limits are reset.
+	retryAfter, limitReset time.Duration
 }
 
-// maxAfter caps the wait that a provider may ask for: a longer one must not hide a run.
-const maxAfter = 10 * time.Minute
+// maxRetryAfter caps the delay that a provider may request, so that a run does not wait unnoticed.
+const maxRetryAfter = 10 * time.Minute
 
 func newReport(status int, header http.Header, body []byte, now time.Time) *report {
 	if header == nil {
@@ -37,18 +37,18 @@ func newReport(status int, header http.Header, body []byte, now time.Time) *repo
 	if r.message == "" {
 		r.message = string(body)
 	}
-	if d := waitOf(header, now); d > 0 {
-		r.after = d
+	if d := headerRetryAfter(header, now); d > 0 {
+		r.retryAfter = d
 	}
-	// Limits come with every answer: wait only if one of them is the problem.
-	if r.after == 0 && r.effective() == http.StatusTooManyRequests {
-		r.after = max(r.reset, resetOf(header, now))
+	// Every response has limits: use them only if a limit caused the error.
+	if r.retryAfter == 0 && r.effectiveStatus() == http.StatusTooManyRequests {
+		r.retryAfter = max(r.limitReset, headerLimitReset(header, now))
 	}
 	return r
 }
 
-// errorObject has the error fields of OpenAI, Mistral and vLLM (message, detail), OpenRouter (metadata) and
-// Google (status, details).
+// errorObject has the fields of errors of OpenAI, Mistral and vLLM (message, detail), OpenRouter (metadata) and Google
+// (status, details).
 type errorObject struct {
 	Error    json.RawMessage `json:"error"`
 	Message  json.RawMessage `json:"message"`
@@ -61,63 +61,63 @@ type errorObject struct {
 	Details  json.RawMessage `json:"details"`
 }
 
-// retryInfo is Google's.
+// retryInfo is an element of Google's details.
 type retryInfo struct {
 	RetryDelay string `json:"retryDelay"`
 }
 
-// metadata is OpenRouter's: the upstream's own words, headers, and moderation.
+// metadata is OpenRouter's: the upstream's error text and headers, and the result of moderation.
 type metadata struct {
 	Raw     wire.LooseText            `json:"raw"`
 	Flagged wire.LooseText            `json:"flagged_input"`
 	Headers map[string]wire.LooseText `json:"headers"`
 }
 
-// decoded reads a value; what has another shape is left out.
-func decoded[T any](raw json.RawMessage) (out T) {
+// decode decodes a value; parts of an unexpected type are ignored.
+func decode[T any](raw json.RawMessage) (out T) {
 	_ = json.Unmarshal(raw, &out)
 	return out
 }
 
-// read finds a message and codes in an error object, in what it wraps, or in a list of them.
+// read extracts the message and codes of an error object, of the objects nested in it, or of the first one of a list.
 func (r *report) read(raw []byte, now time.Time, depth int) {
 	if len(raw) == 0 || depth > 4 {
 		return
 	}
 	switch raw[0] {
 	case '"':
-		r.message = cmp.Or(r.message, decoded[string](raw))
+		r.message = cmp.Or(r.message, decode[string](raw))
 	case '[':
-		if list := decoded[[]json.RawMessage](raw); len(list) > 0 {
+		if list := decode[[]json.RawMessage](raw); len(list) > 0 {
 			r.read(list[0], now, depth+1)
 		}
 	case '{':
-		r.readObject(decoded[errorObject](raw), now, depth)
+		r.readObject(decode[errorObject](raw), now, depth)
 	}
 }
 
-// flaggedInput is the code of an input that OpenRouter's moderation withheld.
+// flaggedInput is the code for an input that OpenRouter's moderation rejected.
 const flaggedInput = "flagged_input"
 
 func (r *report) readObject(o errorObject, now time.Time, depth int) {
 	for _, code := range []wire.LooseText{o.Code, o.Type, o.Status} {
 		s := strings.ToLower(string(code))
 		if n, err := strconv.Atoi(s); err == nil {
-			if n >= 300 && n < 600 && r.inner == 0 {
-				r.inner = n
+			if n >= 300 && n < 600 && r.innerStatus == 0 {
+				r.innerStatus = n
 			}
 		} else if s != "" {
 			r.codes = append(r.codes, s)
 		}
 	}
-	for _, d := range decoded[[]retryInfo](o.Details) {
-		r.after = max(r.after, readWait(d.RetryDelay, time.Second, now))
+	for _, d := range decode[[]retryInfo](o.Details) {
+		r.retryAfter = max(r.retryAfter, parseDelay(d.RetryDelay, time.Second, now))
 	}
 	for _, inner := range []json.RawMessage{o.Error, o.Message, o.Detail} {
 		r.read(inner, now, depth+1)
 	}
 	r.message = cmp.Or(r.message, string(o.Msg))
-	m := decoded[metadata](o.Metadata)
+	m := decode[metadata](o.Metadata)
 	if m.Flagged != "" {
 		r.codes = append(r.codes, flaggedInput)
 	}
@@ -128,16 +128,16 @@ func (r *report) readObject(o errorObject, now time.Time, depth int) {
 	for k, v := range m.Headers {
 		h.Set(k, string(v))
 	}
-	r.after, r.reset = max(r.after, waitOf(h, now)), max(r.reset, resetOf(h, now))
+	r.retryAfter, r.limitReset = max(r.retryAfter, headerRetryAfter(h, now)), max(r.limitReset, headerLimitReset(h, now))
 }
 
-// effective is the HTTP status or, in a 200 answer, that of the error object; 0 if unknown.
-func (r *report) effective() int {
+// effectiveStatus returns the HTTP status or, for a 200 response, that of the error object; 0 if unknown.
+func (r *report) effectiveStatus() int {
 	if r.status >= 300 {
 		return r.status
 	}
-	if r.inner != 0 {
-		return r.inner
+	if r.innerStatus != 0 {
+		return r.innerStatus
 	}
 	for _, c := range r.codes {
 		if st, ok := statusOfCode[c]; ok {
@@ -151,8 +151,8 @@ func (r *report) requestID() string {
 	return cmp.Or(r.header.Get("X-Request-Id"), r.header.Get("Request-Id"), r.header.Get("Opc-Request-Id"), r.header.Get("X-Amzn-Requestid"))
 }
 
-// target is the host of a redirect; its path and query may hold secrets.
-func (r *report) target() string {
+// redirectTarget returns the scheme and host of a redirect, without its path and query, which may contain secrets.
+func (r *report) redirectTarget() string {
 	u, err := url.Parse(r.header.Get("Location"))
 	if err != nil || u.Host == "" {
 		return "another address"
@@ -160,33 +160,33 @@ func (r *report) target() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// waitOf is how long headers ask to wait, 0 if they do not.
-func waitOf(h http.Header, now time.Time) time.Duration {
-	return cmp.Or(readWait(h.Get("Retry-After-Ms"), time.Millisecond, now), readWait(h.Get("Retry-After"), time.Second, now))
+// headerRetryAfter returns the delay that headers request, 0 if none.
+func headerRetryAfter(h http.Header, now time.Time) time.Duration {
+	return cmp.Or(parseDelay(h.Get("Retry-After-Ms"), time.Millisecond, now), parseDelay(h.Get("Retry-After"), time.Second, now))
 }
 
-// resetOf reads x-ratelimit-reset(-requests, -tokens) and anthropic-ratelimit-*-reset: the longest of the
-// limits that are used up, else of all.
-func resetOf(h http.Header, now time.Time) time.Duration {
-	var longest, empty time.Duration
+// headerLimitReset returns the longest delay in x-ratelimit-reset(-requests, -tokens) and anthropic-ratelimit-*-reset
+// of the limits that are exhausted or, if none is, of all.
+func headerLimitReset(h http.Header, now time.Time) time.Duration {
+	var longest, exhausted time.Duration
 	for key := range h {
 		key = http.CanonicalHeaderKey(key)
 		remaining := strings.Replace(key, "Reset", "Remaining", 1)
 		if !strings.HasPrefix(key, "X-Ratelimit-Reset") && (!strings.HasPrefix(key, "Anthropic-Ratelimit-") || !strings.HasSuffix(key, "-Reset")) {
 			continue
 		}
-		d := readWait(h.Get(key), time.Second, now)
+		d := parseDelay(h.Get(key), time.Second, now)
 		longest = max(longest, d)
 		if strings.TrimSpace(h.Get(remaining)) == "0" {
-			empty = max(empty, d)
+			exhausted = max(exhausted, d)
 		}
 	}
-	return cmp.Or(empty, longest)
+	return cmp.Or(exhausted, longest)
 }
 
-// readWait reads a wait (12.5 of a unit, 6m0s) or a time (RFC 3339, HTTP's, Unix seconds or milliseconds), at most
-// maxAfter; 0 where v is neither, or in the past.
-func readWait(v string, unit time.Duration, now time.Time) time.Duration {
+// parseDelay parses a delay (12.5 of a unit, 6m0s) or a time (RFC 3339, HTTP's, Unix seconds or milliseconds), capped at
+// maxRetryAfter. It returns 0 if v is neither, or in the past.
+func parseDelay(v string, unit time.Duration, now time.Time) time.Duration {
 	v = strings.TrimSpace(v)
 	var at time.Time
 	var wait time.Duration
@@ -198,7 +198,7 @@ func readWait(v string, unit time.Duration, now time.Time) time.Duration {
 		case n > 1e8:
 			at = time.Unix(int64(n), 0)
 		default:
-			wait = time.Duration(min(n, float64(maxAfter/unit)) * float64(unit))
+			wait = time.Duration(min(n, float64(maxRetryAfter/unit)) * float64(unit))
 		}
 	} else if wait, err = time.ParseDuration(v); err != nil {
 		if at, err = time.Parse(time.RFC3339, v); err != nil {
@@ -208,5 +208,5 @@ func readWait(v string, unit time.Duration, now time.Time) time.Duration {
 	if !at.IsZero() {
 		wait = at.Sub(now)
 	}
-	return min(max(0, wait), maxAfter)
+	return min(max(0, wait), maxRetryAfter)
 }

@@ -232,9 +232,9 @@ func TestImagesAreSent(t *testing.T) {
 
 func TestMessagesAreChecked(t *testing.T) {
 	_, err := (&Call{Request: transcriptOf("", contract.Message{Role: "system", Text: "x"}, contract.Message{Role: "tool", Name: "get"},
-		contract.Message{Role: "user", Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: "1"}}}})}).prepared()
+		contract.Message{Role: "user", Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: "1"}}}})}).prepare()
 	f := failureOf(t, err)
-	mentions(t, f.Text, `message 1: role "system"`, `message 2: result of tool "get"`, "message 3: part 1")
+	mentions(t, f.Text, `message 1: invalid role "system"`, `message 2: result of tool "get"`, "message 3: part 1")
 }
 
 func TestModelsAreSafeForConcurrentUse(t *testing.T) {

@@ -15,17 +15,17 @@ import (
 	"weft/activities/textutil"
 )
 
-// scripted is the model that answers from the script in a call. It has no state, so that a repeated call gets
-// the same answer on any worker.
+// scripted is the model that answers from the script in a call. It is stateless, so that a retried call gets the same
+// answer on any worker.
 type scripted struct {
 	// ref is the model's reference: "script", "script/backup" or, if all models are scripted, any.
 	ref string
 }
 
-// RecordedField is the field in which starter record keeps what else it recorded; the model ignores it.
+// RecordedField is the field of a script in which starter record stores other recorded data. The model ignores it.
 const RecordedField = "recorded"
 
-// script is a decoded script. Its script tags are those of [scriptReader].
+// script is a decoded script. [scriptReader] documents the script tags.
 type script struct {
 	Rules    []Rule   `json:"rules,omitempty" script:"rules"`
 	Default  *Action  `json:"default,omitempty"`
@@ -48,7 +48,7 @@ type Rule struct {
 	Action
 }
 
-// Action is what the model does: it answers, after Delay, or fails.
+// Action is an action of the model: an answer, after Delay, or a failure. README.md documents the fields.
 type Action struct {
 	Say    *string         `json:"say,omitempty" script:"any"`
 	JSON   json.RawMessage `json:"json,omitempty"`
@@ -61,7 +61,7 @@ type Action struct {
 	Fail   *ScriptFail     `json:"fail,omitempty"`
 }
 
-// ScriptCall is a tool call; Raw stands for arguments that may be no JSON.
+// ScriptCall is a tool call. Raw replaces Arguments if they need not be JSON.
 type ScriptCall struct {
 	Tool      string          `json:"tool"`
 	ID        string          `json:"id,omitempty"`
@@ -69,7 +69,7 @@ type ScriptCall struct {
 	Raw       *string         `json:"raw,omitempty" script:"any"`
 }
 
-// ScriptUsage are an answer's tokens.
+// ScriptUsage is the usage of an answer, in tokens.
 type ScriptUsage struct {
 	Input     int `json:"input,omitempty"`
 	Output    int `json:"output,omitempty"`
@@ -78,7 +78,7 @@ type ScriptUsage struct {
 	Reasoning int `json:"reasoning,omitempty"`
 }
 
-// ScriptFail fails a call; Times > 0 only the first attempts of it.
+// ScriptFail is a failure of a call or, if Times > 0, of its first Times attempts.
 type ScriptFail struct {
 	Class      string `json:"class" script:"class"`
 	Text       string `json:"text,omitempty"`
@@ -86,26 +86,26 @@ type ScriptFail struct {
 	Times      int    `json:"times,omitempty"`
 }
 
-// answers reports whether an action has anything but a failure.
-func (a *Action) answers() bool {
+// hasAnswer reports whether an action has an answer, with or without a failure.
+func (a *Action) hasAnswer() bool {
 	return a.Say != nil || a.JSON != nil || len(a.Call) > 0 || a.Yes != nil
 }
 
-// answer answers by the script of a call, or without one with a labelled sample.
+// answer answers according to the script of a call, or with a labelled sample if there is none.
 func (m *scripted) answer(ctx context.Context, call *Call) (*wire.Answer, error) {
-	t := newConversation(call.Messages)
-	t.model = cmp.Or(m.ref, ScriptModel)
-	t.turn = max(t.turn, call.Turn) // what is sent may be the end of a longer conversation
-	act, err := choose(call, t, call.Options.ToolChoice == "none")
+	conv := newConversation(call.Messages)
+	conv.model = cmp.Or(m.ref, ScriptModel)
+	conv.turn = max(conv.turn, call.Turn) // the messages may be the end of a longer conversation
+	act, err := chooseAction(call, conv, call.Options.ToolChoice == "none")
 	if err != nil {
 		return nil, err
 	}
-	return act.perform(ctx, call, t.model)
+	return act.perform(ctx, call, conv.model)
 }
 
-func choose(call *Call, t *conversation, noTools bool) (*Action, error) {
+func chooseAction(call *Call, conv *conversation, noTools bool) (*Action, error) {
 	if len(call.Script) == 0 || string(call.Script) == "null" {
-		return sampleAction(call, t), nil
+		return sampleAction(call, conv), nil
 	}
 	s, err := readScript("script", call.Script)
 	if err != nil {
@@ -113,40 +113,39 @@ func choose(call *Call, t *conversation, noTools bool) (*Action, error) {
 	}
 	for i := range s.Rules {
 		r := &s.Rules[i]
-		if r.usable(call, noTools) && r.matches(call, t) {
+		if r.usable(call, noTools) && r.matches(call, conv) {
 			return &r.Action, nil
 		}
 	}
 	if s.Default != nil && s.Default.usable(call, noTools) {
 		return s.Default, nil
 	}
-	return nil, noRule(call, t, noTools)
+	return nil, noRuleFailure(call, conv, noTools)
 }
 
-// usable reports whether an action can serve this attempt: its failure is not used up, and it calls no tool
-// where none is allowed.
+// usable reports whether an action applies to this attempt: it fails the attempt, or has an answer that is allowed.
 func (a *Action) usable(call *Call, noTools bool) bool {
 	if a.fails(call) {
 		return true
 	}
-	return a.answers() && !(noTools && len(a.Call) > 0)
+	return a.hasAnswer() && !(noTools && len(a.Call) > 0)
 }
 
 func (a *Action) fails(call *Call) bool {
 	return a.Fail != nil && (a.Fail.Times == 0 || int(max(1, call.Attempt)) <= a.Fail.Times)
 }
 
-// noRule names what a rule would have to match.
-func noRule(call *Call, t *conversation, noTools bool) *contract.Failure {
+// noRuleFailure returns the failure of a call without a matching rule. Its remedy shows a rule that matches.
+func noRuleFailure(call *Call, conv *conversation, noTools bool) *contract.Failure {
 	kind := cmp.Or(call.Kind, KindAgent)
-	add := fmt.Sprintf("{node: %q, kind: %s, turn: %d, say: \"...\"}", call.Node, kind, t.turn)
-	text := fmt.Sprintf("the script has no rule for node %q, kind %s, turn %d, step %d", call.Node, kind, t.turn, call.Step)
+	add := fmt.Sprintf("{node: %q, kind: %s, turn: %d, say: \"...\"}", call.Node, kind, conv.turn)
+	text := fmt.Sprintf("the script has no rule for node %q, kind %s, turn %d, step %d", call.Node, kind, conv.turn, call.Step)
 	if kind == KindJudge {
 		add = fmt.Sprintf("{node: %q, kind: judge, question: %q, yes: true}", call.Node, textutil.Truncate(call.Question, 200))
 		text += fmt.Sprintf(", question %q", textutil.Truncate(call.Question, 200))
 	}
 	if noTools {
-		text += ", where no tool may be called"
+		text += ", and no tool may be called"
 	}
 	return failf(contract.ClassBadRequest, "add a rule like "+add+", or a default", "%s", text)
 }
@@ -178,7 +177,7 @@ func (a *Action) perform(ctx context.Context, call *Call, model string) (*wire.A
 	return out, nil
 }
 
-// text is what the model answers; a judge's verdict is a JSON object.
+// text returns the text of the answer; a judge's verdict is a JSON object.
 func (a *Action) text() string {
 	switch {
 	case a.Say != nil:
@@ -198,34 +197,34 @@ func (a *Action) text() string {
 func (f *ScriptFail) failure(call *Call) *contract.Failure {
 	after, _ := time.ParseDuration(cmp.Or(f.RetryAfter, "0s")) // ParseScript has checked it
 	return &contract.Failure{
-		Class: f.Class, After: min(after, maxAfter),
+		Class: f.Class, After: min(after, maxRetryAfter),
 		Text: fmt.Sprintf("script: %s (attempt %d)", cmp.Or(f.Text, "scripted failure"), max(1, call.Attempt)),
 	}
 }
 
-// maxPieces bounds how often a scripted text is streamed.
-const maxPieces = 64
+// maxChunks limits the number of chunks in which a scripted text is streamed.
+const maxChunks = 64
 
-// stream waits for delay and streams the text word by word meanwhile, if there is a receiver.
+// stream waits for delay and meanwhile streams the text word by word to [Call].Partial, if set.
 func stream(ctx context.Context, call *Call, text string, delay time.Duration) error {
 	if text == "" || call.Partial == nil {
 		return sleep(ctx, delay)
 	}
 	words := strings.SplitAfter(text, " ")
-	step := (len(words) + maxPieces - 1) / maxPieces
-	pieces := (len(words) + step - 1) / step
+	step := (len(words) + maxChunks - 1) / maxChunks
+	chunks := (len(words) + step - 1) / step
 	sent := 0
-	for piece := range slices.Chunk(words, step) {
-		if err := sleep(ctx, delay/time.Duration(pieces)); err != nil {
+	for chunk := range slices.Chunk(words, step) {
+		if err := sleep(ctx, delay/time.Duration(chunks)); err != nil {
 			return err
 		}
-		sent += len(strings.Join(piece, ""))
+		sent += len(strings.Join(chunk, ""))
 		call.Partial(text[:sent])
 	}
 	return nil
 }
 
-// sleep waits, or returns ctx's error when it ends first.
+// sleep waits for d, or returns ctx's error if it is done first.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -240,86 +239,87 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// conversation is what the conditions of rules refer to.
 type conversation struct {
-	// model is the one that is asked.
+	// model is the reference of the called model.
 	model string
 	// turn is 1 plus the number of the assistant's messages.
 	turn int
-	// last is the text of the last message, after the tool whose result it is.
-	last, after string
-	// user is the text of the last message of the user.
-	user string
-	// all is every text but the system prompt's, with results and arguments of tools.
-	all string
+	// lastText is the text of the last message, afterTool the tool whose result it is, if any.
+	lastText, afterTool string
+	// userText is the text of the user's last message.
+	userText string
+	// allText is the text of all messages, tool results and arguments of calls, without the system prompt.
+	allText string
 }
 
 func newConversation(in []contract.Message) *conversation {
-	t := &conversation{turn: 1}
+	conv := &conversation{turn: 1}
 	var all strings.Builder
 	for i := range in {
 		m := &in[i]
-		t.last, t.after = m.Text, ""
+		conv.lastText, conv.afterTool = m.Text, ""
 		for _, c := range m.Calls {
 			all.WriteString(c.Arguments + "\n")
 		}
 		all.WriteString(m.Text + "\n")
 		switch m.Role {
 		case contract.RoleAssistant:
-			t.turn++
+			conv.turn++
 		case contract.RoleTool:
-			t.after = m.Name
+			conv.afterTool = m.Name
 		case contract.RoleUser:
-			t.user = m.Text
+			conv.userText = m.Text
 		}
 	}
-	t.all = all.String()
-	return t
+	conv.allText = all.String()
+	return conv
 }
 
-// kind is the kind of calls that a rule is for: that of its question or answer unless it is set; "" is any.
+// kind returns the kind of calls that a rule applies to, derived from its question or answer unless set; "" means any.
 func (r *Rule) kind() string {
 	switch {
 	case r.Kind != "":
 		return r.Kind
 	case r.Question != "" || r.Yes != nil:
 		return KindJudge
-	case r.answers():
+	case r.hasAnswer():
 		return KindAgent
 	}
 	return ""
 }
 
-func (r *Rule) matches(call *Call, t *conversation) bool {
-	want := r.kind()
+func (r *Rule) matches(call *Call, conv *conversation) bool {
+	kind := r.kind()
 	switch {
 	case r.At != "" && r.At != call.At && !strings.HasSuffix(call.At, "/"+r.At),
-		r.Text != "" && r.Text != t.last,
+		r.Text != "" && r.Text != conv.lastText,
 		r.Node != "" && r.Node != call.Node,
-		r.Model != "" && r.Model != t.model,
-		want != "" && want != cmp.Or(call.Kind, KindAgent),
+		r.Model != "" && r.Model != conv.model,
+		kind != "" && kind != cmp.Or(call.Kind, KindAgent),
 		r.Question != "" && r.Question != call.Question,
 		r.Step != nil && *r.Step != call.Step,
-		r.Turn != nil && *r.Turn != t.turn,
-		r.After != "" && r.After != t.after,
-		r.Contains != "" && !strings.Contains(t.all, r.Contains):
+		r.Turn != nil && *r.Turn != conv.turn,
+		r.After != "" && r.After != conv.afterTool,
+		r.Contains != "" && !strings.Contains(conv.allText, r.Contains):
 		return false
 	}
-	matched, _ := regexp.MatchString(r.Match, t.last) // ParseScript has checked it; an empty one matches
+	matched, _ := regexp.MatchString(r.Match, conv.lastText) // ParseScript has checked it; an empty one matches
 	return matched
 }
 
-// unscriptedSteps is after which step of a run conditions no longer hold without a script, so that loops end.
-const unscriptedSteps = 20
+// maxUnscriptedSteps is the last step at which conditions hold without a script; after it they do not, so that loops end.
+const maxUnscriptedSteps = 20
 
-// sampleAction is the answer without a script, labelled as such.
-func sampleAction(call *Call, t *conversation) *Action {
+// sampleAction returns the answer without a script, labelled as such.
+func sampleAction(call *Call, conv *conversation) *Action {
 	if call.Kind == KindJudge {
-		yes := call.Step <= unscriptedSteps
-		return &Action{Yes: &yes, Reason: fmt.Sprintf("[script] without a script every condition holds up to step %d", unscriptedSteps)}
+		yes := call.Step <= maxUnscriptedSteps
+		return &Action{Yes: &yes, Reason: fmt.Sprintf("[script] without a script every condition holds up to step %d", maxUnscriptedSteps)}
 	}
-	label := fmt.Sprintf("[script] %s answered turn %d", cmp.Or(call.Node, "a node"), t.turn)
-	if t.user != "" {
-		label += fmt.Sprintf("; the last message was: %s", firstRunes(t.user, 200))
+	label := fmt.Sprintf("[script] %s answered turn %d", cmp.Or(call.Node, "a node"), conv.turn)
+	if conv.userText != "" {
+		label += fmt.Sprintf("; the last message was: %s", firstRunes(conv.userText, 200))
 	}
 	for _, tool := range call.Options.Tools {
 		if call.Finish != "" && tool.Function != nil && tool.Function.Name == call.Finish {
@@ -330,7 +330,7 @@ func sampleAction(call *Call, t *conversation) *Action {
 		return &Action{Say: &label}
 	}
 	var schema any
-	_ = json.Unmarshal(call.Schema, &schema) // without one it is any object
+	_ = json.Unmarshal(call.Schema, &schema) // without a schema, any object will do
 	value, ok := sample(schema, label)
 	if !ok || schema == nil {
 		value = map[string]any{"script": label}
@@ -339,7 +339,7 @@ func sampleAction(call *Call, t *conversation) *Action {
 	return &Action{JSON: raw}
 }
 
-// sampleArguments are arguments of the shape of a tool's schema.
+// sampleArguments returns arguments that match a tool's schema.
 func sampleArguments(parameters any, label string) json.RawMessage {
 	raw, err := json.Marshal(parameters)
 	var schema any
@@ -354,7 +354,7 @@ func sampleArguments(parameters any, label string) json.RawMessage {
 	return raw
 }
 
-// firstRunes is s, or its first n characters and three dots.
+// firstRunes returns s, truncated to n characters and three dots if it is longer.
 func firstRunes(s string, n int) string {
 	for i := range s {
 		if n--; n < 0 {

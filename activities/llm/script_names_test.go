@@ -46,7 +46,7 @@ rules:
 			t.Errorf("%q: %v and %v, want %v", list, m.Scripted(list), AsksScript(list), want)
 		}
 	}
-	for ref, says := range map[string]string{"script/ ": "names a provider but no model"} {
+	for ref, says := range map[string]string{"script/ ": "has a provider but no model name"} {
 		_, err := m.get(ref)
 		mentions(t, failureOf(t, err).Text, says)
 	}

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// maxScript bounds a script, in bytes.
+	// maxScript is the maximum size of a script, in bytes.
 	maxScript = 4 << 20
-	// maxProblems bounds the list of problems.
+	// maxProblems is the maximum number of reported problems.
 	maxProblems = 50
 )
 
@@ -31,11 +31,10 @@ var failClasses = []string{
 // CanFail reports whether a script can return a failure of a class.
 func CanFail(class string) bool { return slices.Contains(failClasses, class) }
 
-// ParseScript reads a script, YAML or JSON, into the JSON of [Call]'s Script; README.md has the reference.
-// name is the file's, for messages.
+// ParseScript parses a script in YAML or JSON and returns the JSON for [Call].Script. README.md documents scripts. name is
+// the file's name, for messages.
 //
-// Its error is a [contract.Failure] of class bad_request with every problem, a line each, as file:line:column:
-// problem.
+// Its error is a [contract.Failure] of class bad_request with a line, file:line:column: problem, for every problem.
 func ParseScript(name string, data []byte) (json.RawMessage, error) {
 	s, err := readScript(name, data)
 	if err != nil {
@@ -53,7 +52,8 @@ func readScript(name string, data []byte) (*script, error) {
 	return s, nil
 }
 
-// scriptReader decodes a document into a [script] and collects its problems.
+// scriptReader decodes a document into a [script] and collects problems. A field's script tag is a rule for its value: see
+// field and text; for an integer it is the minimum, for a list a description of its elements.
 type scriptReader struct {
 	name     string
 	problems []string
@@ -62,7 +62,7 @@ type scriptReader struct {
 func (r *scriptReader) problem(at source.Pos, format string, args ...any) {
 	switch {
 	case len(r.problems) == maxProblems:
-		r.problems = append(r.problems, r.name+": and more")
+		r.problems = append(r.problems, r.name+": further problems are not listed")
 	case len(r.problems) < maxProblems:
 		r.problems = append(r.problems, fmt.Sprintf("%s:%d:%d: %s", r.name, max(1, at.Line), max(1, at.Col), fmt.Sprintf(format, args...)))
 	}
@@ -71,7 +71,7 @@ func (r *scriptReader) problem(at source.Pos, format string, args ...any) {
 func (r *scriptReader) read(data []byte) *script {
 	s := &script{}
 	if len(data) > maxScript {
-		r.problem(source.Pos{}, "script of %d bytes; want at most %d", len(data), maxScript)
+		r.problem(source.Pos{}, "script has %d bytes; the limit is %d", len(data), maxScript)
 		return s
 	}
 	format := "script.yaml"
@@ -94,16 +94,16 @@ func (r *scriptReader) read(data []byte) *script {
 	}
 	r.object(doc.Root, "script", reflect.ValueOf(s).Elem())
 	if len(r.problems) == 0 && len(s.Rules) == 0 && s.Default == nil {
-		r.problem(doc.Root.Pos, "the script has neither rules nor a default; want for example rules: [{node: NAME, say: TEXT}]")
+		r.problem(doc.Root.Pos, "the script has neither rules nor a default; add for example rules: [{node: NAME, say: TEXT}]")
 	}
 	return s
 }
 
-// object decodes an object into a struct by its json tags, and checks it if every field is valid.
+// object decodes an object into a struct by its json tags, and calls its check method if every field is valid.
 func (r *scriptReader) object(v *source.Value, what string, into reflect.Value) {
 	before := len(r.problems)
 	if v.Kind != source.Object {
-		r.problem(v.Pos, "%s: want fields, have %s", what, v.Describe())
+		r.problem(v.Pos, "%s: expected an object, got %s", what, v.Describe())
 		return
 	}
 	fields := map[string]reflect.StructField{}
@@ -115,7 +115,7 @@ func (r *scriptReader) object(v *source.Value, what string, into reflect.Value) 
 	for _, m := range v.Members {
 		f, known := fields[m.Key]
 		if !known {
-			r.problem(m.KeyPos, "%s: unknown field %q; want %s", what, textutil.Truncate(m.Key, 60), strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+			r.problem(m.KeyPos, "%s: unknown field %q; expected one of %s", what, textutil.Truncate(m.Key, 60), strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 			continue
 		}
 		r.field(m.Value, m.Key, f.Tag.Get("script"), into.FieldByIndex(f.Index))
@@ -129,11 +129,11 @@ func (r *scriptReader) object(v *source.Value, what string, into reflect.Value) 
 	}
 }
 
-// field decodes one field by its type. rule is its script tag.
+// field decodes one field by its type. rule is its script tag; with "ignored", an object's fields are not decoded.
 func (r *scriptReader) field(v *source.Value, name, rule string, into reflect.Value) {
 	if raw, ok := into.Addr().Interface().(*json.RawMessage); ok {
 		if rule == "object" && v.Kind != source.Object {
-			r.problem(v.Pos, "%s: want an object; text that is not an object goes into raw", name)
+			r.problem(v.Pos, "%s: expected an object; use raw for other text", name)
 		}
 		*raw = v.JSON()
 		return
@@ -142,10 +142,10 @@ func (r *scriptReader) field(v *source.Value, name, rule string, into reflect.Va
 	case reflect.String:
 		into.SetString(r.text(v, name, rule))
 	case reflect.Int:
-		least, _ := strconv.Atoi(rule) // no tag: 0
-		into.SetInt(int64(r.count(v, name, least)))
+		minimum, _ := strconv.Atoi(rule) // no tag: 0
+		into.SetInt(int64(r.count(v, name, minimum)))
 	case reflect.Bool:
-		into.SetBool(r.yes(v, name))
+		into.SetBool(r.boolean(v, name))
 	case reflect.Slice:
 		r.list(v, name, rule, into)
 	case reflect.Pointer:
@@ -158,14 +158,14 @@ func (r *scriptReader) field(v *source.Value, name, rule string, into reflect.Va
 	}
 }
 
-// list decodes a list of objects. rule says what is wanted; one call needs no list.
+// list decodes a list of objects. rule describes its elements. A single call need not be in a list.
 func (r *scriptReader) list(v *source.Value, name, rule string, into reflect.Value) {
 	items := v.Items
 	switch {
 	case v.Kind == source.Object && name == "call":
 		items = []*source.Value{v}
 	case v.Kind != source.Array, len(items) == 0 && name == "call":
-		r.problem(v.Pos, "%s: want a list of %s", name, rule)
+		r.problem(v.Pos, "%s: expected a list of %s", name, rule)
 	}
 	into.Set(reflect.MakeSlice(into.Type(), len(items), len(items)))
 	for i, item := range items {
@@ -177,62 +177,62 @@ func (r *scriptReader) list(v *source.Value, name, rule string, into reflect.Val
 	}
 }
 
-// yes decodes a boolean; yes and no are accepted, too.
-func (r *scriptReader) yes(v *source.Value, name string) bool {
+// boolean decodes a boolean, or yes or no.
+func (r *scriptReader) boolean(v *source.Value, name string) bool {
 	text := v.Text
 	if v.Kind == source.Bool {
 		text = strconv.FormatBool(v.True)
 	}
-	yes, ok := map[string]bool{"true": true, "yes": true, "false": false, "no": false}[strings.ToLower(text)]
+	value, ok := map[string]bool{"true": true, "yes": true, "false": false, "no": false}[strings.ToLower(text)]
 	if !ok {
-		r.problem(v.Pos, "%s: want true or false, have %s", name, v.Describe())
+		r.problem(v.Pos, "%s: expected true or false, got %s", name, v.Describe())
 	}
-	return yes
+	return value
 }
 
-// text decodes a text. rule is "any", "regexp", "duration", "class", a list of values separated by |, or empty for one
+// text decodes a string. rule is "any", "regexp", "duration", "class", a list of values separated by |, or "" for a string
 // that is not empty.
 func (r *scriptReader) text(v *source.Value, name, rule string) string {
 	switch rule {
 	case "any", "", "regexp":
 		if v.Kind != source.String {
-			r.problem(v.Pos, "%s: want text, have %s; put it in quotes if it is meant as text", name, v.Describe())
+			r.problem(v.Pos, "%s: expected text, got %s; put it in quotes if it is text", name, v.Describe())
 		} else if v.Text == "" && rule != "any" {
-			r.problem(v.Pos, "%s is empty; leave it out or give it a value", name)
+			r.problem(v.Pos, "%s is empty; set a value or remove it", name)
 		}
 		if rule == "regexp" {
 			if _, err := regexp.Compile(v.Text); err != nil {
-				r.problem(v.Pos, "%s: %v; want a regular expression in RE2 syntax", name, err)
+				r.problem(v.Pos, "%s: %v; use a regular expression in RE2 syntax", name, err)
 			}
 		}
 	case "duration":
 		if d, err := time.ParseDuration(v.Text); err != nil || d < 0 || d > time.Hour {
-			r.problem(v.Pos, "%s: want a duration from 0s to 1h like 300ms or 2s, have %s", name, v.Describe())
+			r.problem(v.Pos, "%s: expected a duration from 0s to 1h, such as 300ms or 2s, got %s", name, v.Describe())
 		}
 	default:
-		want := strings.Split(rule, "|")
+		allowed := strings.Split(rule, "|")
 		if rule == "class" {
-			want = failClasses
+			allowed = failClasses
 		}
-		if !slices.Contains(want, v.Text) {
-			r.problem(v.Pos, "%s: want one of %s, have %s", name, strings.Join(want, ", "), v.Describe())
+		if !slices.Contains(allowed, v.Text) {
+			r.problem(v.Pos, "%s: expected one of %s, got %s", name, strings.Join(allowed, ", "), v.Describe())
 		}
 	}
 	return v.Text
 }
 
-func (r *scriptReader) count(v *source.Value, name string, least int) int {
+func (r *scriptReader) count(v *source.Value, name string, minimum int) int {
 	n, err := strconv.Atoi(v.Text)
-	if v.Kind != source.Number || err != nil || n < least || n > 1<<31-1 {
-		r.problem(v.Pos, "%s: want a whole number from %d on, have %s", name, least, v.Describe())
+	if v.Kind != source.Number || err != nil || n < minimum || n > 1<<31-1 {
+		r.problem(v.Pos, "%s: expected an integer of at least %d, got %s", name, minimum, v.Describe())
 	}
 	return n
 }
 
-// check says what is wrong with a rule whose fields are valid; the other checks do the same.
+// check returns a problem of a rule whose fields are valid, or "". The other check methods do the same.
 func (r *Rule) check(what string) string {
 	if r.Question != "" && r.Kind != "" && r.Kind != KindJudge {
-		return fmt.Sprintf("%s: only judges have a question; leave out kind: %s or question", what, r.Kind)
+		return fmt.Sprintf("%s: only judges have a question; remove kind: %s or question", what, r.Kind)
 	}
 	return r.Action.check(what)
 }
@@ -240,15 +240,15 @@ func (r *Rule) check(what string) string {
 func (a *Action) check(what string) string {
 	switch {
 	case a.Say != nil && a.JSON != nil, a.Say != nil && a.Yes != nil, a.JSON != nil && a.Yes != nil:
-		return what + ": say, json and yes exclude each other"
+		return what + ": say, json and yes are mutually exclusive"
 	case a.Yes != nil && len(a.Call) > 0:
-		return what + ": yes is a judge's answer, and judges call no tools"
-	case !a.answers() && a.Fail == nil:
-		return what + " does nothing; want one of say, json, call, yes, fail"
+		return what + ": yes is a judge's answer, but judges call no tools"
+	case !a.hasAnswer() && a.Fail == nil:
+		return what + " has no action; set one of say, json, call, yes, fail"
 	case a.Reason != "" && a.Yes == nil:
-		return what + ": reason belongs to yes"
-	case a.answers() && a.Fail != nil && a.Fail.Times == 0:
-		return what + ": it always fails, so it never answers; give fail the field times, or leave out the answer"
+		return what + ": reason requires yes"
+	case a.hasAnswer() && a.Fail != nil && a.Fail.Times == 0:
+		return what + ": always fails, so it never answers; set times in fail, or remove the answer"
 	}
 	return ""
 }
@@ -256,16 +256,16 @@ func (a *Action) check(what string) string {
 func (c *ScriptCall) check(what string) string {
 	switch {
 	case c.Tool == "":
-		return what + ": no tool; want tool: NAME"
+		return what + ": tool is not set; set tool: NAME"
 	case c.Raw != nil && c.Arguments != nil:
-		return what + ": arguments and raw exclude each other"
+		return what + ": arguments and raw are mutually exclusive"
 	}
 	return ""
 }
 
 func (f *ScriptFail) check(what string) string {
 	if f.Class == "" {
-		return what + ": no class; want one of " + strings.Join(failClasses, ", ")
+		return what + ": class is not set; set one of " + strings.Join(failClasses, ", ")
 	}
 	return ""
 }

@@ -11,76 +11,76 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds on samples, in bytes but for the depth: beyond smallSample only what a schema requires is given, and beyond
-// maxSample nothing.
+// Limits of samples, in bytes except for the depth. A sample larger than minimalSample gets only what its schema requires;
+// there is none larger than maxSample.
 const (
-	smallSample = 64 << 10
-	maxSample   = 1 << 20
-	// valueBytes is what a value counts beside its text.
+	minimalSample = 64 << 10
+	maxSample     = 1 << 20
+	// valueBytes is the size of a value in addition to its text.
 	valueBytes = 16
-	// sampleDepth is twice as deep as a value may be: references and alternatives count, too.
+	// sampleDepth is twice the maximum depth of a value, because references and alternatives count, too.
 	sampleDepth = 256
-	// maxRepeated bounds how often a part of a pattern is repeated for a least length.
+	// maxRepeated limits how often a part of a pattern is repeated to reach a minimum length.
 	maxRepeated = 1000
 )
 
-// sampler makes values of the shape of a JSON Schema.
+// sampler creates values that match a JSON Schema.
 type sampler struct {
-	// root is the schema that references point into.
+	// root is the schema that references refer to.
 	root  any
 	label string
-	spent int
-	// open are the references around a value, small those below which only what is required is given: one inside
-	// itself has no value that ends.
-	open, small map[string]bool
-	// ordinal makes values differ where a list must not repeat one.
+	used  int
+	// active are the references around a value, minimal those within which only what is required is generated. A reference
+	// that still contains itself has no finite value.
+	active, minimal map[string]bool
+	// ordinal makes the values of a list with unique items differ.
 	ordinal int
 }
 
-// sample makes a value of the shape of a schema. It is false where there is none, or none within the bounds.
+// sample returns a value that matches a schema. It returns false if there is none within the limits.
 func sample(schema any, label string) (any, bool) {
-	p := &sampler{root: schema, label: label, open: map[string]bool{}, small: map[string]bool{}}
+	p := &sampler{root: schema, label: label, active: map[string]bool{}, minimal: map[string]bool{}}
 	return p.value(schema, 0, false)
 }
 
-func (p *sampler) value(schema any, depth int, small bool) (any, bool) {
-	p.spent += valueBytes
-	if depth > sampleDepth || p.spent > maxSample || schema == false {
+func (p *sampler) value(schema any, depth int, minimal bool) (any, bool) {
+	p.used += valueBytes
+	if depth > sampleDepth || p.used > maxSample || schema == false {
 		return nil, false
 	}
-	small = small || p.spent > smallSample
+	minimal = minimal || p.used > minimalSample
 	s, _ := schema.(map[string]any) // without one, any value will do
 	if v, ok := s["const"]; ok {
-		return p.given(v)
+		return p.literal(v)
 	}
 	if to, ok := s["$ref"].(string); ok {
-		return p.referred(to, without(s, "$ref"), depth, small)
+		return p.reference(to, omit(s, "$ref"), depth, minimal)
 	}
 	for _, list := range []string{"enum", "examples"} {
 		if l, _ := s[list].([]any); len(l) > 0 {
-			return p.given(l[p.ordinal%len(l)])
+			return p.literal(l[p.ordinal%len(l)])
 		}
 	}
 	if all, _ := s["allOf"].([]any); len(all) > 0 {
-		return p.value(p.together(without(s, "allOf"), all), depth+1, small)
+		return p.value(p.mergeAll(omit(s, "allOf"), all), depth+1, minimal)
 	}
 	for _, list := range []string{"anyOf", "oneOf"} {
 		if l, _ := s[list].([]any); len(l) > 0 {
 			for _, alternative := range l {
-				if v, ok := p.value(merged(without(s, list), alternative), depth+1, small); ok {
+				if v, ok := p.value(merge(omit(s, list), alternative), depth+1, minimal); ok {
 					return v, true
 				}
 			}
 			return nil, false
 		}
 	}
-	return p.typed(s, depth, small)
+	return p.typed(s, depth, minimal)
 }
 
-// together is a schema with the rules of some others, or false.
-func (p *sampler) together(s map[string]any, all []any) any {
+// mergeAll returns a schema with the rules of others, or false if one of them matches no value.
+func (p *sampler) mergeAll(s map[string]any, all []any) any {
 	for _, part := range all {
-		both, ok := merged(s, p.resolved(part)).(map[string]any)
+		both, ok := merge(s, p.resolve(part)).(map[string]any)
 		if !ok {
 			return false
 		}
@@ -89,34 +89,34 @@ func (p *sampler) together(s map[string]any, all []any) any {
 	return s
 }
 
-// given is a value that the schema has.
-func (p *sampler) given(v any) (any, bool) {
+// literal returns a value of the schema itself, and whether it is within the limits.
+func (p *sampler) literal(v any) (any, bool) {
 	raw, _ := json.Marshal(v)
-	p.spent += len(raw)
-	return v, p.spent <= maxSample
+	p.used += len(raw)
+	return v, p.used <= maxSample
 }
 
-// referred is a value of what a reference points to. Inside itself, it is one that ends.
-func (p *sampler) referred(to string, beside map[string]any, depth int, small bool) (any, bool) {
-	small = small || p.open[to]
-	around := p.open
-	if small {
-		around = p.small
+// reference returns a value for a reference. Within itself, the value is minimal so that it is finite.
+func (p *sampler) reference(to string, siblings map[string]any, depth int, minimal bool) (any, bool) {
+	minimal = minimal || p.active[to]
+	active := p.active
+	if minimal {
+		active = p.minimal
 	}
-	if around[to] {
+	if active[to] {
 		return nil, false
 	}
-	around[to] = true
-	defer delete(around, to)
-	return p.value(merged(beside, p.target(to)), depth+1, small)
+	active[to] = true
+	defer delete(active, to)
+	return p.value(merge(siblings, p.target(to)), depth+1, minimal)
 }
 
-func (p *sampler) typed(s map[string]any, depth int, small bool) (any, bool) {
+func (p *sampler) typed(s map[string]any, depth int, minimal bool) (any, bool) {
 	switch typeOf(s) {
 	case "object":
-		return p.object(s, depth, small)
+		return p.object(s, depth, minimal)
 	case "array":
-		return p.array(s, depth, small)
+		return p.array(s, depth, minimal)
 	case "integer", "number":
 		return p.number(s), true
 	case "boolean":
@@ -124,12 +124,12 @@ func (p *sampler) typed(s map[string]any, depth int, small bool) (any, bool) {
 	case "null":
 		return nil, true
 	}
-	text := p.text(s, small) // a string, or any value
-	p.spent += len(text)
-	return text, p.spent <= maxSample
+	text := p.text(s, minimal) // a string, or any value
+	p.used += len(text)
+	return text, p.used <= maxSample
 }
 
-func (p *sampler) object(s map[string]any, depth int, small bool) (any, bool) {
+func (p *sampler) object(s map[string]any, depth int, minimal bool) (any, bool) {
 	out := map[string]any{}
 	properties, _ := s["properties"].(map[string]any)
 	list, _ := s["required"].([]any)
@@ -139,9 +139,9 @@ func (p *sampler) object(s map[string]any, depth int, small bool) (any, bool) {
 			required[name] = true
 		}
 	}
-	small = small || s["maxProperties"] != nil
+	minimal = minimal || s["maxProperties"] != nil
 	names := slices.Sorted(maps.Keys(required))
-	if !small {
+	if !minimal {
 		names = slices.Concat(names, slices.Sorted(maps.Keys(properties)))
 	}
 	for _, name := range names {
@@ -152,8 +152,8 @@ func (p *sampler) object(s map[string]any, depth int, small bool) (any, bool) {
 		if !known {
 			property = s["additionalProperties"]
 		}
-		p.spent += len(name)
-		v, ok := p.value(property, depth+1, small)
+		p.used += len(name)
+		v, ok := p.value(property, depth+1, minimal)
 		switch {
 		case ok:
 			out[name] = v
@@ -164,10 +164,10 @@ func (p *sampler) object(s map[string]any, depth int, small bool) (any, bool) {
 	return out, true
 }
 
-func (p *sampler) array(s map[string]any, depth int, small bool) (any, bool) {
-	least := size(s, "minItems", 0)
-	n := least
-	if !small && size(s, "maxItems", 1) > 0 {
+func (p *sampler) array(s map[string]any, depth int, minimal bool) (any, bool) {
+	minimum := intRule(s, "minItems", 0)
+	n := minimum
+	if !minimal && intRule(s, "maxItems", 1) > 0 {
 		n = max(n, 1)
 	}
 	first, _ := s["prefixItems"].([]any)
@@ -185,46 +185,47 @@ func (p *sampler) array(s map[string]any, depth int, small bool) (any, bool) {
 		if s["uniqueItems"] == true && i > 0 {
 			p.ordinal++
 		}
-		v, ok := p.value(element, depth+1, small)
+		v, ok := p.value(element, depth+1, minimal)
 		if !ok {
-			return out, len(out) >= least
+			return out, len(out) >= minimum
 		}
 		out = append(out, v)
 	}
 	return out, true
 }
 
-// formats are texts of the formats that may be rules.
+// formats are examples of the formats that may be enforced.
 var formats = map[string]string{
 	"date": "2026-01-31", "time": "12:00:00Z", "date-time": "2026-01-31T12:00:00Z", "duration": "P1D", "email": "a@example.com", "hostname": "example.com",
 	"ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "uri": "https://example.com/", "uri-reference": "/", "uuid": "00000000-0000-4000-8000-000000000000", "json-pointer": "/a", "regex": "a",
 }
 
-// text is the label, within the schema's bounds.
-func (p *sampler) text(s map[string]any, small bool) string {
+// text returns an example of the format or pattern, or the label adapted to the length limits.
+func (p *sampler) text(s map[string]any, minimal bool) string {
 	format, _ := s["format"].(string)
 	pattern, _ := s["pattern"].(string)
-	text, least := "", min(size(s, "minLength", 0), maxSample)
+	text, minimum := "", min(intRule(s, "minLength", 0), maxSample)
 	switch parsed, err := syntax.Parse(pattern, syntax.Perl); {
 	case formats[format] != "":
 		text = formats[format]
 	case pattern != "" && err == nil:
-		if text = matching(parsed.Simplify(), 1); utf8.RuneCountInString(text) < least {
-			text = matching(parsed.Simplify(), min(least, maxRepeated))
+		if text = matchPattern(parsed.Simplify(), 1); utf8.RuneCountInString(text) < minimum {
+			text = matchPattern(parsed.Simplify(), min(minimum, maxRepeated))
 		}
 	default:
-		if !small {
+		if !minimal {
 			text = p.label
 		}
 		text = strings.Repeat("#", p.ordinal) + text
-		text += strings.Repeat(".", max(0, least-utf8.RuneCountInString(text)))
-		text = string([]rune(text)[:min(size(s, "maxLength", math.MaxInt32), utf8.RuneCountInString(text))])
+		text += strings.Repeat(".", max(0, minimum-utf8.RuneCountInString(text)))
+		text = string([]rune(text)[:min(intRule(s, "maxLength", math.MaxInt32), utf8.RuneCountInString(text))])
 	}
 	return text
 }
 
-// matching is a short text that a regular expression matches; what may be repeated is repeated so many times.
-func matching(r *syntax.Regexp, times int) string {
+// matchPattern returns a short text that matches a regular expression. Repeatable parts are repeated the given number of
+// times.
+func matchPattern(r *syntax.Regexp, times int) string {
 	text := ""
 	switch r.Op {
 	case syntax.OpLiteral:
@@ -236,20 +237,20 @@ func matching(r *syntax.Regexp, times int) string {
 	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
 		return "x"
 	case syntax.OpCapture, syntax.OpAlternate:
-		return matching(r.Sub[0], times)
+		return matchPattern(r.Sub[0], times)
 	case syntax.OpPlus:
-		return strings.Repeat(matching(r.Sub[0], 1), times)
+		return strings.Repeat(matchPattern(r.Sub[0], 1), times)
 	case syntax.OpStar:
-		return strings.Repeat(matching(r.Sub[0], 1), times-1)
+		return strings.Repeat(matchPattern(r.Sub[0], 1), times-1)
 	case syntax.OpConcat:
 		for _, part := range r.Sub {
-			text += matching(part, times)
+			text += matchPattern(part, times)
 		}
 	}
 	return text
 }
 
-// number is the least number from 0 on that a schema takes, or the greatest below.
+// number returns the smallest number of at least 0 that a schema accepts, or the greatest negative one.
 func (p *sampler) number(s map[string]any) any {
 	rule := func(name string, absent float64) float64 {
 		if n, ok := s[name].(float64); ok {
@@ -268,21 +269,21 @@ func (p *sampler) number(s map[string]any) any {
 	case high < 0:
 		n = math.Floor(high/step)*step - float64(p.ordinal)*step
 	case n > high:
-		n = low/2 + high/2 // between two whole numbers
+		n = low/2 + high/2 // there is no multiple between the limits
 	}
 	return n
 }
 
-// resolved is a schema, or what it refers to, with what stands beside the reference.
-func (p *sampler) resolved(schema any) any {
+// resolve returns a schema or, for a reference, the target merged with the siblings of the reference.
+func (p *sampler) resolve(schema any) any {
 	s, _ := schema.(map[string]any)
 	if to, ok := s["$ref"].(string); ok {
-		return merged(without(s, "$ref"), p.target(to))
+		return merge(omit(s, "$ref"), p.target(to))
 	}
 	return schema
 }
 
-// target is what a reference inside the schema points to, or false, which no value is of.
+// target returns the target of a reference, or false, which matches no value, if it is not within the schema.
 func (p *sampler) target(ref string) any {
 	at := p.root
 	path, inside := strings.CutPrefix(ref, "#")
@@ -309,8 +310,8 @@ func (p *sampler) target(ref string) any {
 	return at
 }
 
-// merged is a schema with the rules of two. Where both have one, that of the second counts, but for properties.
-func merged(s map[string]any, other any) any {
+// merge returns a schema with the rules of two. The second one takes precedence; properties and required are combined.
+func merge(s map[string]any, other any) any {
 	if other == false {
 		return false
 	}
@@ -335,14 +336,14 @@ func merged(s map[string]any, other any) any {
 	return out
 }
 
-func without(s map[string]any, rule string) map[string]any {
+func omit(s map[string]any, rule string) map[string]any {
 	out := maps.Clone(s)
 	delete(out, rule)
 	return out
 }
 
-// size is the whole number of a rule, or another one where there is none.
-func size(s map[string]any, rule string, absent int) int {
+// intRule returns the value of an integer rule, or absent if it is not set.
+func intRule(s map[string]any, rule string, absent int) int {
 	n, ok := s[rule].(float64)
 	if !ok {
 		return absent
@@ -350,7 +351,7 @@ func size(s map[string]any, rule string, absent int) int {
 	return int(min(max(0, n), math.MaxInt32))
 }
 
-// typeOf is a schema's type: of several the first one that is not null.
+// typeOf returns a schema's type; of several, the first one that is not null.
 func typeOf(s map[string]any) string {
 	switch t := s["type"].(type) {
 	case string:

@@ -152,7 +152,7 @@ func TestScriptsPlayInTime(t *testing.T) {
 	}
 	n := 0
 	long := strings.Repeat("word ", 10_000)
-	if _, err := playOne(t, `rules: [{say: "`+long+`"}]`, Call{Partial: func(string) { n++ }}, nil); err != nil || n > maxPieces {
+	if _, err := playOne(t, `rules: [{say: "`+long+`"}]`, Call{Partial: func(string) { n++ }}, nil); err != nil || n > maxChunks {
 		t.Errorf("%d pieces, %v", n, err)
 	}
 	for _, s := range []string{`rules: [{say: a, delay: 1h}]`, `rules: [{delay: 1h, fail: {class: unavailable}}]`} {
@@ -176,28 +176,28 @@ func TestScriptsAreCheckedAllAtOnce(t *testing.T) {
 		"nothing":        {"", []string{"s.yaml:1:1: the script is empty"}},
 		"only a comment": {"# hi\n", []string{"the script is empty"}},
 		"no rules":       {"{}", []string{"s.yaml:1:1: the script has neither rules nor a default"}},
-		"a list":         {"- say: x", []string{"s.yaml:1:1: script: want fields, have an array"}},
+		"a list":         {"- say: x", []string{"s.yaml:1:1: script: expected an object, got an array"}},
 		"broken YAML":    {"rules:\n  - say: [", []string{"s.yaml:2:1: neither JSON nor YAML"}},
 		"broken JSON":    {`{"rules": [}`, []string{"neither JSON nor YAML"}},
 		"two documents":  {"default: {say: a}\n---\ndefault: {say: b}", []string{"more than one document"}},
-		"fields":         {"rules:\n  - sya: x\n    turn: 0\n  - kind: robot\n    say: 5\ndefault:\n  say: a\n  say: b\n", []string{`s.yaml:2:5: rule 1: unknown field "sya"; want after, at, call,`, "s.yaml:3:11: turn: want a whole number from 1 on, have 0", "s.yaml:4:11: kind: want one of agent, judge, condense", "s.yaml:5:10: say: want text, have 5; put it in quotes", `s.yaml:8:3: duplicate key "say", first used at line 7`}},
-		"no action":      {"rules: [{node: a}]", []string{"s.yaml:1:9: rule 1 does nothing; want one of say, json, call, yes, fail"}},
+		"fields":         {"rules:\n  - sya: x\n    turn: 0\n  - kind: robot\n    say: 5\ndefault:\n  say: a\n  say: b\n", []string{`s.yaml:2:5: rule 1: unknown field "sya"; expected one of after, at, call,`, "s.yaml:3:11: turn: expected an integer of at least 1, got 0", "s.yaml:4:11: kind: expected one of agent, judge, condense", "s.yaml:5:10: say: expected text, got 5; put it in quotes", `s.yaml:8:3: duplicate key "say", first used at line 7`}},
+		"no action":      {"rules: [{node: a}]", []string{"s.yaml:1:9: rule 1 has no action; set one of say, json, call, yes, fail"}},
 		"actions that clash": {"rules:\n- {say: a, json: 1}\n- {yes: true, call: {tool: t}}\n- {say: a, reason: b}\n- {say: a, fail: {class: denied}}\n- {kind: agent, question: q, say: a}",
-			[]string{"s.yaml:2:3: rule 1: say, json and yes exclude", "s.yaml:3:3: rule 2: yes is a judge's", "s.yaml:4:3: rule 3: reason belongs to yes", "s.yaml:5:3: rule 4: it always fails", "s.yaml:6:3: rule 5: only judges"}},
+			[]string{"s.yaml:2:3: rule 1: say, json and yes are mutually", "s.yaml:3:3: rule 2: yes is a judge's", "s.yaml:4:3: rule 3: reason requires yes", "s.yaml:5:3: rule 4: always fails", "s.yaml:6:3: rule 5: only judges"}},
 		"values": {"rules:\n- {match: '(', say: a}\n- {delay: 3, say: a}\n- {stop: never, say: a}\n- {yes: maybe}\n- {node: '', say: a}\n- {step: -1, say: a}\n- {usage: {input: x}, say: a}\n- {delay: 2h, say: a}\n- {say: }",
-			[]string{"s.yaml:2:11: match: error parsing regexp", "s.yaml:3:11: delay: want a duration", "s.yaml:4:10: stop: want one of", "s.yaml:5:9: yes: want true or false, have \"maybe\"", "s.yaml:6:10: node is empty", "s.yaml:7:10: step: want", "s.yaml:8:19: input: want", "s.yaml:9:11: delay", "s.yaml:10:9: say: want text, have null"}},
+			[]string{"s.yaml:2:11: match: error parsing regexp", "s.yaml:3:11: delay: expected a duration", "s.yaml:4:10: stop: expected one of", "s.yaml:5:9: yes: expected true or false, got \"maybe\"", "s.yaml:6:10: node is empty", "s.yaml:7:10: step: expected", "s.yaml:8:19: input: expected", "s.yaml:9:11: delay", "s.yaml:10:9: say: expected text, got null"}},
 		"calls": {"rules:\n- {call: []}\n- {call: [{arguments: {}}]}\n- {call: {tool: t, arguments: [1]}}\n- {call: {tool: t, args: 1}}\n- {call: {tool: t, arguments: {}, raw: x}}",
-			[]string{"s.yaml:2:10: call: want a list", "s.yaml:3:11: call: no tool", "s.yaml:4:31: arguments: want an object", "arguments and raw exclude", `s.yaml:5:20: call: unknown field "args"; want arguments, id, raw, tool`}},
-		"failures":           {"rules:\n- {fail: {class: oops}}\n- {fail: {text: a}}\n- {fail: {class: denied, times: -1}}", []string{"s.yaml:2:18: class: want one of rate_limited", "s.yaml:3:10: fail: no class", "s.yaml:4:33: times"}},
+			[]string{"s.yaml:2:10: call: expected a list", "s.yaml:3:11: call: tool is not set", "s.yaml:4:31: arguments: expected an object", "arguments and raw are mutually", `s.yaml:5:20: call: unknown field "args"; expected one of arguments, id, raw, tool`}},
+		"failures":           {"rules:\n- {fail: {class: oops}}\n- {fail: {text: a}}\n- {fail: {class: denied, times: -1}}", []string{"s.yaml:2:18: class: expected one of rate_limited", "s.yaml:3:10: fail: class is not set", "s.yaml:4:33: times"}},
 		"aliases":            {"rules:\n- {json: &a {x: 1}}\n- {json: *a}\n- *a", []string{`s.yaml:2:14: rule 3: unknown field "x"`}},
 		"an alias of itself": {"rules:\n- {json: &a [*a]}", []string{"s.yaml:2:14: the alias *a contains itself"}},
 		"numbers":            {"rules: [{json: [.inf, 0x1F]}, {json: !foo x}, {json: {a: 1, a: 2}}, {json: {<<: {a: 1}}}, {json: {[1]: 2}}]", []string{"s.yaml:1:77: merge keys", "s.yaml:1:99: key is an array, want a string", `s.yaml:1:17: JSON has no number ".inf"`, `unsupported tag "!foo"`, `s.yaml:1:61: duplicate key "a"`}},
-		"JSON":               {"{\n\t\"rules\": [\n\t\t{\"say\": \"é\", \"turn\": \"1\"},\n\t\t{\"oops\": 1}\n\t]\n}", []string{"s.yaml:3:25: turn: want a whole number from 1 on", `s.yaml:4:4: rule 2: unknown field "oops"`}},
+		"JSON":               {"{\n\t\"rules\": [\n\t\t{\"say\": \"é\", \"turn\": \"1\"},\n\t\t{\"oops\": 1}\n\t]\n}", []string{"s.yaml:3:25: turn: expected an integer of at least 1", `s.yaml:4:4: rule 2: unknown field "oops"`}},
 		"deep":               {`{"default": {"json": ` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}}`, []string{"nested deeper than 200"}},
 		"deep YAML":          {`default: {json: ` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`, []string{"nested deeper than 200"}},
-		"too large":          {"# " + strings.Repeat("x", maxScript), []string{"want at most 4194304"}},
-		"many":               {"rules:\n" + strings.Repeat("- {}\n", 200), []string{"s.yaml:51:3: rule 50", "s.yaml: and more"}},
-		"a question":         {"rules: [{question: 5, yes: true}]", []string{"question: want text"}},
+		"too large":          {"# " + strings.Repeat("x", maxScript), []string{"the limit is 4194304"}},
+		"many":               {"rules:\n" + strings.Repeat("- {}\n", 200), []string{"s.yaml:51:3: rule 50", "s.yaml: further problems"}},
+		"a question":         {"rules: [{question: 5, yes: true}]", []string{"question: expected text"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -257,7 +257,7 @@ func FuzzParseScript(f *testing.F) {
 		}
 		// What parses can be played: an answer or a failure, never a panic.
 		call := &Call{Script: raw, Node: "n", Attempt: 1}
-		act, err := choose(call, newConversation(hello().Messages), false)
+		act, err := chooseAction(call, newConversation(hello().Messages), false)
 		if err != nil {
 			return
 		}
@@ -321,7 +321,7 @@ func TestRulesSeeResultsThatAreErrors(t *testing.T) {
 		in := transcriptOf("", user("go"), contract.Message{Role: "assistant", Calls: []contract.ToolCall{{ID: "1", Name: "get"}}},
 			contract.Message{Role: "tool", CallID: "1", Name: "get", Text: "no such key", Error: failed})
 		got := newConversation(in.Messages)
-		if got.after != "get" || got.last != "no such key" || !strings.Contains(got.all, "no such key") {
+		if got.afterTool != "get" || got.lastText != "no such key" || !strings.Contains(got.allText, "no such key") {
 			t.Errorf("failed %v: %+v", failed, got)
 		}
 	}

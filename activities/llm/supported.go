@@ -11,19 +11,19 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// supported refuses parameters that would otherwise be dropped silently, and an invalid schema.
-func (p *provider) supported(call *Call) error {
-	var here []string
+// checkSupported rejects parameters and files that the model does not support, and invalid schemas.
+func (p *provider) checkSupported(call *Call) error {
+	var unsupported []string
 	for _, name := range slices.Sorted(maps.Keys(call.Parameters())) {
-		if !slices.Contains(alwaysTaken, name) && !slices.Contains(p.row.Params, name) {
-			here = append(here, name)
+		if !slices.Contains(commonParams, name) && !slices.Contains(p.row.Params, name) {
+			unsupported = append(unsupported, name)
 		}
 	}
-	if len(here) > 0 {
-		return failf(contract.ClassBadRequest, "", "model %q: %s takes no %s; leave it out, or choose a model of another provider", p.Ref(), p.row.Name, strings.Join(here, ", "))
+	if len(unsupported) > 0 {
+		return failf(contract.ClassBadRequest, "", "model %q: %s does not support %s; remove it, or choose a model of another provider", p.Ref(), p.row.Name, strings.Join(unsupported, ", "))
 	}
-	if kind := p.refused(call); kind != "" {
-		return failf(contract.ClassBadRequest, "choose a model that takes it: "+takers(kind), "model %q: it takes no %s", p.Ref(), wire.Plural(kind))
+	if kind := p.unsupportedMedia(call); kind != "" {
+		return failf(contract.ClassBadRequest, "choose a model of another kind of provider: "+kindsAccepting(kind), "model %q does not support %s", p.Ref(), wire.Plural(kind))
 	}
 	if len(call.Schema) > 0 && !json.Valid(call.Schema) {
 		return failf(contract.ClassBadRequest, "", "model %q: the schema of the answer is not JSON", p.Ref())
@@ -31,9 +31,9 @@ func (p *provider) supported(call *Call) error {
 	return nil
 }
 
-// refused is the kind of a file that a run was given and that the model does not take. Files of tools' results are left
-// out instead, and so is what a provider is not sent by its setting images.
-func (p *provider) refused(call *Call) string {
+// unsupportedMedia returns the kind of a file in the run's input that the model does not support, or "". Files in tool
+// results are omitted instead, as are all files if the provider's setting images is false.
+func (p *provider) unsupportedMedia(call *Call) string {
 	for i := range call.Messages {
 		m := &call.Messages[i]
 		for k := range m.Media {
@@ -45,8 +45,8 @@ func (p *provider) refused(call *Call) string {
 	return ""
 }
 
-// takers lists the kinds of providers that have models for files of a kind.
-func takers(kind string) string {
+// kindsAccepting returns the kinds of providers that have models for files of a kind.
+func kindsAccepting(kind string) string {
 	var out []string
 	for i := range Providers {
 		if s := &Providers[i].Server; kind == contract.KindDocument && s.Documents != nil || kind == contract.KindAudio && s.Audio != nil {
@@ -56,25 +56,23 @@ func takers(kind string) string {
 	return strings.Join(out, ", ")
 }
 
-// Servers support different parts of JSON Schema. The prompt contains the schema too, and the caller checks
-// the answer.
+// schemaRejections are texts, in lower case, of errors of servers that do not support a schema. The prompt contains the
+// schema too, and the caller validates the answer.
+var schemaRejections = []string{"schema", "response_format", "responseformat", "response_mime_type", "output_config", "output_format", "structured", "grammar"}
 
-// schemaTexts are words by which servers refuse a schema, in lower case.
-var schemaTexts = []string{"schema", "response_format", "responseformat", "response_mime_type", "output_config", "output_format", "structured", "grammar"}
-
-// without is the call without what its request was refused for: the answer's format, or reasoning that a server takes back or
-// not; nil for any other error. It is another request, with another idempotency key.
-func (x *exchange) without(err error) *Call {
+// dropRejected returns a copy of the call without the part that the server rejected: the answer's format, or reasoning
+// that is sent back. It returns nil for any other error. The copy has another idempotency key.
+func (x *exchange) dropRejected(err error) *Call {
 	var f *contract.Failure
 	if !errors.As(err, &f) || f.Class != contract.ClassBadRequest {
 		return nil
 	}
-	out, why, key := *x.call, strings.ToLower(f.Text), ""
+	out, reason, suffix := *x.call, strings.ToLower(f.Text), ""
 	switch {
-	case len(out.Schema) > 0 && containsAny(why, schemaTexts):
-		out.Schema, out.JSON, key = nil, false, "/unbound"
-	case x.Reasoning == wire.AsItCame && strings.Contains(why, "reasoning"):
-		out.Messages, key = slices.Clone(out.Messages), "/unthought"
+	case len(out.Schema) > 0 && containsAny(reason, schemaRejections):
+		out.Schema, out.JSON, suffix = nil, false, "/unbound"
+	case x.Reasoning == wire.SameField && strings.Contains(reason, "reasoning"):
+		out.Messages, suffix = slices.Clone(out.Messages), "/unthought"
 		for i := range out.Messages {
 			out.Messages[i].Reasoning = ""
 		}
@@ -82,7 +80,7 @@ func (x *exchange) without(err error) *Call {
 		return nil
 	}
 	if out.IdempotencyKey != "" {
-		out.IdempotencyKey += key
+		out.IdempotencyKey += suffix
 	}
 	return &out
 }

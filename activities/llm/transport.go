@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// newClient makes an HTTP client that follows no redirect, which would carry the key to another host, and uses
-// no proxy of the environment. Its only timeouts are for connecting.
+// newClient returns an HTTP client that follows no redirects, which would send the key to another host, and ignores the
+// environment's proxies. Its only timeouts are for connecting.
 func newClient(proxy *url.URL) *http.Client {
 	t := &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
@@ -37,63 +37,63 @@ func newClient(proxy *url.URL) *http.Client {
 
 var errBodyLimit = errors.New("answer is too long")
 
-// stalled says how long a provider sent nothing.
-type stalled string
+// stallError is the error for a provider that sent nothing for too long.
+type stallError string
 
-func (s stalled) Error() string { return string(s) }
+func (s stallError) Error() string { return string(s) }
 
-// watch cancels a call whose provider sends nothing for too long, streaming or not.
+// watch reads a response and cancels the call if the provider sends nothing for too long.
 type watch struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-	idle   time.Duration
-	header http.Header
-	body   io.ReadCloser
-	left   int64 // bytes that the body may still have
-	read   bool
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	timer     *time.Timer
+	idle      time.Duration
+	header    http.Header
+	body      io.ReadCloser
+	remaining int64 // bytes up to the size limit
+	started   bool
 }
 
-// newWatch starts to wait for the first byte.
+// newWatch returns a watch and starts its timeout for the first byte.
 func newWatch(ctx context.Context, first, idle time.Duration) *watch {
 	w := &watch{idle: idle}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
-	w.timer = time.AfterFunc(first, func() { w.cancel(stalled(fmt.Sprintf("no answer: no byte within %s", first))) })
+	w.timer = time.AfterFunc(first, func() { w.cancel(stallError(fmt.Sprintf("no answer: no byte within %s", first))) })
 	return w
 }
 
-// Read reads the body. Time counts only while it waits for the provider.
+// Read reads the body. The timeouts run only while it waits for the provider.
 func (w *watch) Read(p []byte) (int, error) {
-	if w.read {
+	if w.started {
 		idle := w.idle
 		w.timer.Stop()
-		w.timer = time.AfterFunc(idle, func() { w.cancel(stalled(fmt.Sprintf("the answer stopped: no byte for %s", idle))) })
+		w.timer = time.AfterFunc(idle, func() { w.cancel(stallError(fmt.Sprintf("the answer stopped: no byte for %s", idle))) })
 	}
-	// One byte more than allowed tells an answer of exactly the limit from a longer one.
-	if int64(len(p)) > w.left+1 {
-		p = p[:w.left+1]
+	// Read one byte more than allowed, to distinguish a response of exactly the limit from a longer one.
+	if int64(len(p)) > w.remaining+1 {
+		p = p[:w.remaining+1]
 	}
 	n, err := w.body.Read(p)
 	if n > 0 {
-		w.read = true
+		w.started = true
 		w.timer.Stop()
 	}
-	w.left -= int64(n)
-	if w.left < 0 {
+	w.remaining -= int64(n)
+	if w.remaining < 0 {
 		return max(0, n-1), errBodyLimit
 	}
 	return n, err
 }
 
-// cause is the reason behind an error of the request or its body.
+// cause returns the stallError that caused an error of the request or its body, or the error itself.
 func (w *watch) cause(err error) error {
-	if s, ok := errors.AsType[stalled](context.Cause(w.ctx)); ok {
+	if s, ok := errors.AsType[stallError](context.Cause(w.ctx)); ok {
 		return s
 	}
 	return err
 }
 
-// close ends the watch and frees the connection.
+// close stops the watch and releases the connection.
 func (w *watch) close() {
 	w.timer.Stop()
 	if w.body != nil {
@@ -102,8 +102,8 @@ func (w *watch) close() {
 	w.cancel(nil)
 }
 
-// events are the data of every server-sent event, until the stream ends or breaks. It accepts LF and CRLF, comments, events
-// without a blank line between them, and JSON lines without a field name.
+// events returns the data of every server-sent event until the stream ends or fails. It accepts LF and CRLF, comments,
+// events without a blank line between them, and JSON lines without a field name.
 func events(r *bufio.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if mark, _ := r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
@@ -113,12 +113,12 @@ func events(r *bufio.Reader) iter.Seq2[[]byte, error] {
 		for {
 			line, err := r.ReadBytes('\n')
 			if err != nil && !errors.Is(err, io.EOF) {
-				yield(nil, err) // what came before a broken connection is no event, whole or not
+				yield(nil, err) // an event that a broken connection interrupted is dropped
 				return
 			}
 			line = bytes.TrimRight(line, "\r\n")
-			data, isData := dataOf(line)
-			// Two data lines are two events where the first is complete by itself.
+			data, isData := parseData(line)
+			// Two data lines are two events if the first is complete on its own.
 			if len(event) > 0 && (len(line) == 0 || isData && (isDone(event) || json.Valid(event))) {
 				if !yield(event, nil) {
 					return
@@ -139,11 +139,11 @@ func events(r *bufio.Reader) iter.Seq2[[]byte, error] {
 	}
 }
 
-// byteOrderMark may stand before a stream.
+// byteOrderMark may precede a stream.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// dataOf is the data in a line of an event stream.
-func dataOf(line []byte) ([]byte, bool) {
+// parseData returns the data in a line of an event stream.
+func parseData(line []byte) ([]byte, bool) {
 	if rest, ok := bytes.CutPrefix(line, []byte("data:")); ok {
 		return bytes.TrimPrefix(rest, []byte(" ")), true
 	}

@@ -144,7 +144,7 @@ func TestModelsSeeImages(t *testing.T) {
 				t.Errorf("the model reads %q", first)
 			}
 			if blind {
-				if len(firstImages)+len(secondImages) > 0 || !strings.Contains(first, "no images") {
+				if len(firstImages)+len(secondImages) > 0 || !strings.Contains(first, "does not support images") {
 					t.Errorf("it is sent %v and %v, and reads %q", firstImages, secondImages, first)
 				}
 				return
@@ -267,7 +267,7 @@ func TestModelsReadDocuments(t *testing.T) {
 				},
 			}.Execute(t)
 			if kind == "groq" {
-				if f := contract.FailureOf(p.Err); p.Err == nil || f.Class != contract.ClassBadRequest || !strings.Contains(f.Error(), "takes no documents") {
+				if f := contract.FailureOf(p.Err); p.Err == nil || f.Class != contract.ClassBadRequest || !strings.Contains(f.Error(), "does not support documents") {
 					t.Errorf("the run ends with %v", p.Err)
 				}
 				return
@@ -281,7 +281,7 @@ func TestModelsReadDocuments(t *testing.T) {
 			if sent := strings.Count(first, "file_data"); given && (sent != 1 || !strings.Contains(first, "[document 1, q3.pdf, application/pdf, 10 bytes]")) {
 				t.Errorf("it is sent %s", first)
 			}
-			if kind == "ollama" && (strings.Contains(second, "file_data") || !strings.Contains(second, "this model is shown no documents")) {
+			if kind == "ollama" && (strings.Contains(second, "file_data") || !strings.Contains(second, "this model does not support documents")) {
 				t.Errorf("of the result it is told %s", second)
 			}
 		})

@@ -177,7 +177,7 @@ func TestUnknownProviderOfALaterAgent(t *testing.T) {
 {"name":"c","type":"task","model":"yours/third","params":{"task":"T3"}}`, ""), `"agents"`, `"defaultModel":"mine/default","agents"`, 1)
 	models, all := askedModels(t)
 	f := harness.TestRun{Document: doc, Input: "hi", Models: models, SetInput: func(in *contract.RunInput) { in.Model = "" }}.Execute(t).Err
-	if f == nil || f.Class != contract.ClassBadRequest || f.Node != "b" || f.At == "" || !strings.Contains(f.Text, `no provider "mien"; it knows `) || f.Remedy == "" {
+	if f == nil || f.Class != contract.ClassBadRequest || f.Node != "b" || f.At == "" || !strings.Contains(f.Text, `unknown provider "mien"; available providers: `) || f.Remedy == "" {
 		t.Errorf("the run fails with %+v", f)
 	}
 	if f != nil && (len(f.Diagnostics) != 2 || !strings.Contains(f.Diagnostics[1], `"yours"`)) {

@@ -48,7 +48,7 @@ func TestEndToEndRateLimitIsWaiting(t *testing.T) {
 		out, _ := cmd.CombinedOutput() // what it says is looked at
 		return string(out)
 	}
-	const turn = "waiting for its turn: calls with the key of provider fake are limited on all workers (providers.fake.requests_per_minute, tokens_per_minute) until "
+	const turn = "waiting for its turn: calls with the key of provider fake are rate limited on all workers (providers.fake.requests_per_minute, tokens_per_minute) until "
 	told := false
 	for end := time.Now().Add(3 * time.Minute); !told && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		for _, id := range ids {

@@ -132,7 +132,7 @@ func TestNewRejectsInvalidSettings(t *testing.T) {
 			want: "connections.c.headers.A: the environment variable NOPE is not set, nor is NOPE_FILE"},
 		"a connection without anything": {file: "connections: {c: {transport: pigeon}}", want: `connections.c.transport: "pigeon" is not a transport`},
 		"a tool of no connection":       {file: "tools: {search: nowhere}", want: `tools.search: no connection "nowhere"`},
-		"a model of no provider":        {file: "model: acme/m", want: `no provider "acme"`},
+		"a model of no provider":        {file: "model: acme/m", want: `unknown provider "acme"`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -298,7 +298,7 @@ func TestProblemsHavePlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`weft.yaml:1:26: providers.acme.kind: "foo" is not a kind of provider`,
+		`weft.yaml:1:26: providers.acme.kind: unknown kind "foo"`,
 		`weft.yaml:3:12: connections.a.url: "ftp://x" has scheme`, `weft.yaml:4:3: connections.b.url: is empty`,
 		`weft.yaml:5:44: connections.c.d.headers.A: the environment variable NOPE is not set`,
 		`weft.yaml:6:14: flows.dir: stat /no/such/folder`,

@@ -219,7 +219,7 @@ func TestMissingKeysAreReportedAtStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = models.Default()
-	if f := contract.FailureOf(err); f == nil || f.Text != "no model is named and the worker has no default model: OLLAMA_HOST is set, but nobody is there" ||
+	if f := contract.FailureOf(err); f == nil || f.Text != "no model is specified and the worker has no default model: OLLAMA_HOST is set, but nobody is there" ||
 		!strings.Contains(f.Remedy, "set OPENAI_API_KEY, OLLAMA_HOST or WEFT_MODEL in the worker's environment (not the client's), or model in its weft.yaml, and restart the worker") {
 		t.Errorf("the failure of a run without a model is %+v", f)
 	}

@@ -8,40 +8,40 @@ import (
 	"weft/activities/contract"
 )
 
-// cacheMark ends a prefix that the provider keeps.
+// cacheMark marks the end of a prefix that the provider caches.
 var cacheMark = object{"type": "ephemeral"}
 
-// begins reports whether the model's name has one of some prefixes; an empty one is none.
-func (m *Model) begins(prefixes ...string) bool {
+// hasPrefix reports whether the model's name has one of the prefixes. Empty prefixes are ignored.
+func (m *Model) hasPrefix(prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return prefix != "" && strings.HasPrefix(m.Name, prefix) })
 }
 
-// cacheKey is the key of the conversation, which says nothing of it; empty where there is none. It is set where the server reads it in
-// the request, unless the author has set one.
+// cacheKey returns the key of the conversation, an opaque hash, or "" if there is none. It also sets the key in the body b
+// if the server expects it there and extra does not set it.
 func (m *Model) cacheKey(b object, q *Request) string {
 	if m.NoCache || q.Conversation == "" || !m.CacheKey && m.CacheHeader == "" {
 		return ""
 	}
 	key := contract.SHA([]byte(q.Conversation))[:32]
 	var extra map[string]json.RawMessage
-	_ = json.Unmarshal(q.Extra, &extra) // what is no object is refused when it is merged
+	_ = json.Unmarshal(q.Extra, &extra) // anything but an object is rejected by merge
 	if m.CacheKey && extra["prompt_cache_key"] == nil && (m.CacheHeader == "" || m.Protocol == Responses) {
 		b["prompt_cache_key"] = key
 	}
 	return key
 }
 
-// markChat marks what the provider keeps of chat completions: the system prompt and, where turns are marked, the conversation up to
-// its end and up to the end of the request before, which finds what that one stored. A conversation without tools or an answer may not
-// go on. Other servers set the marks of a request that asks for it.
+// markChat sets the cache markers of chat completions: after the system prompt and, if turns are marked, at the end of the
+// conversation and at the end of the previous request, whose prefix is then found in the cache. Turns are not marked
+// without tools or an answer, since such a conversation may not continue. With [Server.CacheRequest], the server sets markers.
 func (m *Model) markChat(b object, messages []any, tools bool) {
-	if m.begins(m.CacheMark) {
+	if m.hasPrefix(m.CacheRequest) {
 		b["cache_control"] = cacheMark
 	}
-	if len(messages) > 0 && messages[0].(object)["role"] == "system" && m.begins(m.MarkSystem) {
+	if len(messages) > 0 && messages[0].(object)["role"] == "system" && m.hasPrefix(m.CacheSystem) {
 		markContent(messages[0].(object))
 	}
-	if !m.begins(m.MarkTurns) {
+	if !m.hasPrefix(m.CacheTurns) {
 		return
 	}
 	marks := 2
@@ -57,7 +57,7 @@ func (m *Model) markChat(b object, messages []any, tools bool) {
 	}
 }
 
-// markContent marks the end of a message. It reports whether it could: what has no content has no place for a mark.
+// markContent sets a cache marker at the end of a message. It returns false if the message has no content.
 func markContent(message object) bool {
 	text, plain := message["content"].(string)
 	parts, _ := message["content"].([]any)

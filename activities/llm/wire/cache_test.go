@@ -23,7 +23,7 @@ var talk = []contract.Message{
 
 // TestCacheMarks marks the system prompt and the ends of the last two requests, where a server wants marks, four at most.
 func TestCacheMarks(t *testing.T) {
-	turns := Server{ToolChoice: true, MarkSystem: "qwen", MarkTurns: "qwen"}
+	turns := Server{ToolChoice: true, CacheSystem: "qwen", CacheTurns: "qwen"}
 	for name, tt := range map[string]struct {
 		m        Model
 		messages []contract.Message
@@ -38,7 +38,7 @@ func TestCacheMarks(t *testing.T) {
 		"a judge's":                {Model{Server: turns, Name: "qwen3-max"}, talk, true, true, ""},
 		"another model":            {Model{Server: turns, Name: "deepseek-v3"}, talk, true, false, ""},
 		"switched off":             {Model{Server: turns, Name: "qwen3-max", NoCache: true}, talk, true, false, ""},
-		"the system prompt alone":  {Model{Server: Server{ToolChoice: true, MarkSystem: "google/gemini"}, Name: "google/gemini-2.5-pro"}, talk, true, false, "be brief"},
+		"the system prompt alone":  {Model{Server: Server{ToolChoice: true, CacheSystem: "google/gemini"}, Name: "google/gemini-2.5-pro"}, talk, true, false, "be brief"},
 		"a server without any":     {Model{Server: Server{ToolChoice: true}, Name: "m"}, talk, true, false, ""},
 		"empty messages between":   {Model{Server: turns, Name: "qwen3-max"}, append(append([]contract.Message{}, talk...), contract.Message{Role: contract.RoleAssistant, Text: "ok"}, contract.Message{Role: contract.RoleUser}), true, false, "be brief|two|again"},
 		"a file at the end of all": {Model{Server: turns, Name: "qwen3-max"}, append(append([]contract.Message{}, talk...), contract.Message{Role: contract.RoleAssistant, Text: "ok"}, contract.Message{Role: contract.RoleUser, Text: "see", Media: []contract.Media{{MediaType: "image/png", Data: "cG5n"}}}), true, false, "be brief|again|image_url"},

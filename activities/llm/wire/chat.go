@@ -7,9 +7,9 @@ import (
 	"weft/activities/contract"
 )
 
-// encodeChat writes OpenAI's chat completions, with the differences of the server.
+// encodeChat encodes a request for OpenAI's chat completions, adapted to the server.
 func encodeChat(m *Model, q *Request) (*Outgoing, error) {
-	b := m.parameters(q, m.Words)
+	b := m.parameters(q, m.ParamNames)
 	messages := m.chatMessages(q)
 	b["model"], b["messages"] = m.Name, messages
 	calls, err := m.chatTools(b, q)
@@ -40,8 +40,8 @@ func encodeChat(m *Model, q *Request) (*Outgoing, error) {
 	return out, err
 }
 
-// chatTools lists the tools and says which may be called; it reports whether any may. Where tool_choice is not obeyed,
-// "none" leaves the tools out.
+// chatTools sets the tools and the tool choice. It reports whether any tool may be called. If the server ignores
+// tool_choice, the tools are omitted for "none".
 func (m *Model) chatTools(b object, q *Request) (bool, error) {
 	o, err := q.offer("parameters", func(tool object) any { return object{"type": "function", "function": tool} })
 	if len(o.tools) == 0 || !m.ToolChoice && o.mode == choiceNone {
@@ -49,8 +49,8 @@ func (m *Model) chatTools(b object, q *Request) (bool, error) {
 		return false, err
 	}
 	switch {
-	case m.ChoiceWords && o.tool != "":
-		o.only()
+	case m.ToolChoiceModeOnly && o.tool != "":
+		o.keepRequired()
 		b["tool_choice"] = choiceRequired
 	case m.ToolChoice && q.Options.ToolChoice != nil:
 		b["tool_choice"] = q.Options.ToolChoice
@@ -59,7 +59,7 @@ func (m *Model) chatTools(b object, q *Request) (bool, error) {
 	return o.mode != choiceNone, err
 }
 
-// chatFormat sets the answer's format, whose schema is in an object of its own.
+// chatFormat sets the answer's format.
 func (m *Model) chatFormat(b object, q *Request) {
 	switch f := m.format(q); {
 	case f == nil:
@@ -77,7 +77,7 @@ func (m *Model) chatFormat(b object, q *Request) {
 
 const formatSchema = "json_schema"
 
-// format asks for JSON where the server supports it, else it is nil.
+// format returns the answer's format, in the form of the Responses API; nil if none is needed or supported.
 func (m *Model) format(q *Request) object {
 	switch {
 	case len(q.Schema) > 0 && m.Schema && (!m.StrictSchema || rootOf(q.Schema).Type == "object"):
@@ -88,7 +88,7 @@ func (m *Model) format(q *Request) object {
 	return nil
 }
 
-// mentionsJSON reports whether a text without files has the word: json_object is refused without it.
+// mentionsJSON reports whether a message without files contains the word JSON: json_object is rejected without it.
 func (q *Request) mentionsJSON() bool {
 	has := func(s string) bool { return strings.Contains(strings.ToLower(s), "json") }
 	return has(q.System) || slices.ContainsFunc(q.Messages, func(m contract.Message) bool { return len(m.Media) == 0 && has(m.Text) })
@@ -130,8 +130,8 @@ func (m *Model) chatMessage(in *contract.Message) object {
 	return out
 }
 
-// chatAssistant adds an assistant's calls, and what its provider wants back. Arguments that are not a JSON object are
-// wrapped unless the server takes them.
+// chatAssistant adds an assistant message's calls, and the data to send back to its provider. Arguments that are not a JSON
+// object are wrapped unless the server accepts them.
 func (m *Model) chatAssistant(out object, in *contract.Message) {
 	own := m.ownState(in.Provider)
 	var calls []object
@@ -160,7 +160,7 @@ func (m *Model) chatAssistant(out object, in *contract.Message) {
 	}
 }
 
-// chatReasoning adds the reasoning that came with a message, in the form in which its provider takes it back.
+// chatReasoning adds a message's reasoning in the form that its provider accepts.
 func (m *Model) chatReasoning(out object, own *providerState, in *contract.Message) {
 	if own.Details != nil && m.Reasoning == "reasoning" {
 		out["reasoning_details"] = own.Details
@@ -180,10 +180,10 @@ func (m *Model) chatReasoning(out object, own *providerState, in *contract.Messa
 	}
 }
 
-// reasoningField is the field in which reasoning goes back; empty: none.
+// reasoningField returns the field in which reasoning is sent back, "" if none.
 func (m *Model) reasoningField(own *providerState) string {
 	switch m.Reasoning {
-	case AsItCame:
+	case SameField:
 		return own.Field
 	case InContent:
 		return ""

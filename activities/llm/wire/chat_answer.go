@@ -11,18 +11,18 @@ import (
 	"weft/activities/contract"
 )
 
-// chunk is an answer, or an event of a streamed one.
+// chunk is a response, or an event of a stream.
 type chunk struct {
 	Object  LooseText       `json:"object"`
 	Model   LooseText       `json:"model"`
 	Choices []choice        `json:"choices"`
 	Usage   loose[usage]    `json:"usage"`
 	Error   json.RawMessage `json:"error"`
-	// Message, Detail and Msg are what servers say instead of an answer.
+	// Message, Detail and Msg are the fields in which servers report errors.
 	Message LooseText `json:"message"`
 	Detail  LooseText `json:"detail"`
 	Msg     LooseText `json:"msg"`
-	// Groq is where Groq's streams have their usage, and what broke them off.
+	// Groq has the usage of Groq's streams, and the error that ended one.
 	Groq loose[struct {
 		Usage loose[usage]    `json:"usage"`
 		Error json.RawMessage `json:"error"`
@@ -35,7 +35,7 @@ type choice struct {
 	Delta        *delta          `json:"delta"`
 	FinishReason LooseText       `json:"finish_reason"`
 	Error        json.RawMessage `json:"error"`
-	// Usage is where Moonshot's streams have it.
+	// Usage is set in Moonshot's streams.
 	Usage loose[usage] `json:"usage"`
 }
 
@@ -46,16 +46,16 @@ type delta struct {
 	Reasoning        LooseText       `json:"reasoning"`
 	ReasoningDetails json.RawMessage `json:"reasoning_details"`
 	ToolCalls        json.RawMessage `json:"tool_calls"`
-	// Plan is what Cohere's models say of their calls.
+	// Plan is the text of Cohere's models about their calls.
 	Plan LooseText `json:"tool_plan"`
-	// OCI's names of reasoning, plan and calls.
+	// OCI's names for reasoning, plan and calls.
 	OCIReasoning LooseText       `json:"reasoningContent"`
 	OCIPlan      LooseText       `json:"toolPlan"`
 	OCICalls     json.RawMessage `json:"toolCalls"`
 }
 
-// deltaCall is a tool call or a piece of one. Index is its index as text, empty if the server sends none. OCI's GENERIC
-// format has the function's fields in the call itself.
+// deltaCall is a tool call or a piece of one. Index is its index as text, empty if the server sends none. The embedded
+// fields of the function are set in OCI's GENERIC format.
 type deltaCall struct {
 	Index LooseText `json:"index"`
 	ID    LooseText `json:"id"`
@@ -78,9 +78,9 @@ type usage struct {
 	Cached   looseCount `json:"cached_tokens"`
 	In       struct {
 		Cached looseCount `json:"cached_tokens"`
-		// Written is OpenRouter's: what was put into the cache.
+		// Written is OpenRouter's count of tokens written to the cache.
 		Written looseCount `json:"cache_write_tokens"`
-		// Created is DashScope's name for it.
+		// Created is DashScope's name for that count.
 		Created looseCount `json:"cache_creation_input_tokens"`
 	} `json:"prompt_tokens_details"`
 	Out struct {
@@ -88,8 +88,8 @@ type usage struct {
 	} `json:"completion_tokens_details"`
 }
 
-// count converts to the contract's counts. Some servers count reasoning beside the completion, as their total
-// shows or, where it says neither, that there is more of it.
+// count converts the usage to the contract's. Some servers do not include reasoning in the completion: the total shows
+// this or, if it fits neither way, a count of reasoning that exceeds the completion.
 func (u *usage) count() contract.Usage {
 	output, sum := u.Completion, u.Completion+u.Out.Reasoning
 	if u.Prompt+sum == u.Total || u.Out.Reasoning > u.Completion && u.Prompt+u.Completion != u.Total {
@@ -99,23 +99,23 @@ func (u *usage) count() contract.Usage {
 		CacheWrite: int(max(u.In.Written, u.In.Created)), Reasoning: int(u.Out.Reasoning)}
 }
 
-// chatReader reads an answer of chat completions, whose tool calls can come in pieces.
+// chatReader reads an answer of chat completions, whose tool calls can be split into pieces.
 type chatReader struct {
 	draft
 	pieces []*callPieces
-	// slots maps an index to the call that it means now.
+	// slots maps an index to its current call in pieces; servers can reuse an index.
 	slots   map[string]int
 	details details
-	// whole is set where nothing of the answer is missing, whatever its finish reason.
-	whole bool
-	// choice is the index of the choice that is read, the first one.
+	// received is set once the entire answer has been received, even without a finish reason.
+	received bool
+	// choice is the index of the first choice, the only one that is read.
 	choice LooseText
-	// offered are the tools whose calls may be in the text.
+	// offered are the tools whose calls are parsed from the text; nil disables this.
 	offered []llms.Tool
 }
 
-// End is called where the server has closed the stream with [DONE].
-func (r *chatReader) End() { r.whole = true }
+// End is called if the server ends the stream with [DONE].
+func (r *chatReader) End() { r.received = true }
 
 type callPieces struct {
 	id, name string
@@ -127,20 +127,20 @@ func (r *chatReader) Read(raw []byte, streamed bool) (bool, error) {
 	var ch chunk
 	if err := json.Unmarshal(raw, &ch); err != nil {
 		if streamed {
-			return false, Invalidf("an event of the stream is not JSON (%v): %s", err, excerpt(raw))
+			return false, Invalidf("invalid event in the stream (%v): %s", err, excerpt(raw))
 		}
 		return false, &Error{Reported: raw}
 	}
 	r.count(&ch)
-	if problem := ch.problem(raw); isSet(problem) && stopReasons[strings.ToLower(r.finish)] != "length" {
+	if problem := ch.reportedError(raw); isSet(problem) && stopReasons[strings.ToLower(r.finish)] != "length" {
 		if !strings.Contains(strings.ToLower(string(problem)), tokenLimit) {
-			return false, &Error{Reported: problem} // behind the reason length an error says the same once more
+			return false, &Error{Reported: problem} // after the reason length, an error only repeats it
 		}
-		defer func() { r.finish = "length" }() // whatever reason is beside the error
+		defer func() { r.finish = "length" }() // overrides the reason sent with the error
 	}
-	r.whole = r.whole || !streamed
+	r.received = r.received || !streamed
 	if !streamed && len(ch.Choices) == 0 {
-		return false, Invalidf("the answer has no choices: %s", excerpt(raw))
+		return false, Invalidf("the response has no choices: %s", excerpt(raw))
 	}
 	r.model = cmp.Or(string(ch.Model), r.model)
 	for i := range ch.Choices {
@@ -151,17 +151,17 @@ func (r *chatReader) Read(raw []byte, streamed bool) (bool, error) {
 	return false, nil
 }
 
-// tokenLimit is in the error by which OpenRouter says that an answer has its maximum length.
+// tokenLimit is a part of OpenRouter's error for an answer that reached its maximum length.
 const tokenLimit = "token limit reached"
 
-// count keeps the newest usage that counts anything, wherever an event has it.
+// count stores the usage of an event, in whichever field it is, unless all counts are 0.
 func (r *chatReader) count(ch *chunk) {
-	all := []*usage{ch.Usage.is}
-	if ch.Groq.is != nil {
-		all = append(all, ch.Groq.is.Usage.is)
+	all := []*usage{ch.Usage.value}
+	if ch.Groq.value != nil {
+		all = append(all, ch.Groq.value.Usage.value)
 	}
 	for i := range ch.Choices {
-		all = append(all, ch.Choices[i].Usage.is)
+		all = append(all, ch.Choices[i].Usage.value)
 	}
 	for _, u := range all {
 		if u != nil && u.Prompt+u.Completion+u.Total > 0 {
@@ -171,8 +171,8 @@ func (r *chatReader) count(ch *chunk) {
 	}
 }
 
-// addChoice adds the choice that is read, or a piece of it. Some servers repeat the message so far in every event of a
-// stream, beside what is new.
+// addChoice adds the first choice, or a piece of it. Some servers repeat the message so far in every event of a stream, in
+// addition to the delta.
 func (r *chatReader) addChoice(c *choice, streamed bool) error {
 	index := cmp.Or(c.Index, "0")
 	if r.choice = cmp.Or(r.choice, index); r.choice != index {
@@ -189,14 +189,14 @@ func (r *chatReader) addChoice(c *choice, streamed bool) error {
 	return r.addDelta(d, "", streamed)
 }
 
-// addMessage adds a message, or a piece of one, of servers that have it beside the rest; index is that of its call.
+// addMessage adds a message, or a piece of one, of protocols without choices. index is the index of its call.
 func (r *chatReader) addMessage(raw json.RawMessage, index LooseText, streamed bool) error {
 	var d delta
 	if !isSet(raw) {
 		return nil
 	}
 	if err := json.Unmarshal(raw, &d); err != nil {
-		return Invalidf("a message of the answer is invalid (%v): %s", err, excerpt(raw))
+		return Invalidf("invalid message in the response (%v): %s", err, excerpt(raw))
 	}
 	if len(d.Content) > 0 && d.Content[0] == '{' {
 		d.Content = slices.Concat(json.RawMessage("["), d.Content, json.RawMessage("]")) // a piece has one part
@@ -204,14 +204,14 @@ func (r *chatReader) addMessage(raw json.RawMessage, index LooseText, streamed b
 	return r.addDelta(&d, index, streamed)
 }
 
-// problem is the error in an answer, whose text is raw.
-func (ch *chunk) problem(raw []byte) json.RawMessage {
-	if ch.Object == "error" || len(ch.Choices) == 0 && ch.Usage.is == nil && cmp.Or(ch.Message, ch.Detail, ch.Msg) != "" {
+// reportedError returns the error object in a chunk, if any. raw is the chunk's JSON.
+func (ch *chunk) reportedError(raw []byte) json.RawMessage {
+	if ch.Object == "error" || len(ch.Choices) == 0 && ch.Usage.value == nil && cmp.Or(ch.Message, ch.Detail, ch.Msg) != "" {
 		return raw
 	}
 	out := ch.Error
-	if !isSet(out) && ch.Groq.is != nil {
-		out = ch.Groq.is.Error
+	if !isSet(out) && ch.Groq.value != nil {
+		out = ch.Groq.value.Error
 	}
 	for i := range ch.Choices {
 		if isSet(ch.Choices[i].Error) {
@@ -231,7 +231,7 @@ func (r *chatReader) addDelta(d *delta, index LooseText, streamed bool) error {
 	if thought == "" {
 		field, thought = "reasoning", string(d.Reasoning)
 	}
-	if r.reasoning.WriteString(thought); thought != "" && r.m.Reasoning == AsItCame {
+	if r.reasoning.WriteString(thought); thought != "" && r.m.Reasoning == SameField {
 		r.state.Field = field
 	}
 	r.reasoning.WriteString(string(d.OCIReasoning + d.OCIPlan))
@@ -243,7 +243,7 @@ func (r *chatReader) addDelta(d *delta, index LooseText, streamed bool) error {
 		raw = d.OCICalls
 	}
 	if err := oneOrMore(raw, &calls); err != nil {
-		return Invalidf("tool_calls of the answer are invalid (%v): %s", err, excerpt(raw))
+		return Invalidf("invalid tool_calls in the response (%v): %s", err, excerpt(raw))
 	}
 	for i := range calls {
 		c := &calls[i]
@@ -253,7 +253,7 @@ func (r *chatReader) addDelta(d *delta, index LooseText, streamed bool) error {
 	return nil
 }
 
-// addContent takes content that is a string, null or a list of parts.
+// addContent adds content, which may be a string, null or a list of parts.
 func (r *chatReader) addContent(raw json.RawMessage) error {
 	var text string
 	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil {
@@ -283,7 +283,7 @@ func (r *chatReader) addContent(raw json.RawMessage) error {
 	return nil
 }
 
-// oneOrMore decodes a list, or a value as a list of one.
+// oneOrMore decodes a list, or a single value as a list of one.
 func oneOrMore[T any](raw json.RawMessage, into *[]T) error {
 	if !isSet(raw) {
 		return nil
@@ -294,7 +294,7 @@ func oneOrMore[T any](raw json.RawMessage, into *[]T) error {
 	return json.Unmarshal(raw, into)
 }
 
-// addPiece adds a call or a piece of one to the call that it belongs to.
+// addPiece adds a call, or a piece to the call that it belongs to.
 func (r *chatReader) addPiece(d *deltaCall, streamed bool) {
 	c := r.findCall(d, streamed)
 	if c == nil {
@@ -313,7 +313,7 @@ func (r *chatReader) addPiece(d *deltaCall, streamed bool) {
 	}
 }
 
-// findCall finds the call that a piece belongs to, or adds one; nil for an empty trailing piece.
+// findCall returns the call that a piece belongs to, or adds one. It returns nil for an empty trailing piece.
 func (r *chatReader) findCall(d *deltaCall, streamed bool) *callPieces {
 	if i, ok := r.slots[string(d.Index)]; ok && streamed && !startsCall(r.pieces[i], d) {
 		return r.pieces[i]
@@ -334,8 +334,8 @@ func (r *chatReader) findCall(d *deltaCall, streamed bool) *callPieces {
 	return r.pieces[len(r.pieces)-1]
 }
 
-// startsCall reports whether a piece starts a call though its index is taken or missing: by another id, or by
-// a name after a complete call.
+// startsCall reports whether a piece starts a call although its index is in use or missing: if it has another id, or a name
+// after a complete call.
 func startsCall(c *callPieces, d *deltaCall) bool {
 	if d.ID != "" && c.id != "" {
 		return string(d.ID) != c.id
@@ -359,7 +359,7 @@ func (r *chatReader) Result() (*Answer, error) {
 			r.state.Calls = append(r.state.Calls, callState{Index: i, Extra: p.extra})
 		}
 	}
-	if r.finish == "" && r.whole && r.m.Unfinished && (r.text.Len() > 0 || len(r.calls) > 0) {
+	if r.finish == "" && r.received && r.m.OptionalFinish && (r.text.Len() > 0 || len(r.calls) > 0) {
 		if r.finish = "stop"; len(r.calls) > 0 {
 			r.finish = "tool_calls"
 		}

@@ -8,8 +8,8 @@ import (
 	"weft/activities/contract"
 )
 
-// encodeClaude writes Anthropic's Messages API. The vendor's SDK is not used: it would need a transport of ours for
-// limits, timeouts and errors anyway.
+// encodeClaude encodes a request for Anthropic's Messages API. The vendor's SDK is not used: it would need our transport
+// for limits, timeouts and errors anyway.
 func encodeClaude(m *Model, q *Request) (*Outgoing, error) {
 	traits := claudeTraits(m.Name)
 	limit := cmp.Or(q.Options.MaxTokens, traits.maxTokens)
@@ -19,7 +19,7 @@ func encodeClaude(m *Model, q *Request) (*Outgoing, error) {
 		delete(b, "temperature")
 		delete(b, "top_k")
 	}
-	// Models that take both of them take only one at a time.
+	// Models that accept both of them accept only one at a time.
 	if !traits.sampling || b["temperature"] != nil {
 		delete(b, "top_p")
 	}
@@ -75,7 +75,7 @@ func claudeTools(b object, q *Request) error {
 	return nil
 }
 
-// setClaudeThinking sets an effort where the model takes one, else a number of tokens.
+// setClaudeThinking sets the effort or, for models without effort levels, a number of tokens.
 func setClaudeThinking(b, output object, effort string, limit int, traits claudeModel) error {
 	switch {
 	case effort == "":
@@ -92,16 +92,16 @@ func setClaudeThinking(b, output object, effort string, limit int, traits claude
 		b["thinking"], output["effort"] = object{"type": "adaptive"}, effort
 		return nil
 	case !traits.budget:
-		return unsendable("reasoning_effort is %q, but this model does not think; leave it out, or choose another model", effort)
+		return unsendable("reasoning_effort is %q, but this model does not support reasoning; remove it, or choose another model", effort)
 	}
-	tokens, err := budget(claudeBudgets, effort)
+	tokens, err := tokenBudget(claudeBudgets, effort)
 	if err != nil {
 		return err
 	}
-	// The thoughts count into the bound of the answer, which must leave room for the rest.
+	// Thinking tokens count towards the limit, which must leave room for the answer.
 	if limit <= tokens {
 		if tokens = limit / 2; tokens < 1024 {
-			return unsendable("max_tokens is %d, too little for reasoning_effort %q: want 2048 or more", limit, effort)
+			return unsendable("max_tokens is %d, too low for reasoning_effort %q; set 2048 or more", limit, effort)
 		}
 	}
 	b["thinking"] = object{"type": "enabled", "budget_tokens": tokens}
@@ -110,7 +110,7 @@ func setClaudeThinking(b, output object, effort string, limit int, traits claude
 	return nil
 }
 
-// claudeContent is a message's blocks: ours or, as raw JSON, the provider's.
+// claudeContent returns a message's blocks: ours or, as raw JSON, the provider's.
 func (m *Model) claudeContent(in *contract.Message) []any {
 	if in.Role == contract.RoleAssistant {
 		return m.claudeAnswer(in)
@@ -135,7 +135,7 @@ func (m *Model) claudeContent(in *contract.Message) []any {
 	case len(in.Media) > 0:
 		result["content"] = out
 	case in.Error && len(out) == 0:
-		result["content"] = emptyText // an error needs a text
+		result["content"] = emptyText // an error requires content
 	case in.Text != "":
 		result["content"] = in.Text
 	}
@@ -165,8 +165,8 @@ func (m *Model) claudeAnswer(in *contract.Message) []any {
 	return out
 }
 
-// markPrefixes marks what the provider caches: the tools, the system prompt and, where more turns are likely, the
-// conversation up to each of its last two user messages. The earlier mark finds what the previous call stored.
+// markPrefixes sets cache markers after the tools, the system prompt and, if more turns are likely, the last two user
+// messages. The earlier one of them matches the prefix that the previous call stored.
 func markPrefixes(b object, messages []object) {
 	tools, _ := b["tools"].([]any)
 	if n := len(tools); n > 0 {
@@ -191,16 +191,16 @@ func markPrefixes(b object, messages []object) {
 	}
 }
 
-// claudeModel says what a family of Anthropic's models does differently.
+// claudeModel describes a family of Anthropic's models.
 type claudeModel struct {
 	prefix string
-	// maxTokens is the bound of an answer where nobody sets one: the API requires it.
+	// maxTokens is the default token limit, which the API requires.
 	maxTokens int
-	// sampling: it takes temperature, top_p and top_k. Newer ones refuse them.
+	// sampling: it accepts temperature, top_p and top_k. Newer models reject them.
 	sampling bool
-	// adaptive: it takes an effort; budget: it takes a number of tokens for thoughts.
+	// adaptive: it accepts an effort; budget: it accepts a number of tokens for thinking.
 	adaptive, budget bool
-	// schema: it takes a JSON Schema of its answer.
+	// schema: it accepts a JSON Schema for its answer.
 	schema bool
 }
 
@@ -222,10 +222,10 @@ var claudeModels = []claudeModel{
 	{prefix: "", maxTokens: 32_000, adaptive: true},
 }
 
-// claudeBudgets are efforts as tokens, for models that know no effort.
+// claudeBudgets maps efforts to tokens, for models without effort levels.
 var claudeBudgets = map[string]int{"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 30_000}
 
-// claudeTraits finds a model's family. Gateways put words before the name.
+// claudeTraits returns a model's family. Prefixes that gateways add to the name are ignored.
 func claudeTraits(model string) claudeModel {
 	if i := strings.Index(model, "claude-"); i > 0 {
 		model = model[i:]
@@ -238,7 +238,7 @@ func claudeTraits(model string) claudeModel {
 	return claudeModels[len(claudeModels)-1]
 }
 
-// acceptedByClaude reports whether the API enforces a schema; it refuses others.
+// acceptedByClaude reports whether the API accepts a schema.
 func acceptedByClaude(raw json.RawMessage) bool {
 	return onlySupported(raw, claudeKeywords, 16, false)
 }

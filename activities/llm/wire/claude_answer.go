@@ -10,7 +10,7 @@ import (
 	"weft/activities/textutil"
 )
 
-// claudeReader reads an answer of Anthropic's messages: a list of blocks.
+// claudeReader reads an answer of Anthropic's Messages API: a list of blocks.
 type claudeReader struct {
 	draft
 	blocks []*claudePart
@@ -20,18 +20,18 @@ type claudeReader struct {
 	counted claudeUsage
 }
 
-// claudePart is a block that is being read. Its first event is kept: unknown blocks go back unchanged.
+// claudePart is a block that is being read. Its first event is retained, because unknown blocks are sent back unchanged.
 type claudePart struct {
 	first                     map[string]json.RawMessage
 	kind, id, name            string
-	size                      int // of a text, in bytes
+	size                      int // of the text, in bytes
 	thinking, signature, args strings.Builder
-	// input is what the block began with, citations are a text's.
+	// input is the input in the first event, citations are those of a text.
 	input     json.RawMessage
 	citations []json.RawMessage
 }
 
-// claudeEvent is an answer, or an event of a streamed one.
+// claudeEvent is a response, or an event of a stream.
 type claudeEvent struct {
 	claudeAnswer
 	Index   int             `json:"index"`
@@ -50,7 +50,7 @@ type claudeAnswer struct {
 	Usage   loose[claudeUsage] `json:"usage"`
 }
 
-// claudeDetails say why a model refused.
+// claudeDetails are the reasons for a refusal.
 type claudeDetails struct {
 	Explanation LooseText `json:"explanation"`
 	Category    LooseText `json:"category"`
@@ -73,7 +73,7 @@ type claudeDelta struct {
 	Details   claudeDetails   `json:"stop_details"`
 }
 
-// claudeUsage counts what is read from the cache and written to it beside the input.
+// claudeUsage is the usage. Input does not include the tokens read from the cache and written to it.
 type claudeUsage struct {
 	Input      looseCount `json:"input_tokens"`
 	Output     looseCount `json:"output_tokens"`
@@ -91,9 +91,9 @@ func (r *claudeReader) Read(raw []byte, streamed bool) (done bool, err error) {
 	case e.Type == "error" || isSet(e.Error):
 		return false, &Error{Reported: raw}
 	case err != nil:
-		return false, Invalidf("the answer is not Anthropic's (%v): %s", err, excerpt(raw))
+		return false, Invalidf("invalid response of Anthropic's Messages API (%v): %s", err, excerpt(raw))
 	case !streamed && e.Type != "message":
-		return false, Invalidf("the answer is not a message: %s", excerpt(raw))
+		return false, Invalidf("the response is not a message: %s", excerpt(raw))
 	}
 	switch e.Type {
 	case "message":
@@ -108,22 +108,22 @@ func (r *claudeReader) Read(raw []byte, streamed bool) (done bool, err error) {
 	case "content_block_delta":
 		part := r.slots[e.Index]
 		if part == nil {
-			return false, Invalidf("the stream continues block %d, which it did not begin", e.Index)
+			return false, Invalidf("the stream continues block %d, which has not started", e.Index)
 		}
-		r.grow(part, &e.Delta)
+		r.appendDelta(part, &e.Delta)
 	case "message_delta":
 		if e.Delta.Stop != "" {
 			r.finish, r.details = string(e.Delta.Stop), e.Delta.Details
 		}
-		r.count(e.Usage.is)
+		r.count(e.Usage.value)
 	}
 	return e.Type == "message_stop", err
 }
 
-// begin takes an answer, whole or not.
+// begin reads a complete answer, or the beginning of a stream.
 func (r *claudeReader) begin(a *claudeAnswer) error {
 	r.model, r.finish, r.details = string(a.Model), string(a.Stop), a.Details
-	r.count(a.Usage.is)
+	r.count(a.Usage.value)
 	for _, block := range a.Content {
 		if _, err := r.open(block); err != nil {
 			return err
@@ -132,7 +132,7 @@ func (r *claudeReader) begin(a *claudeAnswer) error {
 	return nil
 }
 
-// count keeps the newest numbers: those of a stream grow.
+// count stores the greatest counts so far: those of a stream grow.
 func (r *claudeReader) count(u *claudeUsage) {
 	if u == nil {
 		return
@@ -143,24 +143,24 @@ func (r *claudeReader) count(u *claudeUsage) {
 	c.Details.Thinking = max(c.Details.Thinking, u.Details.Thinking)
 }
 
-// open begins a block, whole or not.
+// open adds a block, complete or at its beginning.
 func (r *claudeReader) open(raw json.RawMessage) (*claudePart, error) {
 	p := &claudePart{}
 	var known claudeDelta
 	if json.Unmarshal(raw, &p.first) != nil || p.first == nil || json.Unmarshal(raw, &known) != nil || known.Type == "" {
-		return nil, Invalidf("block %d of the answer is invalid: %s", len(r.blocks)+1, excerpt(raw))
+		return nil, Invalidf("invalid block %d in the response: %s", len(r.blocks)+1, excerpt(raw))
 	}
 	p.kind, p.id, p.name = string(known.Type), string(known.ID), string(known.Name)
 	r.blocks = append(r.blocks, p)
-	r.grow(p, &known)
+	r.appendDelta(p, &known)
 	if isSet(known.Input) {
 		p.input = known.Input
 	}
-	_ = json.Unmarshal(known.Citations, &p.citations) // what is no list is none
+	_ = json.Unmarshal(known.Citations, &p.citations) // anything but a list is ignored
 	return p, nil
 }
 
-func (r *claudeReader) grow(p *claudePart, d *claudeDelta) {
+func (r *claudeReader) appendDelta(p *claudePart, d *claudeDelta) {
 	if p.kind == "text" {
 		p.size += len(d.Text)
 		r.text.WriteString(string(d.Text))
@@ -201,7 +201,7 @@ func (r *claudeReader) Result() (*Answer, error) {
 			r.reasoning.WriteString(p.thinking.String())
 			raw, err := p.encode()
 			if err != nil {
-				return nil, Invalidf("block %d of the answer: %v", i+1, err)
+				return nil, Invalidf("invalid block %d in the response: %v", i+1, err)
 			}
 			r.state.Blocks = append(r.state.Blocks, blockState{Raw: raw})
 		}
@@ -213,7 +213,7 @@ func (r *claudeReader) Result() (*Answer, error) {
 	return r.result("stop_reason")
 }
 
-// encode is a block that this package does not read, as it came.
+// encode returns the JSON of a block that is sent back unchanged.
 func (p *claudePart) encode() (json.RawMessage, error) {
 	for _, f := range []struct {
 		name string
@@ -229,7 +229,7 @@ func (p *claudePart) encode() (json.RawMessage, error) {
 	}
 	if args := cmp.Or(p.args.String(), string(p.input)); args != "" {
 		if !json.Valid([]byte(args)) {
-			return nil, fmt.Errorf("its input is not JSON")
+			return nil, fmt.Errorf("input is not JSON")
 		}
 		p.first["input"] = json.RawMessage(args)
 	}

@@ -9,13 +9,13 @@ import (
 	"weft/activities/textutil"
 )
 
-// cohereWords are the names of parameters; an effort has a field of its own.
-var cohereWords = map[string]string{"top_p": "p", "top_k": "k", "stop": "stop_sequences", "reasoning_effort": ""}
+// cohereParams are the names of parameters. The effort is set separately.
+var cohereParams = map[string]string{"top_p": "p", "top_k": "k", "stop": "stop_sequences", "reasoning_effort": ""}
 
 func encodeCohere(m *Model, q *Request) (*Outgoing, error) {
-	b := m.parameters(q, cohereWords)
+	b := m.parameters(q, cohereParams)
 	b["model"], b["messages"] = m.Name, m.cohereMessages(q)
-	form := cohereForm{choice: "tool_choice", budget: "token_budget", format: "response_format", schema: "json_schema", word: strings.ToLower}
+	form := cohereFields{choice: "tool_choice", budget: "token_budget", format: "response_format", schema: "json_schema", convertCase: strings.ToLower}
 	if _, err := form.encode(b, q); err != nil {
 		return nil, err
 	}
@@ -25,22 +25,23 @@ func encodeCohere(m *Model, q *Request) (*Outgoing, error) {
 	return m.send("/chat", b, q.Extra, &cohereReader{chatReader{draft: draft{m: m}}})
 }
 
-// cohereForm has the names of fields of a request, which are others at OCI. There, words have capitals.
-type cohereForm struct {
+// cohereFields are names of fields that differ between Cohere and OCI. convertCase converts constants, which are in upper
+// case at OCI.
+type cohereFields struct {
 	choice, budget, format, schema string
-	word                           func(string) string
+	convertCase                    func(string) string
 }
 
-// encode sets the tools, how much the model thinks, and the answer's format. It reports whether there are tools. A tool that
-// must be called is the only one sent: the service cannot name it.
-func (f cohereForm) encode(b object, q *Request) (tools bool, err error) {
-	o, err := q.offer("parameters", func(tool object) any { return object{"type": f.word("function"), "function": tool} })
+// encode sets the tools, the thinking budget and the answer's format. It reports whether there are tools. A tool that must
+// be called is the only one sent, because the tool choice cannot name it.
+func (f cohereFields) encode(b object, q *Request) (tools bool, err error) {
+	o, err := q.offer("parameters", func(tool object) any { return object{"type": f.convertCase("function"), "function": tool} })
 	if err != nil {
 		return false, err
 	}
 	if o.tool != "" {
 		o.mode = choiceRequired
-		o.only()
+		o.keepRequired()
 	}
 	if tools = len(o.tools) > 0; tools {
 		b["tools"] = o.tools
@@ -49,20 +50,20 @@ func (f cohereForm) encode(b object, q *Request) (tools bool, err error) {
 		}
 	}
 	if q.Effort != "" {
-		tokens, err := budget(geminiBudgets, q.Effort)
+		tokens, err := tokenBudget(geminiBudgets, q.Effort)
 		if err != nil {
 			return false, err
 		}
 		if limit := q.Options.MaxTokens; limit > 0 {
-			tokens = min(tokens, max(1, limit/2)) // which leaves room for the answer
+			tokens = min(tokens, max(1, limit/2)) // leave room for the answer
 		}
-		b["thinking"] = object{"type": f.word("enabled"), f.budget: tokens}
+		b["thinking"] = object{"type": f.convertCase("enabled"), f.budget: tokens}
 		if tokens == 0 {
-			b["thinking"] = object{"type": f.word("disabled")}
+			b["thinking"] = object{"type": f.convertCase("disabled")}
 		}
 	}
 	if !tools && q.wantsObject() {
-		format := object{"type": f.word("json_object")}
+		format := object{"type": f.convertCase("json_object")}
 		if len(q.Schema) > 0 {
 			format[f.schema] = q.Schema
 		}
@@ -85,7 +86,7 @@ func (m *Model) cohereMessages(q *Request) []any {
 	return out
 }
 
-// cohereAnswer adds what the model thought, and said of its calls.
+// cohereAnswer adds an assistant message's reasoning and plan.
 func (m *Model) cohereAnswer(out object, in *contract.Message) {
 	delete(out, m.Reasoning)
 	if out["content"] == nil {
@@ -107,10 +108,10 @@ func (m *Model) cohereAnswer(out object, in *contract.Message) {
 	}
 }
 
-// cohereReader reads an answer of Cohere's chat: chat completions with events of types.
+// cohereReader reads an answer of Cohere's chat: messages like those of chat completions, in typed events.
 type cohereReader struct{ chatReader }
 
-// cohereEvent is an answer, or an event of a stream.
+// cohereEvent is a response, or an event of a stream.
 type cohereEvent struct {
 	cohereAnswer
 	Type  string       `json:"type"`
@@ -120,7 +121,7 @@ type cohereEvent struct {
 
 type cohereAnswer struct {
 	Finish LooseText `json:"finish_reason"`
-	// Message is an object in answers, and a text in errors. Its lists are objects where it is a piece of a message.
+	// Message is an object, or a string in errors. In a piece of a message, its lists are replaced by single objects.
 	Message json.RawMessage `json:"message"`
 	Error   LooseText       `json:"error"`
 	Usage   *struct {
@@ -135,7 +136,7 @@ type cohereAnswer struct {
 func (r *cohereReader) Read(raw []byte, streamed bool) (bool, error) {
 	var e cohereEvent
 	if err := json.Unmarshal(raw, &e); err != nil {
-		return false, Invalidf("the answer is not Cohere's (%v): %s", err, excerpt(raw))
+		return false, Invalidf("invalid response of Cohere's chat API (%v): %s", err, excerpt(raw))
 	}
 	a := &e.cohereAnswer
 	if streamed {
@@ -147,7 +148,7 @@ func (r *cohereReader) Read(raw []byte, streamed bool) (bool, error) {
 	case e.Type == "" && len(e.Message) > 0 && e.Message[0] == '"', e.Type == "" && streamed:
 		return false, &Error{Reported: raw}
 	case !streamed && a.Finish == "":
-		return false, Invalidf("the answer has no finish_reason: %s", excerpt(raw))
+		return false, Invalidf("the response has no finish_reason: %s", excerpt(raw))
 	}
 	if u := a.Usage; u != nil {
 		r.usage = contract.Usage{Input: int(u.Tokens.Input), Output: int(u.Tokens.Output), Cached: int(u.Cached)}
@@ -156,7 +157,7 @@ func (r *cohereReader) Read(raw []byte, streamed bool) (bool, error) {
 	return e.Type == "message-end", r.addMessage(a.Message, e.Index, streamed)
 }
 
-// reportedText is an error that the provider reports as a text.
+// reportedText returns the error for a message reported by the provider as a string.
 func reportedText(text LooseText) error {
 	raw, _ := textutil.JSON(map[string]string{"message": string(text)}) // a map of strings always encodes
 	return &Error{Reported: raw}

@@ -10,13 +10,14 @@ import (
 	"weft/activities/contract"
 )
 
-// converseWords are the names of the parameters of inferenceConfig; an effort has a field of its own.
-var converseWords = map[string]string{"max_tokens": "maxTokens", "top_p": "topP", "stop": "stopSequences", "reasoning_effort": ""}
+// converseParams are the names of the parameters of inferenceConfig. The effort is set separately.
+var converseParams = map[string]string{"max_tokens": "maxTokens", "top_p": "topP", "stop": "stopSequences", "reasoning_effort": ""}
 
-// encodeConverse writes Amazon Bedrock's Converse. What only some families of models take goes to those.
+// encodeConverse encodes a request for Amazon Bedrock's Converse API. Some fields are sent only to the families of models
+// that support them.
 func encodeConverse(m *Model, q *Request) (*Outgoing, error) {
-	b, config, fields := object{}, m.parameters(q, converseWords), object{}
-	if m.named("claude") {
+	b, config, fields := object{}, m.parameters(q, converseParams), object{}
+	if m.nameContains("claude") {
 		m.converseClaude(b, config, q)
 	}
 	if err := m.setConverseEffort(config, fields, q); err != nil {
@@ -47,7 +48,7 @@ func encodeConverse(m *Model, q *Request) (*Outgoing, error) {
 	return out, err
 }
 
-// converseClaude leaves out what Claude refuses, as [encodeClaude] does, and asks it for JSON.
+// converseClaude removes parameters that Claude rejects, like [encodeClaude], and sets the schema of the answer.
 func (m *Model) converseClaude(b, config object, q *Request) {
 	traits := claudeTraits(m.Name)
 	if !traits.sampling {
@@ -62,15 +63,15 @@ func (m *Model) converseClaude(b, config object, q *Request) {
 	}
 }
 
-// named reports whether a model's name has a family's: gateways and regions stand before it.
-func (m *Model) named(family string) bool { return strings.Contains(m.Name, family) }
+// nameContains reports whether a model's name contains a family's name, which can follow a gateway or region.
+func (m *Model) nameContains(family string) bool { return strings.Contains(m.Name, family) }
 
-// setConverseEffort sets how much a model thinks, in the fields of its family.
+// setConverseEffort sets the reasoning effort in the fields of the model's family.
 func (m *Model) setConverseEffort(config, fields object, q *Request) error {
 	low := map[string]string{"minimal": "low", "xhigh": "high", "max": "high"}
 	switch effort := q.Effort; {
 	case effort == "":
-	case m.named("claude"):
+	case m.nameContains("claude"):
 		traits, output := claudeTraits(m.Name), object{}
 		if err := setClaudeThinking(fields, output, effort, cmp.Or(q.Options.MaxTokens, traits.maxTokens), traits); err != nil {
 			return err
@@ -81,21 +82,21 @@ func (m *Model) setConverseEffort(config, fields object, q *Request) error {
 		if !traits.adaptive && fields["thinking"] != nil {
 			delete(config, "temperature")
 		}
-	case effort == "none" && (m.named("nova") || m.named("qwen")):
-	case m.named("nova"):
+	case effort == "none" && (m.nameContains("nova") || m.nameContains("qwen")):
+	case m.nameContains("nova"):
 		fields["reasoningConfig"] = object{"type": "enabled", "maxReasoningEffort": cmp.Or(low[effort], effort)}
-	case m.named("qwen"):
+	case m.nameContains("qwen"):
 		fields["reasoning_config"] = cmp.Or(low[effort], effort)
-	case m.named("gpt-oss"):
+	case m.nameContains("gpt-oss"):
 		fields["reasoning_effort"] = cmp.Or(low[effort], effort)
 	default:
-		return unsendable("reasoning_effort is %q, but how this model takes one is not known; write it into the extra parameter additionalModelRequestFields", effort)
+		return unsendable("reasoning_effort is %q, but the field of this model for it is unknown; set it in the extra parameter additionalModelRequestFields", effort)
 	}
 	return nil
 }
 
-// converseTools lists the tools and says which may be called. The service knows no "none": tools are left out where the
-// conversation has no calls of them.
+// converseTools sets the tools and the tool choice. The service has no choice "none": the tools are omitted instead, unless
+// the conversation has tool calls.
 func converseTools(b object, q *Request) error {
 	o, err := q.offer("inputSchema", func(tool object) any {
 		tool["inputSchema"] = object{"json": tool["inputSchema"]}
@@ -115,12 +116,11 @@ func converseTools(b object, q *Request) error {
 	return nil
 }
 
-// cachePoints mark what the service keeps of the models that it does for, like [markPrefixes]; for Nova the system prompt
-// alone.
+// cachePoints adds cache points for models that support them, like [markPrefixes]; for Nova only after the system prompt.
 func (m *Model) cachePoints(b object, messages []object) {
 	traits := claudeTraits(m.Name)
-	claude := m.named("claude") && (traits.budget || traits.adaptive)
-	if !claude && !m.named("nova") {
+	claude := m.nameContains("claude") && (traits.budget || traits.adaptive)
+	if !claude && !m.nameContains("nova") {
 		return
 	}
 	point := object{"cachePoint": object{"type": "default"}}
@@ -143,7 +143,7 @@ func (m *Model) cachePoints(b object, messages []object) {
 	}
 }
 
-// converseContent is a message's blocks: ours or, as raw JSON, the provider's.
+// converseContent returns a message's blocks: ours or, as raw JSON, the provider's.
 func (m *Model) converseContent(in *contract.Message) []any {
 	if in.Role == contract.RoleAssistant {
 		return m.converseAnswer(in)
@@ -167,7 +167,7 @@ func (m *Model) converseContent(in *contract.Message) []any {
 		out = append(out, object{"text": emptyText})
 	}
 	result := object{"toolUseId": m.callID(in.CallID), "content": out}
-	if in.Error && (m.named("claude") || m.named("nova")) {
+	if in.Error && (m.nameContains("claude") || m.nameContains("nova")) {
 		result["status"] = "error"
 	}
 	return []any{object{"toolResult": result}}
@@ -179,8 +179,8 @@ func (m *Model) converseAnswer(in *contract.Message) []any {
 		switch {
 		case p.raw != nil:
 			var b converseBlock
-			if json.Unmarshal(p.raw, &b) == nil && b.Reasoning != nil && !m.named("claude") {
-				continue // other models take none
+			if json.Unmarshal(p.raw, &b) == nil && b.Reasoning != nil && !m.nameContains("claude") {
+				continue // other models reject reasoning
 			}
 			out = append(out, p.raw)
 		case p.call != nil:

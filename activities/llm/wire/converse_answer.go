@@ -9,26 +9,25 @@ import (
 	"weft/activities/textutil"
 )
 
-// converseReader reads an answer of Amazon Bedrock's Converse: a list of blocks.
+// converseReader reads an answer of Amazon Bedrock's Converse API: a list of blocks.
 type converseReader struct {
 	draft
 	blocks []*conversePart
-	// slots maps an index of a stream to its block.
-	slots map[int]*conversePart
+	slots  map[int]*conversePart
 }
 
-// conversePart is a block that is being read: a call, a result of the service's own tools, a thought, a text, or raw.
+// conversePart is a block that is being read: a call, a result of the service's own tools, reasoning, text, or raw JSON.
 type conversePart struct {
 	call                     *converseCall
 	result                   *converseResult
 	raw                      json.RawMessage
 	redacted                 []byte
 	thinks                   bool
-	size                     int // of a text, in bytes
+	size                     int // of the text, in bytes
 	args, thought, signature strings.Builder
 }
 
-// converseEvent is an answer, or an event of a stream: one of the other fields.
+// converseEvent is a response, or an event of a stream, which has one of the fields from Start on.
 type converseEvent struct {
 	Output struct {
 		Message struct {
@@ -77,7 +76,7 @@ type converseBlock struct {
 	} `json:"citationsContent"`
 }
 
-// converseThought is a thought or a piece of one; only those of streams have all fields in one object.
+// converseThought is reasoning or a piece of it. Redacted is set in streams only.
 type converseThought struct {
 	Text      string `json:"text"`
 	Signature string `json:"signature"`
@@ -107,24 +106,24 @@ type converseDelta struct {
 	Reasoning *converseThought  `json:"reasoningContent"`
 }
 
-// serverToolUse is the type of a call that the service itself has answered.
+// serverToolUse is the type of a call that the service itself executed.
 const serverToolUse = "server_tool_use"
 
 func (r *converseReader) Read(raw []byte, streamed bool) (bool, error) {
 	var e converseEvent
 	if err := json.Unmarshal(raw, &e); err != nil {
-		return false, Invalidf("the answer is not of Bedrock's Converse (%v): %s", err, excerpt(raw))
+		return false, Invalidf("invalid response of Bedrock's Converse API (%v): %s", err, excerpt(raw))
 	}
 	switch {
 	case isSet(e.Exception):
 		return false, &Error{Reported: e.Exception}
 	case !streamed && e.StopReason == "" && e.Output.Message.Content == nil:
-		return false, Invalidf("the answer has no output: %s", excerpt(raw))
+		return false, Invalidf("the response has no output: %s", excerpt(raw))
 	case e.Start != nil:
 		p := r.part(e.Start.Index)
 		p.call, p.result = e.Start.Start.Call, e.Start.Start.Result
 	case e.Delta != nil:
-		r.grow(r.part(e.Delta.Index), &e.Delta.Delta)
+		r.appendDelta(r.part(e.Delta.Index), &e.Delta.Delta)
 	case e.Stop != nil:
 		r.finish = string(e.Stop.StopReason)
 	case e.Metadata != nil:
@@ -134,7 +133,7 @@ func (r *converseReader) Read(raw []byte, streamed bool) (bool, error) {
 		r.finish = string(e.StopReason)
 		r.count(e.Usage)
 		for i, block := range e.Output.Message.Content {
-			if err := r.take(r.part(i), block); err != nil {
+			if err := r.addBlock(r.part(i), block); err != nil {
 				return false, err
 			}
 		}
@@ -143,14 +142,14 @@ func (r *converseReader) Read(raw []byte, streamed bool) (bool, error) {
 	return false, nil
 }
 
-// count adds what is read from the cache and written to it, which the service counts beside the input.
+// count stores the usage. The service does not include tokens read from the cache and written to it in the input.
 func (r *converseReader) count(u *converseUsage) {
 	if u != nil {
 		r.usage = contract.Usage{Input: int(u.Input + u.CacheRead + u.CacheWrite), Output: int(u.Output), Cached: int(u.CacheRead), CacheWrite: int(u.CacheWrite)}
 	}
 }
 
-// part is the block of an index, new or not: only calls and results begin with an event of their own.
+// part returns the block of an index, which it adds if needed: only calls and results have an event at their beginning.
 func (r *converseReader) part(index int) *conversePart {
 	if r.slots[index] == nil {
 		r.slots[index] = &conversePart{}
@@ -159,7 +158,7 @@ func (r *converseReader) part(index int) *conversePart {
 	return r.slots[index]
 }
 
-func (r *converseReader) grow(p *conversePart, d *converseDelta) {
+func (r *converseReader) appendDelta(p *conversePart, d *converseDelta) {
 	p.size += len(d.Text)
 	r.text.WriteString(d.Text)
 	p.args.WriteString(d.Call.Input)
@@ -174,10 +173,11 @@ func (r *converseReader) grow(p *conversePart, d *converseDelta) {
 	}
 }
 
-func (r *converseReader) take(p *conversePart, raw json.RawMessage) error {
+// addBlock reads a complete block into p.
+func (r *converseReader) addBlock(p *conversePart, raw json.RawMessage) error {
 	var b converseBlock
 	if err := json.Unmarshal(raw, &b); err != nil {
-		return Invalidf("block %d of the answer is invalid (%v): %s", len(r.blocks), err, excerpt(raw))
+		return Invalidf("invalid block %d in the response (%v): %s", len(r.blocks), err, excerpt(raw))
 	}
 	d := converseDelta{}
 	p.call, p.result = b.Call, b.Result
@@ -200,7 +200,7 @@ func (r *converseReader) take(p *conversePart, raw json.RawMessage) error {
 	case b.Result == nil:
 		p.raw = raw
 	}
-	r.grow(p, &d)
+	r.appendDelta(p, &d)
 	return nil
 }
 
@@ -237,7 +237,7 @@ func (r *converseReader) Result() (*Answer, error) {
 	return r.result("stopReason")
 }
 
-// reasoning is a thought as its model wants it back; nil if it is not signed.
+// reasoning returns reasoning in the form that is sent back; nil if it is not signed.
 func (p *conversePart) reasoning() object {
 	switch {
 	case p.redacted != nil:

@@ -29,7 +29,7 @@ func TestConverseOfFamilies(t *testing.T) {
 			`"additionalModelRequestFields":{"reasoningConfig":{"maxReasoningEffort":"low","type":"enabled"}}`}, nil, ""},
 		"OpenAI's":      {"openai.gpt-oss-120b-1:0", "high", []string{`"additionalModelRequestFields":{"reasoning_effort":"high"}`}, []string{"cachePoint", "status"}, ""},
 		"another":       {"us.meta.llama4-maverick-17b-instruct-v1:0", "", nil, []string{"cachePoint", "status", "additionalModelRequestFields"}, ""},
-		"a thought too": {"us.meta.llama4-maverick-17b-instruct-v1:0", "high", nil, nil, "how this model takes one is not known"},
+		"a thought too": {"us.meta.llama4-maverick-17b-instruct-v1:0", "high", nil, nil, "the field of this model for it is unknown"},
 	} {
 		m := Model{Server: Server{Protocol: Converse, ResultImages: true}, Provider: "bedrock", Name: tc.model}
 		q := Request{System: "s", Messages: turn, Options: plainOptions(), Effort: tc.effort}

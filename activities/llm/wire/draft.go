@@ -14,17 +14,17 @@ import (
 	"weft/activities/textutil"
 )
 
-// draft is an answer while it is read: what all protocols have in common.
+// draft is an answer that is being read. The readers of all protocols embed it.
 type draft struct {
 	m                        *Model
 	text, reasoning, refusal strings.Builder
-	// model and finish are the provider's own names of the model and the stop reason.
+	// model and finish are the model and the stop reason as reported by the provider.
 	model, finish string
-	// note is what the provider says about the stop reason.
-	note  string
-	calls []contract.ToolCall
-	usage contract.Usage
-	state providerState
+	// finishMessage is the provider's message about the stop reason.
+	finishMessage string
+	calls         []contract.ToolCall
+	usage         contract.Usage
+	state         providerState
 }
 
 func (d *draft) Complete() bool { return d.finish != "" }
@@ -33,7 +33,7 @@ func (d *draft) Text() string { return d.text.String() }
 
 func (d *draft) Spent() contract.Usage { return d.usage }
 
-// addCall adds a tool call. One without arguments has an empty object.
+// addCall adds a tool call. Missing arguments become an empty object.
 func (d *draft) addCall(id, name, arguments string) error {
 	if name == "" {
 		return Invalidf("tool call %d of the answer has no name", len(d.calls)+1)
@@ -45,9 +45,9 @@ func (d *draft) addCall(id, name, arguments string) error {
 	return nil
 }
 
-// stopReasons are what servers call the end of an answer, in lower case but for Google's; others are kept. An answer that
-// the provider aborted is none, but another attempt may succeed.
-var stopReasons = reasonsOf(map[string]string{
+// stopReasons maps the stop reasons of providers, in lower case except for Google's, to ours; others are used unchanged.
+// An aborted answer is an error, but another attempt may succeed.
+var stopReasons = invertReasons(map[string]string{
 	"stop":       "stop end_turn eos eos_token stop_sequence complete completed",
 	"length":     "length max_tokens max_output_tokens model_length model_context_window_exceeded incomplete",
 	Paused:       "pause_turn compaction",
@@ -60,11 +60,11 @@ var stopReasons = reasonsOf(map[string]string{
 
 const (
 	aborted = "aborted"
-	// unexpectedCall is Google's word for a call of a tool that the model was not offered.
+	// unexpectedCall is Google's reason for a call of an unknown tool.
 	unexpectedCall = "UNEXPECTED_TOOL_CALL"
 )
 
-func reasonsOf(words map[string]string) map[string]string {
+func invertReasons(words map[string]string) map[string]string {
 	out := map[string]string{}
 	for reason, list := range words {
 		for _, word := range strings.Fields(list) {
@@ -74,19 +74,19 @@ func reasonsOf(words map[string]string) map[string]string {
 	return out
 }
 
-// result checks that the answer is complete. field is the protocol's name of the stop reason.
+// result returns the answer if it is complete. field is the protocol's field for the stop reason, for messages.
 func (d *draft) result(field string) (*Answer, error) {
 	finish := strings.TrimSpace(d.finish)
 	stop := cmp.Or(stopReasons[finish], stopReasons[strings.ToLower(finish)], strings.ToLower(finish))
 	switch stop {
 	case "":
-		return nil, Invalidf("the answer ended without a %s after %d bytes of text: it was cut", field, d.text.Len())
+		return nil, Invalidf("the answer ended without a %s after %d bytes of text: it was cut off", field, d.text.Len())
 	case aborted:
 		if finish == unexpectedCall && len(d.calls) > 0 {
 			stop = "tool_calls" // the model is told that the tool is unknown
 			break
 		}
-		return nil, Invalidf("the provider aborted the answer: %s %s %s", field, finish, d.note)
+		return nil, Invalidf("the provider aborted the answer: %s %s %s", field, finish, d.finishMessage)
 	}
 	out := &Answer{
 		Message: contract.Message{Role: contract.RoleAssistant, Text: d.text.String(), Reasoning: d.reasoning.String(), Calls: d.calls},
@@ -104,12 +104,12 @@ func (d *draft) result(field string) (*Answer, error) {
 	return out, nil
 }
 
-// Paused is the stop reason of an answer that a provider has paused while a tool of its own runs. The next request has the
-// answer as its last message, unchanged, and the next answer continues it.
+// Paused is the stop reason of an answer that a provider has paused while one of its own tools runs. The answer is the last
+// message of the next request, unchanged, and the next answer continues it.
 const Paused = "pause_turn"
 
-// Joined is a paused answer and the one that continues it, as one answer.
-func Joined(a, next *Answer) (*Answer, error) {
+// Join returns a paused answer and the one that continues it as one answer.
+func Join(a, next *Answer) (*Answer, error) {
 	out := *next
 	out.Message.Text, out.Message.Reasoning = a.Message.Text+next.Message.Text, a.Message.Reasoning+next.Message.Reasoning
 	out.Message.Calls = slices.Concat(a.Message.Calls, next.Message.Calls)
@@ -126,7 +126,7 @@ func Joined(a, next *Answer) (*Answer, error) {
 	return &out, err
 }
 
-// stateOf is the state of a message, whose blocks it has also where they are plain.
+// stateOf returns the state of a message. It has blocks even if the message stores none.
 func stateOf(m *contract.Message) providerState {
 	var s providerState
 	if len(m.Provider) > 0 && json.Unmarshal(m.Provider, &s) == nil && s.Blocks != nil {
@@ -141,10 +141,10 @@ func stateOf(m *contract.Message) providerState {
 	return s
 }
 
-// LooseText is a string that some servers send as another JSON value, whose JSON text it keeps; null is empty.
+// LooseText is a string. Another JSON value, which some servers send, becomes its JSON text; null becomes "".
 type LooseText string
 
-// UnmarshalJSON takes any JSON value.
+// UnmarshalJSON accepts any JSON value.
 func (t *LooseText) UnmarshalJSON(b []byte) error {
 	switch {
 	case b[0] == '"':
@@ -157,15 +157,15 @@ func (t *LooseText) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// loose is an object of which any field, or the whole, may have another form; what cannot be read is left out.
-type loose[T any] struct{ is *T }
+// loose decodes an object; fields of an unexpected type are ignored, and so is anything but an object.
+type loose[T any] struct{ value *T }
 
 func (l *loose[T]) UnmarshalJSON(b []byte) error {
 	if b[0] != '{' {
 		return nil
 	}
-	l.is = new(T)
-	if err := json.Unmarshal(b, l.is); !errors.As(err, new(*json.UnmarshalTypeError)) {
+	l.value = new(T)
+	if err := json.Unmarshal(b, l.value); !errors.As(err, new(*json.UnmarshalTypeError)) {
 		return err
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"weft/activities/textutil"
 )
 
-// Parameters are the parameters that are set, under their names in chat completions.
+// Parameters returns the parameters that are set, by their names in chat completions.
 func (q *Request) Parameters() map[string]any {
 	o, out := &q.Options, object{}
 	set := func(name string, is bool, value any) {
@@ -34,18 +34,18 @@ func (q *Request) Parameters() map[string]any {
 	return out
 }
 
-// parameters are the request's in words like [Server].Words; those with an empty word are left out. Models that refuse
-// sampling parameters get none.
-func (m *Model) parameters(q *Request, words map[string]string) object {
+// parameters returns the request's parameters renamed as in [Server.ParamNames]; those with an empty name are omitted, and
+// so are sampling parameters for models that reject them.
+func (m *Model) parameters(q *Request, names map[string]string) object {
 	out := object{}
 	for name, value := range q.Parameters() {
-		word, other := words[name]
-		if !other {
-			word = name
+		target, renamed := names[name]
+		if !renamed {
+			target = name
 		}
-		field, inner, nested := strings.Cut(word, ".")
+		field, inner, nested := strings.Cut(target, ".")
 		switch {
-		case word == "", (name == "temperature" || name == "top_p") && m.begins(m.NoSampling...):
+		case target == "", (name == "temperature" || name == "top_p") && m.hasPrefix(m.NoSampling...):
 		case nested:
 			out[field] = object{inner: value}
 		default:
@@ -62,15 +62,16 @@ const (
 	choiceRequired = "required"
 )
 
-// offer is the tools of a request, and the mode of their choice or the one tool that must be called; neither if none is set.
-type offer struct {
+// toolOffer holds the tools of a request, and either the mode of the tool choice or the tool that must be called, if set.
+type toolOffer struct {
 	tools      []any
 	mode, tool string
 }
 
-// offer checks the tools and the choice. schemaField is where a tool has its schema, and wrap what a tool is in.
-func (q *Request) offer(schemaField string, wrap func(tool object) any) (offer, error) {
-	var out offer
+// offer validates and encodes the tools and the tool choice. schemaField is the field for a tool's schema; wrap returns the
+// final form of a tool.
+func (q *Request) offer(schemaField string, wrap func(tool object) any) (toolOffer, error) {
+	var out toolOffer
 	switch v := q.Options.ToolChoice.(type) {
 	case string:
 		out.mode = v
@@ -81,10 +82,10 @@ func (q *Request) offer(schemaField string, wrap func(tool object) any) (offer, 
 	}
 	known := slices.Contains([]string{choiceAuto, choiceNone, choiceRequired}, out.mode)
 	if q.Options.ToolChoice != nil && out.tool == "" && !known {
-		return out, unsendable("tool_choice is %v, want auto, none, required or a function", q.Options.ToolChoice)
+		return out, unsendable("invalid tool_choice %v; expected auto, none, required or a function", q.Options.ToolChoice)
 	}
 	for _, t := range q.Options.Tools {
-		tool, err := describe(t, schemaField)
+		tool, err := describeTool(t, schemaField)
 		if err != nil {
 			return out, err
 		}
@@ -93,13 +94,13 @@ func (q *Request) offer(schemaField string, wrap func(tool object) any) (offer, 
 	return out, nil
 }
 
-// only leaves the one tool that must be called. Tools are functions of chat completions.
-func (o *offer) only() {
+// keepRequired removes all tools except the one that must be called. Tools must have the form of chat completions.
+func (o *toolOffer) keepRequired() {
 	o.tools = slices.DeleteFunc(o.tools, func(t any) bool { return t.(object)["function"].(object)["name"] != o.tool })
 }
 
-// describe is a tool under the names that most protocols have. One without a schema takes any object.
-func describe(t llms.Tool, schemaField string) (object, error) {
+// describeTool returns a tool with the field names of most protocols. A tool without a schema accepts any object.
+func describeTool(t llms.Tool, schemaField string) (object, error) {
 	if t.Function == nil || t.Function.Name == "" {
 		return nil, unsendable("a tool of type %q has no name", t.Type)
 	}
@@ -116,8 +117,9 @@ func describe(t llms.Tool, schemaField string) (object, error) {
 	return tool, nil
 }
 
-// turns merges consecutive messages of one role: all results of an answer's calls must come together. The conversation
-// begins with the user, where it must have something to say. assistant is that role's name, field where content is.
+// turns merges consecutive messages of one role, because all results of an answer's calls must be in one message. It
+// inserts a user message, empty, if the conversation does not begin with one. assistant is the name of that role, field the
+// field for content.
 func turns(in []contract.Message, assistant, field string, content func(*contract.Message) []any, empty object) []object {
 	var out []object
 	for i := range in {
@@ -143,16 +145,15 @@ func turns(in []contract.Message, assistant, field string, content func(*contrac
 	return out
 }
 
-func budget(budgets map[string]int, effort string) (int, error) {
+func tokenBudget(budgets map[string]int, effort string) (int, error) {
 	n, ok := budgets[effort]
 	if !ok {
-		return 0, unsendable("reasoning_effort is %q, want none, minimal, low, medium, high, xhigh or max", effort)
+		return 0, unsendable("invalid reasoning_effort %q; expected none, minimal, low, medium, high, xhigh or max", effort)
 	}
 	return n, nil
 }
 
-// send ends the encoding of a request: path is appended to the base URL, and the author's extra fields are merged into
-// the body.
+// send returns an encoded request. path is appended to the base URL; extra, the author's fields, is merged into the body.
 func (m *Model) send(path string, body object, extra json.RawMessage, answer Reader) (*Outgoing, error) {
 	raw, err := marshal(body, extra)
 	return &Outgoing{URL: m.Base + path, Body: raw, Stream: body["stream"] == true, Answer: answer}, err
@@ -166,31 +167,31 @@ func marshal(body object, extra json.RawMessage) (json.RawMessage, error) {
 	if !isSet(extra) {
 		return raw, nil
 	}
-	return merged("", raw, extra)
+	return merge("", raw, extra)
 }
 
-// joined are the lists of a request to which the author's extra fields can add: the provider's own tools, such as a search.
-var joined = []string{" tools", " include", " toolConfig tools"}
+// extendableLists are the lists of a request to which extra fields can add, such as the provider's own tools.
+var extendableLists = []string{" tools", " include", " toolConfig tools"}
 
-// merged adds the members of one object to another, recursively. It never replaces a value that the engine has set.
-func merged(path string, into, from json.RawMessage) (json.RawMessage, error) {
+// merge adds the members of one object to another, recursively. It never replaces a value that the engine has set.
+func merge(path string, into, from json.RawMessage) (json.RawMessage, error) {
 	var have, more map[string]json.RawMessage
 	var list, added []json.RawMessage
-	if slices.Contains(joined, path) && json.Unmarshal(into, &list) == nil && json.Unmarshal(from, &added) == nil {
+	if slices.Contains(extendableLists, path) && json.Unmarshal(into, &list) == nil && json.Unmarshal(from, &added) == nil {
 		return textutil.JSON(append(list, added...))
 	}
 	if json.Unmarshal(from, &more) != nil || more == nil {
 		return nil, unsendable("extra parameters%s are not a JSON object", path)
 	}
 	if json.Unmarshal(into, &have) != nil || have == nil {
-		return nil, unsendable("extra parameter%s is set by the engine already; leave it out", path)
+		return nil, unsendable("extra parameter%s is set by the engine; remove it", path)
 	}
 	for _, key := range slices.Sorted(maps.Keys(more)) {
 		value := more[key]
 		if have[key] != nil {
 			var err error
-			if value, err = merged(path+" "+key, have[key], value); err != nil {
-				return nil, unsendable("extra parameter%s is set by the engine already; use the parameter of its own, or leave it out", path+" "+key)
+			if value, err = merge(path+" "+key, have[key], value); err != nil {
+				return nil, unsendable("extra parameter%s is set by the engine; use its own parameter, or remove it", path+" "+key)
 			}
 		}
 		have[key] = value
@@ -198,18 +199,18 @@ func merged(path string, into, from json.RawMessage) (json.RawMessage, error) {
 	return textutil.JSON(have)
 }
 
-// IDRule says which ids of tool calls a server accepts.
+// IDRule is a rule for the ids of tool calls that a server accepts.
 type IDRule int
 
-// The rules; the zero value accepts any.
+// The values of IDRule. The zero value accepts any id.
 const (
 	IDsMax40 IDRule = 1 + iota // at most 40 bytes
 	IDsNine                    // nine letters or digits
 	IDsWord                    // letters, digits, _ and -, at most 64
 )
 
-// idForms are the ids that a server accepts, and of others the hash's prefix and length.
-var idForms = map[IDRule]struct {
+// idFormats are the accepted ids, and the prefix and length of the hash that replaces others.
+var idFormats = map[IDRule]struct {
 	accepted *regexp.Regexp
 	prefix   string
 	digits   int
@@ -219,17 +220,17 @@ var idForms = map[IDRule]struct {
 	IDsWord:  {regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`), "call_", 32},
 }
 
-// callID gives an id that the server accepts; the same id always becomes the same.
+// callID returns an id that the server accepts. It is deterministic.
 func (m *Model) callID(id string) string {
-	form, ruled := idForms[m.CallIDs]
+	form, ruled := idFormats[m.CallIDs]
 	if !ruled || form.accepted.MatchString(id) {
 		return id
 	}
 	return form.prefix + contract.SHA([]byte(id))[:form.digits]
 }
 
-// objectArguments are a call's arguments as a JSON object. Invalid ones are wrapped in one, so that the model sees what
-// it wrote.
+// objectArguments returns a call's arguments as a JSON object. Invalid ones are wrapped in one, so that the model sees
+// what it wrote.
 func objectArguments(args string) string {
 	trimmed := strings.TrimSpace(args)
 	switch {
@@ -242,5 +243,5 @@ func objectArguments(args string) string {
 	return string(quoted)
 }
 
-// emptyText stands for a message without text where a provider takes none.
+// emptyText replaces an empty text, if the provider rejects empty messages.
 const emptyText = "(empty)"

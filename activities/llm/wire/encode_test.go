@@ -136,14 +136,14 @@ func TestImagesAreSentWhereTheServerTakesThem(t *testing.T) {
 		return m
 	}
 	behind := contract.Message{Role: "user", Media: []contract.Media{image("1"), image("2"), image("3")},
-		Text: "The images of the result of get (call a), 1:\nThe images of the result of get (call b), 2:"}
+		Text: "The images from the result of get (call a), 1:\nThe images from the result of get (call b), 2:"}
 	for name, tc := range map[string]struct {
 		model Model
 		want  []contract.Message
 	}{
 		"in results":  {Model{Server: Server{ResultImages: true}}, in},
 		"behind them": {Model{}, []contract.Message{in[0], in[1], plain(one, ""), plain(two, ""), behind, in[4]}},
-		"nowhere":     {Model{NoImages: true}, []contract.Message{in[0], in[1], plain(one, "\n"+"(this model is shown no images)"), plain(two, "\n"+"(this model is shown no images)"), in[4]}},
+		"nowhere":     {Model{NoImages: true}, []contract.Message{in[0], in[1], plain(one, "\n"+"(this model does not support images)"), plain(two, "\n"+"(this model does not support images)"), in[4]}},
 	} {
 		if diff := cmp.Diff(tc.want, tc.model.placeMedia(in)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -153,7 +153,7 @@ func TestImagesAreSentWhereTheServerTakesThem(t *testing.T) {
 
 func TestIDsOfCallsAreAccepted(t *testing.T) {
 	long := strings.Repeat("toolu:01/", 20)
-	for rule, form := range idForms {
+	for rule, form := range idFormats {
 		m := &Model{Server: Server{CallIDs: rule}}
 		got := m.callID(long)
 		if !form.accepted.MatchString(got) || m.callID(long) != got || m.callID(long+"x") == got || m.callID(got) != got {

@@ -10,16 +10,16 @@ import (
 	"weft/activities/contract"
 )
 
-// geminiWords are the names of parameters; an effort has a field of its own.
-var geminiWords = map[string]string{
+// geminiParams are the names of parameters. The effort is set separately.
+var geminiParams = map[string]string{
 	"top_p": "topP", "top_k": "topK", "max_tokens": "maxOutputTokens", "stop": "stopSequences", "presence_penalty": "presencePenalty",
 	"frequency_penalty": "frequencyPenalty", "reasoning_effort": "", "parallel_tool_calls": "",
 }
 
-// encodeGemini writes Google's generateContent. The vendor's SDK is not used: it drops the headers of errors and reads
-// arguments into floats, which changes long integers.
+// encodeGemini encodes a request for Google's generateContent. The vendor's SDK is not used: it drops the headers of errors
+// and decodes numbers in arguments to floats, which changes large integers.
 func encodeGemini(m *Model, q *Request) (*Outgoing, error) {
-	config := m.parameters(q, geminiWords)
+	config := m.parameters(q, geminiParams)
 	b := object{"contents": m.geminiContents(q), "generationConfig": config}
 	if q.System != "" {
 		b["systemInstruction"] = object{"parts": []any{object{"text": q.System}}}
@@ -28,7 +28,7 @@ func encodeGemini(m *Model, q *Request) (*Outgoing, error) {
 		return nil, err
 	}
 	if (b["tools"] == nil || q.Options.ToolChoice == choiceNone) && (q.JSON || len(q.Schema) > 0) {
-		// Forbidden tools need not be sent, and keep the format from being accepted.
+		// The format is rejected if there are tools; tools that must not be called need not be sent.
 		if !slices.ContainsFunc(q.Messages, func(m contract.Message) bool { return len(m.Calls) > 0 }) {
 			delete(b, "tools")
 			delete(b, "toolConfig")
@@ -75,7 +75,7 @@ func geminiTools(b object, q *Request) error {
 	return nil
 }
 
-// geminiBudgets are efforts as tokens, for models that know no level.
+// geminiBudgets maps efforts to tokens, for models without levels.
 var geminiBudgets = map[string]int{"none": 0, "minimal": 512, "low": 1_024, "medium": 8_192, "high": 24_576, "xhigh": 24_576, "max": 24_576}
 
 var geminiLevels = map[string]string{"none": "minimal", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
@@ -84,24 +84,24 @@ func (m *Model) setGeminiThinking(config object, effort string) error {
 	if effort == "" {
 		return nil
 	}
-	tokens, err := budget(geminiBudgets, effort)
+	tokens, err := tokenBudget(geminiBudgets, effort)
 	config["thinkingConfig"] = object{"thinkingLevel": geminiLevels[effort]}
-	if m.begins("gemini-2.5") {
+	if m.hasPrefix("gemini-2.5") {
 		config["thinkingConfig"] = object{"thinkingBudget": tokens}
 	}
 	return err
 }
 
-// geminiContents are the messages; their parts are ours or, as raw JSON, the provider's.
+// geminiContents returns the messages. Their parts are ours or, as raw JSON, the provider's.
 func (m *Model) geminiContents(q *Request) []object {
-	names := map[string]string{} // of the tools that were called, by the call's id
+	names := map[string]string{} // of called tools, by the call's id
 	out := turns(q.Messages, "model", "parts", func(in *contract.Message) []any {
 		if in.Role == contract.RoleAssistant {
 			return m.geminiAnswer(in, names)
 		}
 		return geminiParts(in, names)
 	}, object{"text": emptyText})
-	if !m.begins("gemini-1", "gemini-2") {
+	if !m.hasPrefix("gemini-1", "gemini-2") {
 		signCalls(out)
 	}
 	return out
@@ -123,7 +123,7 @@ func geminiParts(in *contract.Message, names map[string]string) []any {
 	for _, file := range in.Media {
 		media := file.MediaType
 		if file.Kind() == contract.KindAudio {
-			media = "audio/" + file.Format() // its word for MP3
+			media = "audio/" + file.Format() // audio/mp3 instead of audio/mpeg
 		}
 		out = append(out, object{"inlineData": object{"mimeType": media, "data": file.Data}})
 	}
@@ -161,13 +161,13 @@ func (m *Model) geminiAnswer(in *contract.Message, names map[string]string) []an
 // noSignature is Google's documented placeholder for the signature of a call that another model made.
 const noSignature = "skip_thought_signature_validator"
 
-// signCalls marks the first call of each answer that has no signature, because another model made it.
+// signCalls adds the placeholder to the first call of each answer if another model made it, without a signature.
 func signCalls(contents []object) {
 	for _, c := range contents {
 		for _, p := range c["parts"].([]any) {
 			if part, ours := p.(object); ours && part["functionCall"] != nil {
 				part["thoughtSignature"] = cmp.Or(part["thoughtSignature"], any(noSignature))
-				break // only the first call of an answer has one
+				break // only the first call of an answer has a signature
 			}
 		}
 	}

@@ -8,11 +8,11 @@ import (
 	"weft/activities/contract"
 )
 
-// geminiReader reads an answer of generateContent. The objects of a stream are those of a whole answer, with
-// the new parts.
+// geminiReader reads an answer of generateContent. The events of a stream have the form of a complete response, with new
+// parts only.
 type geminiReader struct {
 	draft
-	// blocked is why the prompt is blocked; note says more of it.
+	// blocked is the reason why the prompt is blocked, if it is; finishMessage has details.
 	blocked string
 }
 
@@ -33,7 +33,7 @@ type geminiChunk struct {
 	Error json.RawMessage    `json:"error"`
 }
 
-// geminiUsage counts thoughts beside the answer.
+// geminiUsage is the usage. Answer does not include Thoughts.
 type geminiUsage struct {
 	Prompt   looseCount `json:"promptTokenCount"`
 	Tools    looseCount `json:"toolUsePromptTokenCount"`
@@ -42,26 +42,26 @@ type geminiUsage struct {
 	Cached   looseCount `json:"cachedContentTokenCount"`
 }
 
-// Complete reports whether there is a stop reason, or why the prompt is blocked.
+// Complete reports whether the answer has a stop reason, or the prompt is blocked.
 func (r *geminiReader) Complete() bool { return r.finish != "" || r.blocked != "" }
 
 func (r *geminiReader) Read(raw []byte, streamed bool) (bool, error) {
 	var ch geminiChunk
 	if err := json.Unmarshal(raw, &ch); err != nil {
 		if !streamed && raw[0] == '[' {
-			return false, &Error{Reported: raw} // errors come in a list, too
+			return false, &Error{Reported: raw} // a list of errors
 		}
-		return false, Invalidf("the answer is not Google's (%v): %s", err, excerpt(raw))
+		return false, Invalidf("invalid response of Google's API (%v): %s", err, excerpt(raw))
 	}
 	if isSet(ch.Error) {
 		return false, &Error{Reported: raw}
 	}
 	if !streamed && len(ch.Candidates) == 0 && ch.Feedback.Reason == "" {
-		return false, Invalidf("the answer has no candidates: %s", excerpt(raw))
+		return false, Invalidf("the response has no candidates: %s", excerpt(raw))
 	}
 	r.model, r.blocked = cmp.Or(string(ch.Model), r.model), cmp.Or(string(ch.Feedback.Reason), r.blocked)
-	r.note = cmp.Or(string(ch.Feedback.Message), r.note)
-	if u := ch.Usage.is; u != nil {
+	r.finishMessage = cmp.Or(string(ch.Feedback.Message), r.finishMessage)
+	if u := ch.Usage.value; u != nil {
 		r.usage = contract.Usage{Input: int(u.Prompt + u.Tools), Output: int(u.Answer + u.Thoughts), Cached: int(u.Cached), Reasoning: int(u.Thoughts)}
 	}
 	if len(ch.Candidates) > 0 {
@@ -72,7 +72,7 @@ func (r *geminiReader) Read(raw []byte, streamed bool) (bool, error) {
 			}
 		}
 		r.finish = cmp.Or(string(first.Finish), r.finish)
-		r.note = cmp.Or(string(first.Message), r.note)
+		r.finishMessage = cmp.Or(string(first.Message), r.finishMessage)
 	}
 	return false, nil
 }
@@ -89,7 +89,7 @@ func (r *geminiReader) part(raw json.RawMessage) error {
 		} `json:"functionCall"`
 	}
 	if err := json.Unmarshal(raw, &p); err != nil {
-		return Invalidf("a part of the answer is invalid (%v): %s", err, excerpt(raw))
+		return Invalidf("invalid part in the response (%v): %s", err, excerpt(raw))
 	}
 	switch {
 	case p.Call != nil:
@@ -102,7 +102,7 @@ func (r *geminiReader) part(raw json.RawMessage) error {
 	case p.Text == nil:
 		r.state.Blocks = append(r.state.Blocks, blockState{Raw: raw})
 	case p.Thought:
-		// A summary for people: only a signature has to go back.
+		// A summary for users: only a signature must be sent back.
 		r.reasoning.WriteString(*p.Text)
 		if p.Signature != "" {
 			r.state.Blocks = append(r.state.Blocks, blockState{Raw: raw})
@@ -113,7 +113,7 @@ func (r *geminiReader) part(raw json.RawMessage) error {
 	return nil
 }
 
-// addText adds text. A part with a signature stays a part of its own.
+// addText adds text. A part with a signature remains a separate part.
 func (r *geminiReader) addText(text, signature string) {
 	r.text.WriteString(text)
 	if n := len(r.state.Blocks); n > 0 && signature == "" {
@@ -128,7 +128,7 @@ func (r *geminiReader) addText(text, signature string) {
 func (r *geminiReader) Result() (*Answer, error) {
 	if r.blocked != "" {
 		r.finish = "content_filter"
-		r.refusal.WriteString(strings.TrimSpace("the prompt is blocked: " + r.blocked + " " + r.note))
+		r.refusal.WriteString(strings.TrimSpace("the prompt is blocked: " + r.blocked + " " + r.finishMessage))
 	}
 	return r.result("finishReason")
 }

@@ -9,18 +9,18 @@ import (
 	"weft/activities/contract"
 )
 
-// Takes reports whether a model can be given a file of a kind.
+// Takes reports whether the model accepts files of a kind.
 func (m *Model) Takes(kind string) bool {
-	words := map[string][]string{contract.KindImage: {""}, contract.KindDocument: m.Documents, contract.KindAudio: m.Audio}[kind]
-	return !m.NoImages && slices.ContainsFunc(words, m.named)
+	patterns := map[string][]string{contract.KindImage: {""}, contract.KindDocument: m.Documents, contract.KindAudio: m.Audio}[kind]
+	return !m.NoImages && slices.ContainsFunc(patterns, m.nameContains)
 }
 
-// inResults reports whether a result of a tool can have the file. For others a user message after the results has it.
-func (m *Model) inResults(file *contract.Media) bool {
+// allowedInResult reports whether a tool result can have the file, instead of a user message after the results.
+func (m *Model) allowedInResult(file *contract.Media) bool {
 	return m.ResultImages && file.Kind() == contract.KindImage || m.ResultDocuments && file.Kind() == contract.KindDocument
 }
 
-// Plural is a kind of files in a message.
+// Plural returns the plural of a kind of files, for messages.
 func Plural(kind string) string {
 	if kind == contract.KindAudio {
 		return kind
@@ -28,45 +28,45 @@ func Plural(kind string) string {
 	return kind + "s"
 }
 
-// placeMedia puts files where the server takes them: those that results cannot have into a user's message behind all
-// results of an answer. A model is told of those that it does not take.
+// placeMedia moves files that tool results cannot have to a user message after all results of an answer. It replaces files
+// that the model does not accept by a note.
 func (m *Model) placeMedia(in []contract.Message) []contract.Message {
 	out := make([]contract.Message, 0, len(in)+1)
-	behind := contract.Message{Role: contract.RoleUser}
+	followUp := contract.Message{Role: contract.RoleUser}
 	flush := func() {
-		if len(behind.Media) > 0 {
-			out, behind = append(out, behind), contract.Message{Role: contract.RoleUser}
+		if len(followUp.Media) > 0 {
+			out, followUp = append(out, followUp), contract.Message{Role: contract.RoleUser}
 		}
 	}
 	for _, msg := range in {
 		if msg.Role != contract.RoleTool {
 			flush()
 		}
-		var here, moved []contract.Media
-		var left, kinds []string
+		var kept, moved []contract.Media
+		var omitted, kinds []string
 		for i := range msg.Media {
 			file, kind := &msg.Media[i], msg.Media[i].Kind()
 			switch {
 			case !m.Takes(kind):
-				left = append(left, Plural(kind))
-			case msg.Role == contract.RoleTool && !m.inResults(file):
+				omitted = append(omitted, Plural(kind))
+			case msg.Role == contract.RoleTool && !m.allowedInResult(file):
 				moved, kinds = append(moved, *file), append(kinds, kind)
 			default:
-				here = append(here, *file)
+				kept = append(kept, *file)
 			}
 		}
-		msg.Media = here
-		if len(left) > 0 {
-			msg.Text = strings.TrimLeft(msg.Text+"\n"+"(this model is shown no "+strings.Join(slices.Compact(left), ", ")+")", "\n")
+		msg.Media = kept
+		if len(omitted) > 0 {
+			msg.Text = strings.TrimLeft(msg.Text+"\n"+"(this model does not support "+strings.Join(slices.Compact(omitted), ", ")+")", "\n")
 		}
 		if len(moved) > 0 {
-			word := "images"
+			noun := "images"
 			if slices.ContainsFunc(kinds, func(kind string) bool { return kind != contract.KindImage }) {
-				word = "files"
+				noun = "files"
 			}
-			behind.Text += fmt.Sprintf("\nThe %s of the result of %s (call %s), %d:", word, msg.Name, msg.CallID, len(moved))
-			behind.Text = strings.TrimPrefix(behind.Text, "\n")
-			behind.Media = append(behind.Media, moved...)
+			followUp.Text += fmt.Sprintf("\nThe %s from the result of %s (call %s), %d:", noun, msg.Name, msg.CallID, len(moved))
+			followUp.Text = strings.TrimPrefix(followUp.Text, "\n")
+			followUp.Media = append(followUp.Media, moved...)
 		}
 		out = append(out, msg)
 	}
@@ -76,14 +76,14 @@ func (m *Model) placeMedia(in []contract.Message) []contract.Message {
 
 func dataURL(file *contract.Media) string { return "data:" + file.MediaType + ";base64," + file.Data }
 
-// documentName is a document's file name; some servers demand one.
+// documentName returns a document's file name, which some servers require.
 func documentName(file *contract.Media) string { return cmp.Or(file.Name, "document.pdf") }
 
-// The forms of files in chat completions, see [Server.MediaForm].
+// The values of [Server.MediaForm], the form of files in chat completions.
 const (
-	// MediaMistral has documents by URL, and recordings as they are.
+	// MediaMistral sends documents by URL, and recordings as plain base64.
 	MediaMistral = "mistral"
-	// MediaDataURL has recordings as data URLs.
+	// MediaDataURL sends recordings as data URLs.
 	MediaDataURL = "data_url"
 )
 
@@ -103,7 +103,7 @@ func (m *Model) chatPart(file *contract.Media) object {
 	return object{"type": "input_audio", "input_audio": object{"data": file.Data, "format": file.Format()}}
 }
 
-// numberDocuments gives each document of a conversation a name of its own that says nothing, as Bedrock demands.
+// numberDocuments gives each document of a conversation a unique neutral name, as Bedrock requires.
 func numberDocuments(in []contract.Message) []contract.Message {
 	out, n := slices.Clone(in), 0
 	for i := range out {

@@ -21,21 +21,21 @@ func TestFilesOfEachProtocol(t *testing.T) {
 	}{
 		"chat": {Server{Documents: every, Audio: every, ToolChoice: true}, "m", []string{
 			`{"file":{"file_data":"data:application/pdf;base64,UERG","filename":"q3.pdf"},"type":"file"}`,
-			`{"input_audio":{"data":"TVAz","format":"mp3"},"type":"input_audio"}`, "The files of the result of get (call c1), 2:"}, ""},
+			`{"input_audio":{"data":"TVAz","format":"mp3"},"type":"input_audio"}`, "The files from the result of get (call c1), 2:"}, ""},
 		"mistral": {Server{MediaForm: MediaMistral, Documents: every, Audio: []string{"voxtral"}}, "voxtral-small", []string{
 			`{"document_name":"q3.pdf","document_url":"data:application/pdf;base64,UERG","type":"document_url"}`, `{"input_audio":"TVAz","type":"input_audio"}`}, ""},
 		"mistral, without audio": {Server{MediaForm: MediaMistral, Documents: every, Audio: []string{"voxtral"}}, "mistral-large", []string{
-			`shown no audio`}, "TVAz"},
+			`does not support audio`}, "TVAz"},
 		"dashscope": {Server{MediaForm: MediaDataURL, Audio: []string{"omni"}}, "qwen-omni", []string{
-			`{"data":"data:;base64,TVAz","format":"mp3"}`, "shown no documents"}, "UERG"},
+			`{"data":"data:;base64,TVAz","format":"mp3"}`, "does not support documents"}, "UERG"},
 		"responses": {Server{Protocol: Responses, ResultImages: true, ResultDocuments: true, Documents: every}, "m", []string{
-			`{"file_data":"data:application/pdf;base64,UERG","filename":"q3.pdf","type":"input_file"}`, "shown no audio"}, "TVAz"},
+			`{"file_data":"data:application/pdf;base64,UERG","filename":"q3.pdf","type":"input_file"}`, "does not support audio"}, "TVAz"},
 		"claude": {Server{Protocol: Claude, ResultImages: true, ResultDocuments: true, Documents: every}, "claude-opus-4-8", []string{
-			`{"source":{"data":"UERG","media_type":"application/pdf","type":"base64"},"title":"q3.pdf","type":"document"}`, "shown no audio"}, "TVAz"},
+			`{"source":{"data":"UERG","media_type":"application/pdf","type":"base64"},"title":"q3.pdf","type":"document"}`, "does not support audio"}, "TVAz"},
 		"gemini": {Server{Protocol: Gemini, Documents: every, Audio: every}, "gemini-3", []string{
 			`{"inlineData":{"data":"UERG","mimeType":"application/pdf"}}`, `{"inlineData":{"data":"TVAz","mimeType":"audio/mp3"}}`}, ""},
 		"converse": {Server{Protocol: Converse, ResultImages: true, ResultDocuments: true, Documents: every}, "amazon.nova-pro", []string{
-			`{"document":{"format":"pdf","name":"document 1","source":{"bytes":"UERG"}}}`, `"name":"document 2"`, "shown no audio"}, "q3.pdf"},
+			`{"document":{"format":"pdf","name":"document 1","source":{"bytes":"UERG"}}}`, `"name":"document 2"`, "does not support audio"}, "q3.pdf"},
 		"oci": {Server{Protocol: OCI, Documents: []string{"google."}, Audio: []string{"google."}}, "google.gemini-2.5-pro", []string{
 			`{"documentUrl":{"url":"data:application/pdf;base64,UERG"},"type":"DOCUMENT"}`, `{"audioUrl":{"url":"data:audio/mpeg;base64,TVAz"},"type":"AUDIO"}`}, ""},
 	} {

@@ -10,42 +10,42 @@ import (
 	"weft/activities/textutil"
 )
 
-// Models of Oracle's Generative AI service have one of two formats, and agents are served by another service; the
-// model's name tells which. For an OCID the author adds a prefix.
+// Models of Oracle's Generative AI service have one of two formats, and agents belong to another service. The model's name
+// determines which; authors add a prefix to an OCID.
 const (
-	// ociAgentPrefix begins the endpoint of an agent, see [encodeOCIAgent].
+	// ociAgentPrefix precedes the endpoint of an agent, see [Model.encodeOCIAgent].
 	ociAgentPrefix = "agent/"
-	// ociCohereName and ociCoherePrefix begin models of Cohere's, whose format is COHEREV2; that of others is GENERIC.
+	// ociCohereName and ociCoherePrefix are prefixes of Cohere's models, whose format is COHEREV2; others have GENERIC.
 	ociCohereName   = "cohere."
 	ociCoherePrefix = "cohere/"
-	// ociOpenAI is where the service has OpenAI's API.
+	// ociOpenAI is the path of the service's OpenAI API.
 	ociOpenAI = "/openai/v1"
-	// ociEndpoint begins the id of an endpoint of a dedicated cluster.
+	// ociEndpoint is the prefix of the ids of endpoints of dedicated clusters.
 	ociEndpoint = "ocid1.generativeaiendpoint."
 )
 
-var ociWords = map[string]string{
+var ociParams = map[string]string{
 	"top_p": "topP", "top_k": "topK", "max_tokens": "maxTokens", "presence_penalty": "presencePenalty",
 	"frequency_penalty": "frequencyPenalty", "parallel_tool_calls": "", "reasoning_effort": "",
 }
 
 func encodeOCI(m *Model, q *Request) (*Outgoing, error) {
 	switch {
-	case m.begins(ociAgentPrefix):
+	case m.hasPrefix(ociAgentPrefix):
 		return m.encodeOCIAgent(q)
-	case m.begins(ociCohereName, ociCoherePrefix):
+	case m.hasPrefix(ociCohereName, ociCoherePrefix):
 		return m.encodeOCICohere(q)
 	}
-	words := maps.Clone(ociWords)
-	if m.begins("openai.") {
-		words["max_tokens"] = "maxCompletionTokens"
+	names := maps.Clone(ociParams)
+	if m.hasPrefix("openai.") {
+		names["max_tokens"] = "maxCompletionTokens"
 	}
-	b := m.parameters(q, words)
+	b := m.parameters(q, names)
 	if q.Effort != "" {
 		b["reasoningEffort"] = strings.ToUpper(q.Effort)
 	}
 	messages := q.Messages
-	if m.begins("google.") {
+	if m.hasPrefix("google.") {
 		messages = pairResults(messages)
 	}
 	b["messages"] = m.ociMessages(q.System, messages, false)
@@ -63,7 +63,7 @@ func encodeOCI(m *Model, q *Request) (*Outgoing, error) {
 	return m.sendOCI("GENERIC", m.Name, b, q.Extra, !m.Unary)
 }
 
-// sendOCI adds the model and the compartment that is charged. Extra parameters belong to the inner request.
+// sendOCI returns an encoded request with the model and the compartment. extra is merged into the inner request.
 func (m *Model) sendOCI(format, model string, b object, extra json.RawMessage, stream bool) (*Outgoing, error) {
 	b["apiFormat"], b["isStream"] = format, stream
 	if stream {
@@ -83,7 +83,7 @@ func (m *Model) sendOCI(format, model string, b object, extra json.RawMessage, s
 	return out, err
 }
 
-// ociTools lists the tools and says which may be called. It reports whether any may.
+// ociTools sets the tools and the tool choice. It reports whether any tool may be called.
 func ociTools(b object, q *Request) (bool, error) {
 	o, err := q.offer("parameters", func(tool object) any {
 		tool["type"] = "FUNCTION"
@@ -106,17 +106,17 @@ func ociTools(b object, q *Request) (bool, error) {
 
 func (m *Model) encodeOCICohere(q *Request) (*Outgoing, error) {
 	if q.Parallel != nil {
-		return nil, unsendable("Cohere's models at OCI take no parallel_tool_calls; leave it out, or choose another model")
+		return nil, unsendable("Cohere's models on OCI do not support parallel_tool_calls; remove it, or choose another model")
 	}
-	words := maps.Clone(ociWords)
-	words["stop"] = "stopSequences"
-	b := m.parameters(q, words)
+	names := maps.Clone(ociParams)
+	names["stop"] = "stopSequences"
+	b := m.parameters(q, names)
 	b["messages"] = m.ociMessages(q.System, q.Messages, true)
-	tools, err := cohereForm{choice: "toolsChoice", budget: "tokenBudget", format: "responseFormat", schema: "schema", word: strings.ToUpper}.encode(b, q)
+	tools, err := cohereFields{choice: "toolsChoice", budget: "tokenBudget", format: "responseFormat", schema: "schema", convertCase: strings.ToUpper}.encode(b, q)
 	if err != nil {
 		return nil, err
 	}
-	// How a stream has the pieces of a call is not documented.
+	// The form of a call's pieces in a stream is not documented.
 	return m.sendOCI("COHEREV2", strings.TrimPrefix(m.Name, ociCoherePrefix), b, q.Extra, !m.Unary && !tools)
 }
 
@@ -147,7 +147,7 @@ func (m *Model) ociMessage(in *contract.Message, cohere bool) object {
 			out["reasoningContent"] = in.Reasoning
 		}
 	}
-	switch { // the service fails without any content
+	switch { // the service rejects empty content
 	case in.Text != "":
 		content = append(content, ociText(in.Text))
 	case len(in.Media) > 0:
@@ -181,7 +181,7 @@ func (m *Model) ociMessage(in *contract.Message, cohere bool) object {
 	return out
 }
 
-// pairResults puts each result behind its own call: Google's models at OCI want one at a time.
+// pairResults splits answers with several calls, so that each result follows its call: Google's models on OCI require it.
 func pairResults(in []contract.Message) []contract.Message {
 	var out []contract.Message
 	for i := 0; i < len(in); i++ {
@@ -203,8 +203,8 @@ func pairResults(in []contract.Message) []contract.Message {
 	return out
 }
 
-// encodeOCIAgent asks an agent behind an endpoint of the service Generative AI Agents, in the session of the
-// conversation, which the first request makes. It is sent what users wrote since its last message.
+// encodeOCIAgent encodes a request to an agent of the service Generative AI Agents, in the session of the conversation,
+// which the first request creates. It sends the text that users wrote since the agent's last message.
 func (m *Model) encodeOCIAgent(q *Request) (*Outgoing, error) {
 	session := ""
 	text, _ := contract.WrittenSince(q.Messages, func(in *contract.Message) bool {
@@ -213,24 +213,24 @@ func (m *Model) encodeOCIAgent(q *Request) (*Outgoing, error) {
 		}
 		return session != ""
 	})
-	at := *m
-	// The service's address in the provider's region; a configured address is for both services.
-	at.Base = strings.Replace(m.Base, "https://inference.generativeai.", "https://agent-runtime.generativeai.", 1) +
+	agent := *m
+	// The agents' address in the provider's region. A configured base URL applies to both services.
+	agent.Base = strings.Replace(m.Base, "https://inference.generativeai.", "https://agent-runtime.generativeai.", 1) +
 		"/20240531/agentEndpoints/" + url.PathEscape(strings.TrimPrefix(m.Name, ociAgentPrefix))
 	ask := func(session string) (*Outgoing, error) {
-		return at.send("/actions/chat", object{"userMessage": text, "sessionId": session, "shouldStream": false}, nil,
+		return agent.send("/actions/chat", object{"userMessage": text, "sessionId": session, "shouldStream": false}, nil,
 			&ociAgentReader{draft{m: m, state: providerState{Session: session}}})
 	}
 	if session != "" {
 		return ask(session)
 	}
-	out, err := at.send("/sessions", object{}, nil, nil)
+	out, err := agent.send("/sessions", object{}, nil, nil)
 	out.Then = func(body []byte) (*Outgoing, error) {
 		var created struct {
 			ID string `json:"id"`
 		}
 		if json.Unmarshal(body, &created) != nil || created.ID == "" {
-			return nil, Invalidf("the answer to a new session has no id: %s", excerpt(body))
+			return nil, Invalidf("the response for a new session has no id: %s", excerpt(body))
 		}
 		return ask(created.ID)
 	}
@@ -255,7 +255,7 @@ func (r *ociAgentReader) Read(raw []byte, _ bool) (bool, error) {
 		return false, unsendable("the agent requires an action of its client (requiredActions), which is not supported: %s", textutil.Truncate(string(a.Required[0]), 200))
 	}
 	if a.Message == nil {
-		return false, Invalidf("the answer has no message: %s", excerpt(raw))
+		return false, Invalidf("the response has no message: %s", excerpt(raw))
 	}
 	r.finish = "stop"
 	r.text.WriteString(string(a.Message.Content.Text))

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 )
 
-// ociReader reads an answer of Oracle's service: chat completions under other names. A piece without an id
-// belongs to the last call.
+// ociReader reads an answer of Oracle's service: chat completions with other names of fields. A piece without an id belongs
+// to the last call.
 type ociReader struct {
 	chatReader
-	// repeats means that the last event of a stream repeats the whole answer.
+	// repeats means that the last event of a stream repeats the entire answer.
 	repeats bool
 }
 
@@ -25,11 +25,11 @@ type ociAnswer struct {
 }
 
 type ociChunk struct {
-	// Message is an object in answers, and a text in errors.
+	// Message is an object, or a string in errors.
 	Message json.RawMessage `json:"message"`
 	Finish  LooseText       `json:"finishReason"`
 	Usage   *ociUsage       `json:"usage"`
-	// Problem is Cohere's, in answers and inside streams.
+	// Problem is the error of Cohere's models, in responses and in streams.
 	Problem LooseText `json:"errorMessage"`
 }
 
@@ -48,7 +48,7 @@ type ociUsage struct {
 func (r *ociReader) Read(raw []byte, streamed bool) (bool, error) {
 	var a ociAnswer
 	if err := json.Unmarshal(raw, &a); err != nil {
-		return false, Invalidf("the answer is not OCI's (%v): %s", err, excerpt(raw))
+		return false, Invalidf("invalid response of OCI's chat API (%v): %s", err, excerpt(raw))
 	}
 	if isSet(a.Error) || a.Code != "" {
 		return false, &Error{Reported: raw}
@@ -59,7 +59,7 @@ func (r *ociReader) Read(raw []byte, streamed bool) (bool, error) {
 		chunks = append(a.Chat.Choices, a.Chat.ociChunk)
 		streamed = false
 	case !streamed:
-		return false, Invalidf("the answer has no chatResponse: %s", excerpt(raw))
+		return false, Invalidf("the response has no chatResponse: %s", excerpt(raw))
 	}
 	r.model = cmp.Or(string(a.Model), r.model)
 	for i := range chunks {

@@ -11,48 +11,48 @@ import (
 	"weft/activities/contract"
 )
 
-// The values of [Request.API] and [Model.API], for servers of chat completions and OCI, which has a chat of its own.
+// The values of [Request.API] and [Model.API], for servers with chat completions and for OCI, whose chat API is its own.
 const (
 	APIChat      = "chat"
 	APIResponses = "responses"
 )
 
-// responsesWords are the names of the parameters that Responses take.
-var responsesWords = map[string]string{
+// responsesParams are the parameters that the Responses API supports, with their names.
+var responsesParams = map[string]string{
 	"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_output_tokens",
 	"parallel_tool_calls": "parallel_tool_calls", "reasoning_effort": "reasoning.effort",
 }
 
-// reasoners are OpenAI's models that reason, behind what gateways put before their names. They take no sampling
-// parameters, and what they thought comes and goes encrypted.
-var reasoners = regexp.MustCompile(`(^|[/.])(o[134]|gpt-5|codex)`)
+// reasoningModels matches OpenAI's reasoning models, also with a prefix of a gateway. They reject sampling parameters, and
+// their reasoning is exchanged encrypted.
+var reasoningModels = regexp.MustCompile(`(^|[/.])(o[134]|gpt-5|codex)`)
 
 func (m *Model) reasons() bool {
-	return reasoners.MatchString(m.Name) && !strings.Contains(m.Name, "-chat")
+	return reasoningModels.MatchString(m.Name) && !strings.Contains(m.Name, "-chat")
 }
 
-// byResponses reports whether a request goes by OpenAI's Responses: by what is set, else if the model is one of
-// [Server.Responses] and the request has nothing that only chat completions take.
-func (m *Model) byResponses(q *Request) bool {
+// usesResponses reports whether a request is sent to OpenAI's Responses API: if it is selected or, by default, if the model
+// is in [Server.Responses] and the request has nothing that only chat completions support.
+func (m *Model) usesResponses(q *Request) bool {
 	switch api := cmp.Or(q.API, m.API); {
 	case m.Protocol == OCI:
-		return api == APIResponses && !m.begins(ociAgentPrefix)
+		return api == APIResponses && !m.hasPrefix(ociAgentPrefix)
 	case m.Protocol != Chat:
 		return false
 	case api != "":
 		return api == APIResponses
-	case q.Options.MaxTokens > 0 && q.Options.MaxTokens < 16, len(q.onlyChat()) > 0: // 16 are the least that Responses take
+	case q.Options.MaxTokens > 0 && q.Options.MaxTokens < 16, len(q.chatOnly()) > 0: // 16 is the minimum of the Responses API
 		return false
 	}
-	return m.begins(m.Responses...) && !slices.ContainsFunc(chatModels, m.named)
+	return m.hasPrefix(m.Responses...) && !slices.ContainsFunc(chatOnlyModels, m.nameContains)
 }
 
-// onlyChat are the parameters and extra fields of a request that Responses do not take.
-func (q *Request) onlyChat() []string {
-	out := slices.DeleteFunc(slices.Sorted(maps.Keys(q.Parameters())), func(name string) bool { return responsesWords[name] != "" })
+// chatOnly returns the parameters and extra fields of a request that the Responses API does not support.
+func (q *Request) chatOnly() []string {
+	out := slices.DeleteFunc(slices.Sorted(maps.Keys(q.Parameters())), func(name string) bool { return responsesParams[name] != "" })
 	var extra map[string]json.RawMessage
-	_ = json.Unmarshal(q.Extra, &extra) // what is no object is refused when it is merged
-	for _, name := range chatFields {
+	_ = json.Unmarshal(q.Extra, &extra) // anything but an object is rejected by merge
+	for _, name := range chatOnlyFields {
 		if extra[name] != nil {
 			out = append(out, name)
 		}
@@ -60,21 +60,22 @@ func (q *Request) onlyChat() []string {
 	return out
 }
 
-// chatFields are fields of chat completions that Responses have not, or under another name.
-var chatFields = []string{
+// chatOnlyFields are fields of chat completions that the Responses API lacks, or has under another name.
+var chatOnlyFields = []string{
 	"audio", "frequency_penalty", "function_call", "functions", "logit_bias", "logprobs", "max_completion_tokens", "max_tokens", "modalities", "n",
 	"prediction", "presence_penalty", "reasoning_effort", "response_format", "seed", "stop", "verbosity", "web_search_options",
 }
 
-// chatModels are in the names of models that only chat completions have.
-var chatModels = []string{"-audio", "-search", "o1-mini", "o1-preview"}
+// chatOnlyModels are substrings of the names of models that only chat completions support.
+var chatOnlyModels = []string{"-audio", "-search", "o1-mini", "o1-preview"}
 
-// encodeResponses writes OpenAI's Responses. The server keeps nothing: what it wants back of an answer is in its message.
+// encodeResponses encodes a request for OpenAI's Responses API. The server stores nothing; the data of an answer that must
+// be sent back is in its message.
 func encodeResponses(m *Model, q *Request) (*Outgoing, error) {
-	if names := q.onlyChat(); len(names) > 0 {
-		return nil, unsendable("OpenAI's Responses API takes no %s; leave it out, or ask by chat completions (providers.%s.api, or api_type of the document)", strings.Join(names, ", "), m.Provider)
+	if names := q.chatOnly(); len(names) > 0 {
+		return nil, unsendable("OpenAI's Responses API does not support %s; remove it, or use chat completions (providers.%s.api, or api_type in the document)", strings.Join(names, ", "), m.Provider)
 	}
-	b := m.parameters(q, responsesWords)
+	b := m.parameters(q, responsesParams)
 	b["model"], b["store"], b["input"] = m.Name, false, m.responsesInput(q.Messages)
 	if q.System != "" {
 		b["instructions"] = q.System
@@ -104,7 +105,7 @@ func encodeResponses(m *Model, q *Request) (*Outgoing, error) {
 	}
 	if len(o.tools) == 0 || o.mode == choiceNone || m.FormatWithTools {
 		input := *q
-		input.System = "" // the word JSON counts in messages alone
+		input.System = "" // the word JSON must be in a message
 		if format := m.format(&input); format != nil {
 			b["text"] = object{"format": format}
 		}
@@ -115,7 +116,7 @@ func encodeResponses(m *Model, q *Request) (*Outgoing, error) {
 	return m.send("/responses", b, q.Extra, &responsesReader{draft: draft{m: m}})
 }
 
-// responsesInput are the items of a conversation: ours or, as raw JSON, the provider's.
+// responsesInput returns the items of a conversation: ours or, as raw JSON, the provider's.
 func (m *Model) responsesInput(in []contract.Message) []any {
 	out := []any{}
 	for i := range in {
@@ -149,10 +150,11 @@ func responsesContent(in *contract.Message) any {
 	return out
 }
 
-// responsesAnswer are the items of an answer. What was thought goes back to models that reason, before what came of it.
+// responsesAnswer returns the items of an answer. Reasoning is sent back only to reasoning models, and only before another
+// item.
 func (m *Model) responsesAnswer(in *contract.Message) []any {
 	var out []any
-	size := 0 // up to the last item that is no thought
+	size := 0 // up to the last item other than reasoning
 	for _, p := range m.assistantBlocks(in) {
 		var item object
 		switch {

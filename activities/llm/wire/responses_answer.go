@@ -8,19 +8,19 @@ import (
 	"weft/activities/contract"
 )
 
-// responsesReader reads an answer of OpenAI's Responses: a list of items.
+// responsesReader reads an answer of OpenAI's Responses API: a list of items.
 type responsesReader struct {
 	draft
 	items []json.RawMessage
 }
 
-// responsesEvent is an event of a stream. Its last one has the whole answer.
+// responsesEvent is an event of a stream. The last one has the complete response.
 type responsesEvent struct {
 	Type     LooseText        `json:"type"`
 	Delta    LooseText        `json:"delta"`
 	Item     json.RawMessage  `json:"item"`
 	Response *responsesAnswer `json:"response"`
-	// Error, Message and Code are what gateways send instead of an event.
+	// Error, Message and Code are set in errors that gateways send instead of an event.
 	Error   json.RawMessage `json:"error"`
 	Message LooseText       `json:"message"`
 	Code    LooseText       `json:"code"`
@@ -52,7 +52,7 @@ type responsesUsage struct {
 	} `json:"output_tokens_details"`
 }
 
-// The types of items that are read; others, of the provider's own tools, go back as they came.
+// The types of items that are read. Others, of the provider's own tools, are sent back unchanged.
 const (
 	itemMessage   = "message"
 	itemCall      = "function_call"
@@ -77,7 +77,7 @@ type responsesPart struct {
 	Refusal LooseText `json:"refusal"`
 }
 
-// itemOf reads an item; what is of another form is left out.
+// itemOf decodes an item; fields of an unexpected type are ignored.
 func itemOf(raw json.RawMessage) (out responsesItem) {
 	_ = json.Unmarshal(raw, &out)
 	return out
@@ -90,13 +90,13 @@ func (r *responsesReader) Read(raw []byte, streamed bool) (bool, error) {
 			return false, &Error{Reported: raw}
 		}
 		if a.Status == "" && len(a.Output) == 0 && !isSet(a.Error) {
-			return false, Invalidf("the answer has no output: %s", excerpt(raw))
+			return false, Invalidf("the response has no output: %s", excerpt(raw))
 		}
 		return true, r.end(&a)
 	}
 	var e responsesEvent
 	if err := json.Unmarshal(raw, &e); err != nil {
-		return false, Invalidf("an event of the stream is not of OpenAI's Responses (%v): %s", err, excerpt(raw))
+		return false, Invalidf("invalid event in the stream of OpenAI's Responses API (%v): %s", err, excerpt(raw))
 	}
 	switch e.Type {
 	case "error":
@@ -111,7 +111,7 @@ func (r *responsesReader) Read(raw []byte, streamed bool) (bool, error) {
 		r.items = append(r.items, e.Item)
 	}
 	if e.Response != nil {
-		r.count(e.Response.Usage.is)
+		r.count(e.Response.Usage.value)
 	}
 	if e.Response == nil || slices.Contains([]LooseText{"", "queued", "in_progress"}, e.Response.Status) {
 		return false, nil
@@ -126,7 +126,7 @@ func (r *responsesReader) count(u *responsesUsage) {
 }
 
 func (r *responsesReader) end(a *responsesAnswer) error {
-	r.count(a.Usage.is)
+	r.count(a.Usage.value)
 	if isSet(a.Error) {
 		return &Error{Reported: a.Error}
 	}
@@ -137,7 +137,7 @@ func (r *responsesReader) end(a *responsesAnswer) error {
 	return nil
 }
 
-// Result checks that the answer is complete, and reads its items.
+// Result reads the items. It returns the answer, or an error if it is incomplete.
 func (r *responsesReader) Result() (*Answer, error) {
 	if !r.Complete() {
 		return r.result("status")
@@ -163,7 +163,7 @@ func (r *responsesReader) Result() (*Answer, error) {
 				r.reasoning.WriteString(string(p.Text))
 			}
 			if item.Encrypted == "" && len(item.Content) == 0 {
-				continue // a server that keeps nothing would not know it again
+				continue // useless for a server that stores nothing
 			}
 		}
 		r.state.Blocks = append(r.state.Blocks, own)

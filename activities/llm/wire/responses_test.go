@@ -35,12 +35,12 @@ func TestByResponses(t *testing.T) {
 		"with a bound below the least":    {"gpt-4o", "", "", short, ``, "/chat/completions", ""},
 		"with a field of chat":            {"gpt-5", "", "", plainOptions(), `{"reasoning_effort":"low"}`, "/chat/completions", ""},
 		"with a field of both":            {"gpt-5", "", "", plainOptions(), `{"user":"u"}`, "/responses", ""},
-		"the setting, with such a field":  {"m", APIResponses, "", plainOptions(), `{"n":2}`, "", "takes no n; leave it out"},
+		"the setting, with such a field":  {"m", APIResponses, "", plainOptions(), `{"n":2}`, "", "does not support n; remove it"},
 		"the setting says chat":           {"gpt-5", APIChat, "", plainOptions(), ``, "/chat/completions", ""},
 		"the setting says responses":      {"m", APIResponses, "", plainOptions(), ``, "/responses", ""},
 		"the document before it: chat":    {"gpt-5", APIResponses, APIChat, plainOptions(), ``, "/chat/completions", ""},
 		"the document before it: the new": {"m", APIChat, APIResponses, plainOptions(), ``, "/responses", ""},
-		"the setting, with a seed":        {"gpt-4o", APIResponses, "", seeded, ``, "", "takes no seed; leave it out, or ask by chat completions (providers.openai.api"},
+		"the setting, with a seed":        {"gpt-4o", APIResponses, "", seeded, ``, "", "does not support seed; remove it, or use chat completions (providers.openai.api"},
 	} {
 		m := Model{Server: openAI, Provider: "openai", Name: tc.model, API: tc.setting}
 		out, err := m.Encode(&Request{Options: tc.options, API: tc.asked, Extra: json.RawMessage(tc.extra)})

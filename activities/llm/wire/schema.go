@@ -6,10 +6,7 @@ import (
 	"slices"
 )
 
-// Servers support different parts of JSON Schema. The prompt contains the schema too, and the caller checks
-// the answer.
-
-// schemaRoot is what of a schema says which values it means.
+// schemaRoot holds the keywords of a schema that determine the type of its values.
 type schemaRoot struct {
 	Type       any
 	Properties json.RawMessage
@@ -17,11 +14,11 @@ type schemaRoot struct {
 }
 
 func rootOf(schema json.RawMessage) (root schemaRoot) {
-	_ = json.Unmarshal(schema, &root) // what is no object has neither
+	_ = json.Unmarshal(schema, &root) // anything but an object has none of them
 	return root
 }
 
-// wantsObject reports whether a JSON mode, which writes objects alone, may be asked for.
+// wantsObject reports whether JSON mode, which only produces objects, suits the request.
 func (q *Request) wantsObject() bool {
 	root := rootOf(q.Schema)
 	return len(q.Schema) == 0 && q.JSON || root.Type == "object" || root.Type == nil && root.Properties != nil
@@ -40,20 +37,20 @@ func acceptedByStrict(raw json.RawMessage) bool {
 	return root.Type == "object" && root.AnyOf == nil && onlySupported(raw, strictKeywords, 5, true)
 }
 
-// onlySupported reports whether a schema has only these keywords, nests no deeper, and has only closed objects, which
-// require all their properties if that is wanted.
-func onlySupported(raw json.RawMessage, words map[string]bool, depth int, allRequired bool) bool {
+// onlySupported reports whether a schema has only these keywords, is nested no deeper than depth, and has only closed
+// objects, which require all their properties if allRequired is set.
+func onlySupported(raw json.RawMessage, keywords map[string]bool, depth int, allRequired bool) bool {
 	var schema any
-	return json.Unmarshal(raw, &schema) == nil && supports(schema, words, depth, allRequired)
+	return json.Unmarshal(raw, &schema) == nil && supports(schema, keywords, depth, allRequired)
 }
 
-func supports(schema any, words map[string]bool, depth int, allRequired bool) bool {
+func supports(schema any, keywords map[string]bool, depth int, allRequired bool) bool {
 	s, ok := schema.(map[string]any)
 	if !ok || depth < 0 {
 		return false
 	}
 	for key := range s {
-		if !words[key] {
+		if !keywords[key] {
 			return false
 		}
 	}
@@ -75,5 +72,5 @@ func supports(schema any, words map[string]bool, depth int, allRequired bool) bo
 	if items := s["items"]; items != nil {
 		parts = append(parts, items)
 	}
-	return !slices.ContainsFunc(parts, func(part any) bool { return !supports(part, words, depth-1, allRequired) })
+	return !slices.ContainsFunc(parts, func(part any) bool { return !supports(part, keywords, depth-1, allRequired) })
 }

@@ -8,27 +8,27 @@ import (
 	"weft/activities/contract"
 )
 
-// providerState is [contract.Message]'s Provider for providers of this package: data that a provider wants
-// back with its own messages. By names the provider; others are not sent it.
+// providerState is the Provider field of a [contract.Message]: data that must be sent back to a provider with its own
+// messages. By is the provider's name; the data is not sent to others.
 type providerState struct {
 	By string `json:"by"`
 	// Details are OpenRouter's reasoning_details, with signatures.
 	Details json.RawMessage `json:"reasoning_details,omitempty"`
-	// Calls holds extra_content of tool calls (Google's thought signatures) by the call's index: ids can
-	// change.
+	// Calls holds extra_content of tool calls (Google's thought signatures) by the call's index, because ids can change.
 	Calls []callState `json:"calls,omitempty"`
-	// Blocks are the blocks of a message in their order, for providers that sign them.
+	// Blocks are the blocks of a message in order, for providers that sign them.
 	Blocks []blockState `json:"blocks,omitempty"`
-	// Plan is what Cohere's models say of their calls.
+	// Plan is Cohere's tool_plan, the model's text about its calls.
 	Plan string `json:"plan,omitempty"`
-	// Field is where the reasoning came, for [AsItCame].
+	// Field is the field in which the reasoning was received, for [SameField].
 	Field string `json:"field,omitempty"`
 	// Session is the provider's id of the conversation.
 	Session string `json:"session,omitempty"`
 }
 
-// blockState is a block of a message: Raw, the message's next call, or the next Text bytes of its text. Signature is what
-// else its provider wants back with a call or a text: of OpenAI's Responses the namespace, the phase; of Claude a text's citations.
+// blockState is a block of a message: Raw, the message's next call, or the next Text bytes of its text. Signature is other
+// data to send back with a call or text: its signature, for OpenAI's Responses API the namespace or phase, for Claude a
+// text's citations.
 type blockState struct {
 	Raw       json.RawMessage `json:"raw,omitempty"`
 	Call      bool            `json:"call,omitempty"`
@@ -41,8 +41,7 @@ type callState struct {
 	Extra json.RawMessage `json:"extra_content"`
 }
 
-// empty reports whether there is nothing to send back. It drops blocks that are one text and the calls after
-// it.
+// empty reports whether there is nothing to send back. It removes blocks that are just one text and the calls after it.
 func (s *providerState) empty() bool {
 	plain := true
 	for i, b := range s.Blocks {
@@ -54,7 +53,7 @@ func (s *providerState) empty() bool {
 	return s.Details == nil && s.Calls == nil && s.Blocks == nil && s.Plan == "" && s.Session == ""
 }
 
-// ownState reads the state of a message that this provider wrote; nil for any other.
+// ownState decodes the state of a message from this provider; it returns nil for any other.
 func (m *Model) ownState(raw json.RawMessage) *providerState {
 	var s providerState
 	if len(raw) == 0 || json.Unmarshal(raw, &s) != nil || s.By != m.Provider {
@@ -63,36 +62,36 @@ func (m *Model) ownState(raw json.RawMessage) *providerState {
 	return &s
 }
 
-// details are reasoning_details: blocks, whose pieces a stream sends with one index per block.
+// details are OpenRouter's reasoning_details: blocks. In a stream, the pieces of a block have the same index.
 type details []map[string]json.RawMessage
 
-// add adds a list of blocks or pieces. Anything but a list of objects is ignored.
+// add adds a list of blocks or, if streamed, pieces. Anything but a list of objects is ignored.
 func (d *details) add(raw json.RawMessage, streamed bool) {
 	var list details
 	if len(raw) == 0 || json.Unmarshal(raw, &list) != nil {
 		return
 	}
 	for _, piece := range list {
-		of := -1
+		match := -1
 		if index := piece["index"]; streamed && index != nil {
-			of = slices.IndexFunc(*d, func(block map[string]json.RawMessage) bool { return bytes.Equal(block["index"], index) })
+			match = slices.IndexFunc(*d, func(block map[string]json.RawMessage) bool { return bytes.Equal(block["index"], index) })
 		}
-		if of >= 0 {
-			appendPiece((*d)[of], piece)
+		if match >= 0 {
+			appendPiece((*d)[match], piece)
 		} else if piece != nil {
 			*d = append(*d, piece)
 		}
 	}
 }
 
-// appended are the fields of which each piece has a part.
-var appended = []string{"text", "summary", "data"}
+// appendedFields are the fields whose values are concatenated.
+var appendedFields = []string{"text", "summary", "data"}
 
-// appendPiece appends a piece to its block.
+// appendPiece merges a piece into its block.
 func appendPiece(block, piece map[string]json.RawMessage) {
 	for name, value := range piece {
 		var have, more string
-		if slices.Contains(appended, name) && json.Unmarshal(block[name], &have) == nil && json.Unmarshal(value, &more) == nil {
+		if slices.Contains(appendedFields, name) && json.Unmarshal(block[name], &have) == nil && json.Unmarshal(value, &more) == nil {
 			block[name], _ = json.Marshal(have + more) // a string always encodes
 		} else if string(value) != "null" {
 			block[name] = value
@@ -100,7 +99,7 @@ func appendPiece(block, piece map[string]json.RawMessage) {
 	}
 }
 
-// block is one block of an assistant's message: text, a call, or raw data of its provider. Signature belongs to it.
+// block is a block of an assistant message: text, a call, or raw data of its provider. See [blockState] for signature.
 type block struct {
 	text      string
 	call      *contract.ToolCall
@@ -108,7 +107,7 @@ type block struct {
 	signature string
 }
 
-// assistantBlocks splits an assistant's message, in the order that its provider recorded, else text before calls.
+// assistantBlocks splits an assistant message in the order of its own blocks or, if unknown, text before calls.
 func (m *Model) assistantBlocks(in *contract.Message) []block {
 	if own := m.ownState(in.Provider); own != nil {
 		if out := restoreOrder(own.Blocks, in); out != nil {
@@ -125,7 +124,7 @@ func (m *Model) assistantBlocks(in *contract.Message) []block {
 	return out
 }
 
-// restoreOrder puts text and calls where their blocks were; nil if the blocks are not those of this message.
+// restoreOrder splits text and calls by recorded blocks. It returns nil if the blocks do not match the message.
 func restoreOrder(blocks []blockState, in *contract.Message) []block {
 	text, calls := in.Text, in.Calls
 	var out []block

@@ -12,24 +12,23 @@ import (
 	"weft/activities/textutil"
 )
 
-// Servers of open models have a parser for each model's form of tool calls. Where it is not switched on, or is another model's, the
-// calls are left in the text. See [Model.TextCalls].
-
+// textParser parses tool calls in the text of an answer. Servers of open models have a parser for each model's form; if it
+// is not enabled, or is for another model, they leave the calls in the text.
 type textParser struct {
-	// text is the whole, and rest what of it is not read yet.
+	// text is the entire text, and rest the unread part.
 	text, rest string
 	tools      map[string]*llms.FunctionDefinition
 	calls      []contract.ToolCall
 }
 
-// callMarks begin one or several calls.
+// callMarks matches the beginning of one or several calls.
 var callMarks = regexp.MustCompile(`<tool_call>|<function=|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_call\|>|<｜tool▁calls▁begin｜>|<｜tool▁call▁begin｜>`)
 
-// endMarks are tokens that end an answer and that servers should have removed.
+// endMarks matches tokens at the end of an answer that the server should have removed.
 var endMarks = regexp.MustCompile(`(?:\s|<\|eom_id\|>|<\|eot_id\|>|<\|im_end\|>|</s>|<｜end▁of▁sentence｜>)+$`)
 
-// callsInText are the calls in a text that has calls of tools in a form of one of the usual models, and the text without them. It is
-// all or nothing: where one of them cannot be read, there are none.
+// callsInText returns the tool calls in a text, in the form of one of the usual models, and the text without them. If one of
+// the calls cannot be parsed, it returns no calls and the text unchanged.
 func callsInText(text string, tools []llms.Tool) (calls []contract.ToolCall, rest string) {
 	p := &textParser{text: endMarks.ReplaceAllString(text, ""), tools: map[string]*llms.FunctionDefinition{}}
 	for _, t := range tools {
@@ -53,7 +52,7 @@ func callsInText(text string, tools []llms.Tool) (calls []contract.ToolCall, res
 		around.WriteString(p.rest[:at[0]])
 		mark := p.rest[at[0]:at[1]]
 		p.rest = p.rest[at[1]:]
-		if !p.marked(mark) {
+		if !p.parseMarked(mark) {
 			return nil, text
 		}
 	}
@@ -64,21 +63,21 @@ func callsInText(text string, tools []llms.Tool) (calls []contract.ToolCall, res
 	return p.calls, strings.TrimSpace(around.String())
 }
 
-// marked reads what follows on a mark. It reports whether it could.
-func (p *textParser) marked(mark string) bool {
+// parseMarked parses the calls after a mark. It reports whether they are valid.
+func (p *textParser) parseMarked(mark string) bool {
 	switch mark {
 	case "<tool_call>": // Hermes, Qwen, Granite: JSON; Qwen3-Coder: elements
 		ok := p.skip("<function=") && p.function() || p.values(false)
 		return ok && (p.skip("</tool_call>") || p.rest == "")
 	case "<function=": // Qwen3-Coder: elements; Functionary, Llama 3: JSON
 		return p.function()
-	case "[TOOL_CALLS]": // Mistral: JSON, or from version 11 on a name and arguments for each mark
-		return p.values(false) || p.named()
+	case "[TOOL_CALLS]": // Mistral: JSON, or since version 11 a name and arguments for each mark
+		return p.values(false) || p.mistralCall()
 	case "<|python_tag|>":
 		return p.objects(false)
 	case "<|tool_call|>": // Granite
 		return p.values(false)
-	case "<｜tool▁calls▁begin｜>": // DeepSeek's, of several
+	case "<｜tool▁calls▁begin｜>": // DeepSeek: several calls
 		for p.skip("<｜tool▁call▁begin｜>") {
 			if !p.deepSeek() {
 				return false
@@ -89,7 +88,7 @@ func (p *textParser) marked(mark string) bool {
 	return p.deepSeek()
 }
 
-// skip drops white space and, if it follows, a text; it reports whether it does.
+// skip skips white space and then text; it reports whether text follows.
 func (p *textParser) skip(text string) bool {
 	p.rest = strings.TrimLeft(p.rest, " \t\r\n")
 	after, found := strings.CutPrefix(p.rest, text)
@@ -97,7 +96,7 @@ func (p *textParser) skip(text string) bool {
 	return found
 }
 
-// until takes the text before a mark, and drops the mark; it reports whether there is one.
+// until returns the text before a mark, and skips both. It reports whether there is a mark.
 func (p *textParser) until(mark string) (string, bool) {
 	before, after, found := strings.Cut(p.rest, mark)
 	if found {
@@ -106,7 +105,7 @@ func (p *textParser) until(mark string) (string, bool) {
 	return before, found
 }
 
-// value takes a JSON value; nil if none follows.
+// value reads a JSON value; it returns nil if none follows.
 func (p *textParser) value() json.RawMessage {
 	d := json.NewDecoder(strings.NewReader(p.rest))
 	var raw json.RawMessage
@@ -117,8 +116,8 @@ func (p *textParser) value() json.RawMessage {
 	return raw
 }
 
-// values takes an object of a call, or a list of them.
-func (p *textParser) values(bare bool) bool {
+// values parses an object that describes a call, or a list of them. unmarked is as in object.
+func (p *textParser) values(unmarked bool) bool {
 	before := p.rest
 	raw := p.value()
 	var list []json.RawMessage
@@ -126,7 +125,7 @@ func (p *textParser) values(bare bool) bool {
 		list = []json.RawMessage{raw}
 	}
 	for _, one := range list {
-		if !p.object(one, bare) {
+		if !p.object(one, unmarked) {
 			p.rest = before
 			return false
 		}
@@ -134,10 +133,10 @@ func (p *textParser) values(bare bool) bool {
 	return len(list) > 0
 }
 
-// objects takes Llama's objects, which semicolons separate.
-func (p *textParser) objects(bare bool) bool {
+// objects parses Llama's objects, which are separated by semicolons.
+func (p *textParser) objects(unmarked bool) bool {
 	for {
-		if !p.values(bare) {
+		if !p.values(unmarked) {
 			return false
 		}
 		if !p.skip(";") {
@@ -146,9 +145,9 @@ func (p *textParser) objects(bare bool) bool {
 	}
 }
 
-// object adds the call that an object describes. One that nothing marks as a call must be of a tool that is offered, and have no
+// object adds the call that an object describes. An unmarked object is a call only if its tool is offered and it has no
 // other members.
-func (p *textParser) object(raw json.RawMessage, bare bool) bool {
+func (p *textParser) object(raw json.RawMessage, unmarked bool) bool {
 	var members map[string]json.RawMessage
 	var name, kind string
 	if json.Unmarshal(raw, &members) != nil || json.Unmarshal(members["name"], &name) != nil {
@@ -158,20 +157,20 @@ func (p *textParser) object(raw json.RawMessage, bare bool) bool {
 	if !found {
 		arguments, found = members["parameters"]
 	}
-	if bare {
+	if unmarked {
 		_ = json.Unmarshal(members["type"], &kind)
-		known := 2
+		expected := 2
 		if kind == "function" {
-			known++
+			expected++
 		}
-		if p.tools[name] == nil || !found || len(members) != known {
+		if p.tools[name] == nil || !found || len(members) != expected {
 			return false
 		}
 	}
 	return p.add(name, arguments)
 }
 
-// add adds a call. Arguments are an object, or a text that is one; nil means none.
+// add adds a call. Arguments are an object, or a string that contains one; nil means none.
 func (p *textParser) add(name string, arguments json.RawMessage) bool {
 	var text string
 	if json.Unmarshal(arguments, &text) == nil && text != "" {
@@ -187,26 +186,27 @@ func (p *textParser) add(name string, arguments json.RawMessage) bool {
 	return true
 }
 
-// toolName is a name that a tool can have.
+// toolName matches names that a tool can have.
 var toolName = regexp.MustCompile(`^[^\s<>{}\[\]|"]{1,200}$`)
 
-// named takes Mistral's name and arguments, with marks between them or not.
-func (p *textParser) named() bool {
+// mistralCall parses Mistral's name and arguments, with or without marks between them.
+func (p *textParser) mistralCall() bool {
 	at := strings.IndexByte(p.rest, '{')
 	if at < 0 {
 		return false
 	}
 	name, _, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(p.rest[:at]), "[ARGS]"), "[CALL_ID]")
 	p.rest = p.rest[at:]
-	return p.addNext(name)
+	return p.addNextCall(name)
 }
 
-func (p *textParser) addNext(name string) bool {
+func (p *textParser) addNextCall(name string) bool {
 	raw := p.value()
 	return raw != nil && p.add(name, raw)
 }
 
-// deepSeek takes a call between DeepSeek's marks: the word function, a name and a block of JSON or, from version 3.1 on, a name and JSON.
+// deepSeek parses a call between DeepSeek's marks: the word function, a name and a block of JSON or, since version 3.1, a
+// name and JSON.
 func (p *textParser) deepSeek() bool {
 	name, found := p.until("<｜tool▁sep｜>")
 	if !found {
@@ -217,14 +217,14 @@ func (p *textParser) deepSeek() bool {
 			return false
 		}
 	}
-	if !p.addNext(name) {
+	if !p.addNextCall(name) {
 		return false
 	}
 	p.skip("```")
 	return p.skip("<｜tool▁call▁end｜>")
 }
 
-// function takes what follows on <function=: a name and an object, or a name and an element for each argument.
+// function parses the text after <function=: a name and an object, or a name and an element for each argument.
 func (p *textParser) function() bool {
 	name, found := p.until(">")
 	if !found {
@@ -232,7 +232,7 @@ func (p *textParser) function() bool {
 	}
 	if p.skip("{") {
 		p.rest = "{" + p.rest
-		return p.addNext(name) && p.skip("</function>")
+		return p.addNextCall(name) && p.skip("</function>")
 	}
 	arguments := map[string]json.RawMessage{}
 	for p.skip("<parameter=") {
@@ -247,8 +247,7 @@ func (p *textParser) function() bool {
 	return p.skip("</function>") && p.add(name, raw)
 }
 
-// typed is an argument that was written as plain text, as JSON of the type that the tool's schema gives it. Whoever calls the tool
-// checks it.
+// typed converts an argument in plain text to JSON of the type in the tool's schema. The caller of the tool validates it.
 func (p *textParser) typed(tool, key, value string) json.RawMessage {
 	value = strings.TrimSuffix(strings.TrimPrefix(value, "\n"), "\n")
 	raw, _ := textutil.JSON(value) // a string always encodes
