@@ -149,7 +149,7 @@ func (b *builder) fixedURL(c *model.Component, field string) {
 func (b *builder) stdio(c *model.Component, conn *plan.Connection) {
 	conn.Transport, conn.Command, conn.Dir = plan.TransportStdio, c.Text("command"), c.Text("cwd")
 	if conn.Dir != "" && !path.IsAbs(conn.Dir) {
-		b.Errorf(c.FieldPos("cwd"), "field-value", "use an absolute path", "cwd of %s is %s, want an absolute path", c, source.Quote(conn.Dir))
+		b.Errorf(c.FieldPos("cwd"), "field-value", "use an absolute path", "cwd of %s is %s, expected an absolute path", c, source.Quote(conn.Dir))
 	}
 	for _, a := range c.JSON("args").Items {
 		conn.Args = append(conn.Args, a.Text)

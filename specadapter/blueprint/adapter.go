@@ -70,7 +70,7 @@ func (a *adaptation) adapt(doc *source.Document) (*plan.Flow, plan.Source, []sou
 	src := plan.Source{File: doc.Name}
 	if doc.Root.Kind != source.Object {
 		a.Errorf(doc.Root.Pos, CodeWrongType, `use an agent: {"name": ..., "description": ...}`,
-			"the document is %s, want an object", doc.Root.Kind)
+			"the document is %s, expected an object", doc.Root.Kind)
 		return nil, src, a.Diags
 	}
 	agent := a.agent(doc.Root)
@@ -180,7 +180,7 @@ func (o *object) fits(v *source.Value, what string, most int) bool {
 }
 
 func (o *object) words(key string) []word {
-	v := o.Want(key, source.Array)
+	v := o.Expect(key, source.Array)
 	if v == nil || !o.fits(v, key+" of "+o.Name, maxWords) {
 		return nil
 	}

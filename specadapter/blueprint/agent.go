@@ -68,10 +68,10 @@ func (a *adaptation) agent(root *source.Value) *agent {
 func (g *agent) older() {
 	if v := g.Value.Get("visibility"); v != nil {
 		g.a.Warnf(v.Pos, CodeOlder, `use "tags": ["internal"] or ["external"]`, "visibility is the old name of tags and has no effect")
-		g.Only(append(agentShape.Names(), "visibility")...)
+		g.WarnUnknown(append(agentShape.Names(), "visibility")...)
 		return
 	}
-	g.Of(&agentShape)
+	g.Check(&agentShape)
 }
 
 var agentName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,59}$`)
@@ -126,7 +126,7 @@ func (g *agent) inputMode() string {
 
 // schema reads and compiles a schema. The schema {} is kept: it differs from none.
 func (g *agent) schema(key string) json.RawMessage {
-	v := g.Want(key, source.Object)
+	v := g.Expect(key, source.Object)
 	if v == nil {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (g *agent) schema(key string) json.RawMessage {
 // ownPrompt is the agent's system prompt: a file beside it, or a field.
 func (g *agent) ownPrompt() string {
 	file, ok := g.a.beside(filePrompt)
-	inline := g.Want("system_prompt", source.String)
+	inline := g.Expect("system_prompt", source.String)
 	switch {
 	case ok && inline != nil:
 		g.a.Errorf(inline.Pos, CodeTwice, "keep one of the two", "the system prompt of %s is defined both here and in %s", g.Name, file)
@@ -156,12 +156,12 @@ func (g *agent) ownPrompt() string {
 
 // readDemands reads what a runner must have; here any worker will do.
 func (g *agent) readDemands() {
-	g.demands = g.Want("demands", source.Object)
+	g.demands = g.Expect("demands", source.Object)
 	if g.demands == nil {
 		return
 	}
 	o := g.a.object(g.demands, "demands of "+g.Name)
-	o.Of(&demandsShape)
+	o.Check(&demandsShape)
 	for _, key := range []string{"hostname", "project_dir", "executor_profile", "executor_type"} {
 		o.Text(key)
 	}

@@ -26,7 +26,7 @@ func (g *agent) capability(c word) []string {
 	if o == nil {
 		return nil
 	}
-	o.Of(&capabilityShape)
+	o.Check(&capabilityShape)
 	o.Required("name")
 	o.Required("description")
 	var parts []string
@@ -38,7 +38,7 @@ func (g *agent) capability(c word) []string {
 	if hasServers {
 		g.serversOf(servers)
 	}
-	script := o.Want("script", source.String)
+	script := o.Expect("script", source.String)
 	if script != nil {
 		if s := o.script(word{script.Text, script.Pos}); s != nil {
 			g.scripts = append(g.scripts, word{s.name, script.Pos})
@@ -95,9 +95,9 @@ func (o *object) script(w word) *script {
 	if s == nil {
 		return nil
 	}
-	s.Of(&scriptShape)
+	s.Check(&scriptShape)
 	out := &script{name: s.Required("name"), description: s.Required("description"), file: s.Required("script_file"), entry: s}
-	if v := s.Want("parameters_schema", source.Object); v != nil {
+	if v := s.Expect("parameters_schema", source.Object); v != nil {
 		s.a.CheckSchema(v, CodeSchema, "parameters_schema of "+s.Name)
 		// What the parser took, this takes too.
 		out.params, _ = pytext.Parse(v.JSON())
@@ -180,7 +180,7 @@ func joined(list *pytext.Value, sep string) string {
 
 // procedural reads what a procedural agent runs: a script of the registry, or a command.
 func (g *agent) procedural() {
-	script, command := g.Want("script", source.String), g.Want("command", source.String)
+	script, command := g.Expect("script", source.String), g.Expect("command", source.String)
 	if g.kind != typeProcedural {
 		for _, v := range []*source.Value{script, command} {
 			if v != nil {

@@ -29,14 +29,14 @@ const (
 const maxHookSeconds = 86_400
 
 func (g *agent) readHooks() {
-	v := g.Want("hooks", source.Object)
+	v := g.Expect("hooks", source.Object)
 	if v == nil {
 		return
 	}
 	all := g.a.object(v, "hooks of "+g.Name)
-	all.Closed(CodeHook, hooksShape.Names()...)
+	all.RejectUnknown(CodeHook, hooksShape.Names()...)
 	for _, event := range []string{onRunStart, onRunFinish} {
-		if h := all.Want(event, source.Object); h != nil && g.a.hooking != "" {
+		if h := all.Expect(event, source.Object); h != nil && g.a.hooking != "" {
 			g.a.Warnf(h.Pos, CodeNoEffect, "remove it", "%s has a hook %s but runs as %s; hooks of hooks do not run", g.Name, event, g.a.hooking)
 		} else if h != nil {
 			g.hooks = append(g.hooks, g.hook(event, h))
@@ -46,7 +46,7 @@ func (g *agent) readHooks() {
 
 func (g *agent) hook(event string, v *source.Value) hook {
 	o := g.a.object(v, event+" of "+g.Name)
-	o.Closed(CodeHook, hookShape.Names()...)
+	o.RejectUnknown(CodeHook, hookShape.Names()...)
 	onError := o.Text("on_error")
 	h := hook{event: event, agent: o.Required("agent_name"), block: onError == "block", seconds: 300}
 	if kind := o.Text("type"); kind != "agent" && kind != "" {
@@ -135,7 +135,7 @@ const (
 func (g *agent) callsBack(s *server) {
 	for _, h := range s.headers {
 		if strings.EqualFold(h.name, callbackHeader) && h.value != callbackTurn && h.value != callbackSettled {
-			g.a.Errorf(h.at, CodeServerConfig, "use "+callbackTurn+" or "+callbackSettled, "the config %s is %s, want %s or %s",
+			g.a.Errorf(h.at, CodeServerConfig, "use "+callbackTurn+" or "+callbackSettled, "the config %s is %s, expected %s or %s",
 				source.Quote(h.name), source.Quote(h.value), callbackTurn, callbackSettled)
 		}
 	}
@@ -294,7 +294,7 @@ func (a *adaptation) other(file string) (*agent, *plan.Flow, *source.Diagnostic)
 		return nil, nil, nil
 	}
 	if doc.Root.Kind != source.Object {
-		return nil, nil, &source.Diagnostic{File: file, Text: "the document is " + doc.Root.Kind.String() + ", want an object"}
+		return nil, nil, &source.Diagnostic{File: file, Text: "the document is " + doc.Root.Kind.String() + ", expected an object"}
 	}
 	g := o.agent(doc.Root)
 	o.unsupported(g)

@@ -39,7 +39,7 @@ var orchestratorURLs = []string{"${runner.orchestrator_mcp_url}", "${AGENT_ORCHE
 // ownServers reads agent.mcp.json, or the field that the framework's API takes.
 func (g *agent) ownServers() {
 	file, ok := g.a.beside(fileMCP)
-	inline := g.Want("mcp_servers", source.Object)
+	inline := g.Expect("mcp_servers", source.Object)
 	switch {
 	case ok && inline != nil:
 		g.a.Errorf(inline.Pos, CodeTwice, "keep one of the two", "the MCP servers of %s are defined both here and in %s", g.Name, file)
@@ -56,8 +56,8 @@ func (g *agent) serversOf(file string) {
 	if o == nil {
 		return
 	}
-	o.Only("mcpServers")
-	if v := o.Want("mcpServers", source.Object); v != nil {
+	o.WarnUnknown("mcpServers")
+	if v := o.Expect("mcpServers", source.Object); v != nil {
 		g.serverMap(g.a.object(v, "mcpServers"))
 	}
 }
@@ -93,7 +93,7 @@ func (g *agent) serverMap(o *object) {
 }
 
 func (o *object) reference(s *server) {
-	o.Of(&referenceShape)
+	o.Check(&referenceShape)
 	ref := o.Required("ref")
 	if ref == "" {
 		return
@@ -124,11 +124,11 @@ func (o *object) reference(s *server) {
 
 // register takes what the registry says of a server, and the config on top.
 func (o *object) register(s *server, use *object, given []header) {
-	o.Of(&serverShape)
+	o.Check(&serverShape)
 	s.title, s.description = o.Text("name"), o.Text("description")
 	s.url = o.Required("url")
 	o.address(s)
-	if v := o.Want("default_config", source.Object); v != nil {
+	if v := o.Expect("default_config", source.Object); v != nil {
 		s.headers = o.a.object(v, "default_config of "+o.Name).headers()
 	}
 	for _, h := range given {
@@ -138,7 +138,7 @@ func (o *object) register(s *server, use *object, given []header) {
 			s.headers = append(s.headers, h)
 		}
 	}
-	rules := o.Want("config_schema", source.Object)
+	rules := o.Expect("config_schema", source.Object)
 	if rules == nil || !o.fits(rules, "config_schema of "+o.Name, maxHeaders) {
 		return
 	}
@@ -152,7 +152,7 @@ func (o *object) register(s *server, use *object, given []header) {
 
 // checkHeader holds a server's config to one field of its schema.
 func (o *object) checkHeader(name string, s *server, use *object) {
-	o.Of(&configShape)
+	o.Check(&configShape)
 	i := slices.IndexFunc(s.headers, func(h header) bool { return h.name == name })
 	if i < 0 {
 		if o.Flag("required") && !s.orchestrator {
@@ -183,7 +183,7 @@ func (a *adaptation) errorAbout(server, what string, at source.Pos, code, help, 
 
 // config are the headers of a reference; earlier versions had them under "headers".
 func (o *object) config() []header {
-	v := o.Want("config", source.Object)
+	v := o.Expect("config", source.Object)
 	if v == nil {
 		return nil
 	}
@@ -193,7 +193,7 @@ func (o *object) config() []header {
 		return c.headers()
 	}
 	o.a.Warnf(nested.Pos, CodeOlder, "move them into config", "the headers of %s have the format of an earlier version", c.Name)
-	c.Only("headers")
+	c.WarnUnknown("headers")
 	return o.a.object(nested, "headers of "+o.Name).headers()
 }
 
@@ -212,7 +212,7 @@ func (o *object) headers() []header {
 		case source.Bool:
 			h.value = m.Value.Describe()
 		default:
-			o.a.Errorf(m.Value.Pos, CodeWrongType, source.HowToWrite[source.String], "%s of %s is %s, want a string", source.Quote(m.Key), o.Name, m.Value.Describe())
+			o.a.Errorf(m.Value.Pos, CodeWrongType, source.TypeHelp[source.String], "%s of %s is %s, expected a string", source.Quote(m.Key), o.Name, m.Value.Describe())
 			continue
 		}
 		if !source.IsHeader(m.Key, h.value) {
@@ -233,10 +233,10 @@ func (o *object) headers() []header {
 
 // inline reads a server that is written out, as all were before the registry.
 func (o *object) inline(s *server) {
-	o.Of(&inlineShape)
+	o.Check(&inlineShape)
 	s.url = o.Text("url")
 	kind := o.Text("type")
-	command := o.Want("command", source.String)
+	command := o.Expect("command", source.String)
 	if command != nil || kind == "stdio" {
 		s.configured, s.connection = o.a.host.Connections[s.name], s.name
 		if !s.configured {
@@ -258,7 +258,7 @@ func (o *object) inline(s *server) {
 	}
 	o.a.Warnf(o.Value.Pos, CodeOlder, "put it into "+dirServers+"/ and refer to it", "%s is an inline server, which the framework no longer accepts", o.Name)
 	o.address(s)
-	if v := o.Want("headers", source.Object); v != nil {
+	if v := o.Expect("headers", source.Object); v != nil {
 		s.headers = o.a.object(v, "headers of "+o.Name).headers()
 	}
 }

@@ -59,7 +59,7 @@ func Read(name string, raw []byte) (*Params, []source.Diagnostic) {
 		return nil, diags
 	}
 	if doc.Root.Kind != source.Object {
-		return fail(doc.Root.Pos, CodeNoObject, `use an object: {"prompt": "..."}`, "the parameters are %s, want an object", doc.Root.Describe())
+		return fail(doc.Root.Pos, CodeNoObject, `use an object: {"prompt": "..."}`, "the parameters are %s, expected an object", doc.Root.Describe())
 	}
 	if v, at := uncountable(doc.Root); v != nil {
 		return fail(v.Pos, CodeNumber, "use a smaller number or a string", "the number %s in %s is out of range", v.Describe(), source.Quote(strings.Join(at, ".")))

@@ -86,7 +86,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 	src := plan.Source{File: doc.Name}
 	if doc.Root.Kind != source.Object {
 		a.Errorf(doc.Root.Pos, CodeWrongType, `use a flow: {"id": ..., "version": ..., "agents": [...], "transitions": [...]}`,
-			"the document is %s, want an object", doc.Root.Kind)
+			"the document is %s, expected an object", doc.Root.Kind)
 		return nil, src, a.Diags
 	}
 	if a.mode == later && doc.Unquoted != (source.Pos{}) {
@@ -194,8 +194,8 @@ var nullable = []string{"defaultModel", "model", "runtime", "config", "prompt", 
 // reader returns a reader for a mode: scalars may stand for strings, and null for absent fields.
 func reader(m mode) *source.Reader {
 	r := source.NewReader()
-	r.Group, r.Scalars = true, map[mode]source.Scalars{meant: source.ScalarsWarned, seed: source.ScalarsTaken, later: source.ScalarsRefused}[m]
-	r.KeepsNull = func(key string) bool { return m != meant && !slices.Contains(nullable, key) }
+	r.Group, r.Scalars = true, map[mode]source.Scalars{meant: source.ScalarsWarned, seed: source.ScalarsAccepted, later: source.ScalarsRejected}[m]
+	r.NullIsValue = func(key string) bool { return m != meant && !slices.Contains(nullable, key) }
 	return r
 }
 
@@ -206,7 +206,7 @@ func (a *adaptation) numeric(o *source.Fields, key string) *source.Value {
 		return v
 	}
 	if a.mode == meant {
-		a.Warnf(v.Pos, CodeWrongType, source.HowToWrite[source.Number], "%s of %s is %s, want a number; it is converted", key, o.Name, v.Describe())
+		a.Warnf(v.Pos, CodeWrongType, source.TypeHelp[source.Number], "%s of %s is %s, expected a number; it is converted", key, o.Name, v.Describe())
 	}
 	return &source.Value{Kind: source.Number, Pos: v.Pos, Text: v.Text}
 }

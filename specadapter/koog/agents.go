@@ -57,7 +57,7 @@ func (a *adaptation) agent(i int, v *source.Value) *agent {
 	if a.mode != meant {
 		known = slices.DeleteFunc(known, func(name string) bool { return name == oldInputName })
 	}
-	o.Only(known...)
+	o.WarnUnknown(known...)
 	ag := &agent{at: v.Pos, nameAt: o.Pos("name"), name: o.Required("name"), interval: 1}
 	if ag.name != "" {
 		o.Name = "agent " + source.Quote(ag.name)
@@ -66,7 +66,7 @@ func (a *adaptation) agent(i int, v *source.Value) *agent {
 	ag.modelText, ag.modelAt = o.Text("model"), o.Pos("model")
 	ag.model = a.resolve(ag.modelText, ag.modelAt)
 	a.blankModel(o, "model", ag.modelText)
-	if v := o.Want("runtime", source.String); v != nil && v.Text != "koog" {
+	if v := o.Expect("runtime", source.String); v != nil && v.Text != "koog" {
 		a.Errorf(v.Pos, CodeRuntime, `set "runtime": "koog" or remove it`, "the runtime of %s is %s; only koog is supported", o.Name, source.Quote(v.Text))
 	}
 	a.config(o, ag)
@@ -109,7 +109,7 @@ func (a *adaptation) kind(o *source.Fields) string {
 }
 
 func (a *adaptation) config(o *source.Fields, ag *agent) {
-	c := o.Inner("config", o.Name).Of(&configShape)
+	c := o.Inner("config", o.Name).Check(&configShape)
 	p := plan.Params{Temperature: a.number(c, "temperature", 0, 2), TopP: a.number(c, "topP", 0, 1), MaxTokens: a.whole(c, "maxTokens")}
 	ag.maxTurns = a.whole(c, "maxIterations")
 	ag.choice, ag.choiceAt = a.toolChoice(c), c.Pos("toolChoice")
@@ -127,7 +127,7 @@ func (a *adaptation) number(o *source.Fields, key string, least, most float64) *
 		return nil
 	}
 	if v.Kind != source.Number {
-		o.Want(key, source.Number)
+		o.Expect(key, source.Number)
 		return nil
 	}
 	var f float64
@@ -146,7 +146,7 @@ func (a *adaptation) whole(o *source.Fields, key string) int {
 	}
 	n, ok := v.Int()
 	if v.Kind != source.Number || !ok {
-		a.Errorf(v.Pos, CodeConfig, "use a whole number of at least 1 or remove it", "%s of %s is %s, want a whole number from 1 to 2147483647", key, o.Name, v.Describe())
+		a.Errorf(v.Pos, CodeConfig, "use a whole number of at least 1 or remove it", "%s of %s is %s, expected a whole number from 1 to 2147483647", key, o.Name, v.Describe())
 		return 0
 	}
 	return n
@@ -183,10 +183,10 @@ func (a *adaptation) toolChoice(o *source.Fields) string {
 }
 
 func (a *adaptation) prompt(o *source.Fields, ag *agent) {
-	if o.Want("prompt", source.Object) == nil {
+	if o.Expect("prompt", source.Object) == nil {
 		return
 	}
-	p := o.Inner("prompt", "the prompt of "+o.Name).Of(&promptShape)
+	p := o.Inner("prompt", "the prompt of "+o.Name).Check(&promptShape)
 	ag.system, ag.user = p.Text("system"), p.Text("user")
 	if a.mode != meant && p.Get("system") == nil {
 		a.Errorf(p.Value.Pos, CodeMissing, `set "system"`, "%s has no system", p.Name)
@@ -195,7 +195,7 @@ func (a *adaptation) prompt(o *source.Fields, ag *agent) {
 
 // output reads the JSON Schema of an agent's result: a text or, in the default profile, an object.
 func (a *adaptation) output(o *source.Fields, ag *agent) {
-	out := o.Inner("output", o.Name).Of(&outputShape)
+	out := o.Inner("output", o.Name).Check(&outputShape)
 	v := out.Get("schema")
 	if v == nil {
 		return
@@ -208,7 +208,7 @@ func (a *adaptation) output(o *source.Fields, ag *agent) {
 	if v.Kind == source.String {
 		doc, diags := source.Parse("schema.json", []byte(v.Text))
 		if doc == nil || doc.Root.Kind != source.Object {
-			text := "want an object"
+			text := "expected an object"
 			if len(diags) > 0 {
 				text = diags[0].Text
 			}
@@ -217,7 +217,7 @@ func (a *adaptation) output(o *source.Fields, ag *agent) {
 		}
 		v = &source.Value{Kind: source.Object, Pos: v.Pos, Members: doc.Root.Members}
 	}
-	if !a.Wants(v, source.Object, help, "schema of "+out.Name) {
+	if !a.Expect(v, source.Object, help, "schema of "+out.Name) {
 		return
 	}
 	a.CheckSchemaAt(v, out.Pos("schema"), CodeConfig, "schema of "+out.Name)
@@ -228,22 +228,22 @@ func (a *adaptation) agentParams(ag *agent) {
 	o := ag.paramsValue
 	switch ag.kind {
 	case kindTask, kindVerify:
-		o.Of(&taskShape)
+		o.Check(&taskShape)
 		a.task(o, ag)
 		a.readToolNames(o, ag)
 	case kindReact:
-		o.Of(&reactShape)
+		o.Check(&reactShape)
 		a.task(o, ag)
 		a.readToolNames(o, ag)
 		a.reasoning(o, ag)
 	case kindTransform:
-		o.Of(&transformShape)
+		o.Check(&transformShape)
 		a.transformations(o, ag)
 	case kindParallel:
-		o.Of(&parallelShape)
+		o.Check(&parallelShape)
 		a.parallel(o, ag)
 	default: // the type is unknown, and reported
-		o.Only(slices.Concat(reactShape.Names(), transformShape.Names(), parallelShape.Names())...)
+		o.WarnUnknown(slices.Concat(reactShape.Names(), transformShape.Names(), parallelShape.Names())...)
 	}
 }
 
@@ -275,7 +275,7 @@ func (a *adaptation) readToolNames(o *source.Fields, ag *agent) {
 		if a.mode != meant {
 			return // as in the published code
 		}
-		a.Warnf(v.Pos, CodeWrongType, source.HowToWrite[source.Array], "toolNames of %s is %s, want an array; %s", o.Name, v.Describe(), oneTool(v))
+		a.Warnf(v.Pos, CodeWrongType, source.TypeHelp[source.Array], "toolNames of %s is %s, expected an array; %s", o.Name, v.Describe(), oneTool(v))
 		if v.Kind != source.String {
 			return
 		}
@@ -337,7 +337,7 @@ func (a *adaptation) transformations(o *source.Fields, ag *agent) {
 			key, known = "input", append(known, "input")
 			a.Warnf(older.Pos, CodeTransform, `rename it to "value"`, "input of %s is used as its value", t.Name)
 		}
-		t.Only(known...)
+		t.WarnUnknown(known...)
 		if t.Get(key) == nil && a.mode != meant {
 			continue
 		}
@@ -354,13 +354,13 @@ func (a *adaptation) steps(ag *agent) {
 	for _, s := range ag.steps {
 		if prefix, path := segments(s.text); a.mode == meant && prefix == "" && len(path) > 1 {
 			a.Warnf(s.at, CodeTransform, "use input.feedback, for example; output. means the same",
-				"the transformation of agent %s is %s, want a name that begins with input. or output.; it is read as input.%s",
+				"the transformation of agent %s is %s, expected a name that begins with input. or output.; it is read as input.%s",
 				source.Quote(ag.name), source.Quote(s.text), s.text)
 		}
 	}
 	if len(ag.steps) > 1 && a.mode == meant {
 		a.Errorf(ag.steps[1].at, CodeTransform, "use one transform agent per transformation, in sequence",
-			"agent %s has %d transformations, want at most one", source.Quote(ag.name), len(ag.steps))
+			"agent %s has %d transformations, expected at most one", source.Quote(ag.name), len(ag.steps))
 	}
 }
 
@@ -373,7 +373,7 @@ type merge struct {
 
 // parallel reads the agents that run in parallel, and how their results become one.
 func (a *adaptation) parallel(o *source.Fields, ag *agent) {
-	list := o.Want("agents", source.Array)
+	list := o.Expect("agents", source.Array)
 	if list == nil || len(list.Items) == 0 {
 		if v := o.Get("agents"); v == nil || v.Kind == source.Array {
 			a.Errorf(o.Pos("agents"), CodeMissing, `list agent names in "agents" in params`, "the parallel agent %s lists no agents", source.Quote(ag.name))
@@ -393,8 +393,8 @@ func (a *adaptation) parallel(o *source.Fields, ag *agent) {
 		seen[name] = true
 		ag.children, ag.childPos = append(ag.children, name), append(ag.childPos, item.Pos)
 	}
-	if v := o.Want("merge", source.Object); v != nil {
-		m := o.Inner("merge", "merge of agent "+source.Quote(ag.name)).Of(&mergeShape)
+	if v := o.Expect("merge", source.Object); v != nil {
+		m := o.Inner("merge", "merge of agent "+source.Quote(ag.name)).Check(&mergeShape)
 		ag.merge = &merge{at: v.Pos, variable: m.Required("variable"), op: m.Required("operation")}
 		ag.merge.value, _ = a.constant(m, true)
 	}

@@ -40,7 +40,7 @@ const finishName = "__finish__"
 func (a *adaptation) document(root *source.Value) *document {
 	d := &document{root: a.Fields(root, "the flow", ""), byName: map[string]*agent{}, from: map[string][]*transition{}, to: map[string][]*transition{}}
 	o := d.root
-	o.Of(&documentShape)
+	o.Check(&documentShape)
 	d.id = o.Required("id")
 	d.revision = a.version(o)
 	if a.mode == meant {
@@ -181,7 +181,7 @@ type transition struct {
 }
 
 func (a *adaptation) transition(d *document, i int, v *source.Value) *transition {
-	o := a.Fields(v, fmt.Sprintf("transition %d", i+1), "transitions[].").Of(&transitionShape)
+	o := a.Fields(v, fmt.Sprintf("transition %d", i+1), "transitions[].").Check(&transitionShape)
 	if !o.OK {
 		return nil
 	}
@@ -191,7 +191,7 @@ func (a *adaptation) transition(d *document, i int, v *source.Value) *transition
 	if t.from != "" && t.to != "" {
 		o.Name = fmt.Sprintf("transition %s -> %s", t.from, t.to)
 	}
-	if o.Want("condition", source.Object) != nil {
+	if o.Expect("condition", source.Object) != nil {
 		a.condition(o.Inner("condition", "condition of "+o.Name), t)
 	}
 	a.transformation(o, t)
@@ -218,7 +218,7 @@ func (a *adaptation) end(d *document, o *source.Fields, key, name string, t *tra
 }
 
 func (a *adaptation) condition(c *source.Fields, t *transition) {
-	c.Of(&conditionShape)
+	c.Check(&conditionShape)
 	variable, op := a.variableText(c), a.operation(c)
 	written := op
 	if given := c.Value.Get("operation"); given != nil && given.Kind == source.String {
@@ -309,22 +309,22 @@ func (a *adaptation) variable(c *source.Fields, text string, to *plan.Compare) {
 		}
 		if text != "" && prefix == "" {
 			a.Warnf(c.Pos("variable"), CodeVariable, "use input.data, input.success or input.feedback; output. means the same",
-				"the variable of %s is %s, want a name that begins with input. or output.; it is read as input.%s", c.Name, source.Quote(text), strings.Join(to.Path, "."))
+				"the variable of %s is %s, expected a name that begins with input. or output.; it is read as input.%s", c.Name, source.Quote(text), strings.Join(to.Path, "."))
 		}
 	}
 }
 
 // transformation reads what a transition selects of its value. The first code knows none.
 func (a *adaptation) transformation(o *source.Fields, t *transition) {
-	v := o.Want("transformation", source.Object)
+	v := o.Expect("transformation", source.Object)
 	if v == nil || a.mode == seed {
 		return
 	}
-	f := o.Inner("transformation", "transformation of "+o.Name).Of(&selectionShape)
+	f := o.Inner("transformation", "transformation of "+o.Name).Check(&selectionShape)
 	text := f.Required("value")
 	prefix, path := segments(text)
 	if text != "" && prefix == "" {
-		a.Errorf(f.Pos("value"), CodeTransform, "use input.feedback, for example", "%s is %s, want a name that begins with input. or output.", f.Name, source.Quote(text))
+		a.Errorf(f.Pos("value"), CodeTransform, "use input.feedback, for example", "%s is %s, expected a name that begins with input. or output.", f.Name, source.Quote(text))
 		return
 	}
 	t.pass = &plan.Select{Path: path, Rules: a.rules()}

@@ -28,7 +28,7 @@ const (
 )
 
 func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
-	o := a.Fields(v, fmt.Sprintf("tool %d", i+1), "tools[].").Of(&toolShape)
+	o := a.Fields(v, fmt.Sprintf("tool %d", i+1), "tools[].").Check(&toolShape)
 	if !o.OK {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
 		a.mcp(p, t)
 	case "local":
 		t.local, t.skipped = true, a.mode != meant
-		p.Of(&localShape)
+		p.Check(&localShape)
 		if p.Get("fqn") == nil || a.mode != meant {
 			p.Required("path")
 		}
@@ -73,14 +73,14 @@ func (a *adaptation) mcp(p *source.Fields, t *toolDecl) {
 		} else if a.mode != meant {
 			a.Errorf(p.Pos("transport"), CodeTool, "use sse or stdio", "unknown transport %s of %s", source.Quote(transport), p.Name)
 		}
-		p.Of(&remoteShape)
+		p.Check(&remoteShape)
 		c.URL = p.Required("url")
 		if c.URL != "" {
 			a.CheckAddress(p.Pos("url"), CodeTool, "the url of "+p.Name, c.URL, "put secrets into the worker's configuration, as a connection of this name")
 		}
 		a.headers(p, c)
 	case transportStdio:
-		p.Of(&stdioShape)
+		p.Check(&stdioShape)
 		a.command(p, t)
 	case "":
 	default:
@@ -90,7 +90,7 @@ func (a *adaptation) mcp(p *source.Fields, t *toolDecl) {
 
 // headers reads what goes with every request. The real code drops them.
 func (a *adaptation) headers(p *source.Fields, c *plan.Connection) {
-	v := p.Want("headers", source.Object)
+	v := p.Expect("headers", source.Object)
 	if v == nil {
 		return
 	}

@@ -69,7 +69,7 @@ func (l *loader) fields(s *scope, c *Component) {
 	}
 	if !c.Type.Open {
 		known = append(known, l.legacyFields(c)...)
-		l.Fields(c.source, article(c.Type.Name), "").Only(known...)
+		l.Fields(c.source, article(c.Type.Name), "").WarnUnknown(known...)
 	}
 }
 
@@ -176,7 +176,7 @@ func (l *loader) fieldValue(s *scope, c *Component, spec *catalog.FieldSpec, f *
 }
 
 func (l *loader) wants(v *source.Value, kind source.Kind, what string) bool {
-	return l.Wants(v, kind, source.HowToWrite[kind], what)
+	return l.Expect(v, kind, source.TypeHelp[kind], what)
 }
 
 // kindOf is the JSON type that a kind of field wants.
@@ -196,7 +196,7 @@ func (l *loader) shape(s *scope, c *Component, spec *catalog.FieldSpec, f *Field
 		if v.Kind == source.Bool {
 			return true
 		}
-		if !l.Wants(v, source.String, oneOf, what) {
+		if !l.Expect(v, source.String, oneOf, what) {
 			return false
 		}
 	case catalog.TextOrTexts:
@@ -204,7 +204,7 @@ func (l *loader) shape(s *scope, c *Component, spec *catalog.FieldSpec, f *Field
 			return l.texts(v, what)
 		}
 		if v.Kind != source.String {
-			l.Errorf(f.At, "field-type", "use a string or an array of strings", "%s is %s, want a string or an array", what, v.Describe())
+			l.Errorf(f.At, "field-type", "use a string or an array of strings", "%s is %s, expected a string or an array", what, v.Describe())
 			return false
 		}
 	case catalog.Texts, catalog.TextMap:
@@ -225,7 +225,7 @@ func (l *loader) number(v *source.Value, whole bool, what string) bool {
 	n, err := strconv.ParseFloat(v.Text, 64)
 	switch {
 	case whole && n != math.Trunc(n):
-		l.Errorf(v.Pos, "field-type", "use a whole number", "%s is %s, want a whole number", what, v.Describe())
+		l.Errorf(v.Pos, "field-type", "use a whole number", "%s is %s, expected a whole number", what, v.Describe())
 	case err != nil || whole && math.Abs(n) > math.MaxInt32:
 		l.Errorf(v.Pos, "field-type", "use a smaller number", "%s is %s, which is out of range", what, v.Describe())
 	default:
@@ -259,7 +259,7 @@ func (l *loader) plain(s *scope, c *Component, spec *catalog.FieldSpec, f *Field
 		l.field(s, c, f.Fields, &spec.Fields[i], f.JSON.Get(spec.Fields[i].Name))
 	}
 	if !spec.Open {
-		l.Fields(f.JSON, what, "").Only(known...)
+		l.Fields(f.JSON, what, "").WarnUnknown(known...)
 	}
 	ok := l.plainParts(s, spec, f, what) && !c.broken
 	c.broken = before
@@ -291,7 +291,7 @@ func (l *loader) list(s *scope, spec *catalog.FieldSpec, f *Field, v *source.Val
 		case spec.Kind != catalog.Pairs:
 			add(item, name)
 		case item.Kind != source.Array || len(item.Items) != 2:
-			l.Errorf(item.Pos, "field-type", "use two agents: [FROM, TO]", "%s is %s, want an array of two", name, item.Describe())
+			l.Errorf(item.Pos, "field-type", "use two agents: [FROM, TO]", "%s is %s, expected an array of two", name, item.Describe())
 			ok = false
 		default:
 			add(item.Items[0], name)

@@ -266,7 +266,7 @@ func (l *loader) checkUnconnected(c *Component, g *graph) {
 func (l *loader) checkCounts(c *Component, f *Flow) {
 	unknown := func(n *Component) bool { return n.Type.Unknown }
 	if n := len(f.acting("StartNode")); n > 1 || n == 0 && !slices.ContainsFunc(f.Nodes, unknown) {
-		l.Errorf(c.FieldPos("nodes"), "flow-start-count", "list one StartNode", "%s has %d start nodes, want one", c, n)
+		l.Errorf(c.FieldPos("nodes"), "flow-start-count", "list one StartNode", "%s has %d start nodes, expected one", c, n)
 	}
 	if len(f.acting("EndNode")) == 0 && !slices.ContainsFunc(f.Nodes, unknown) {
 		l.Errorf(c.FieldPos("nodes"), "end-count", "add an EndNode", "%s has no EndNode", c)

@@ -168,7 +168,7 @@ func newLoader(name string, o Options) *loader {
 	r := source.NewReader()
 	r.Codes = source.Codes{Type: "field-type", Missing: "field-missing", Unknown: "field-unknown"}
 	r.UnknownHelp = "unknown fields have no effect; put notes into metadata"
-	r.Strict, r.Most = o.Profile == ProfileStrict, maxKept
+	r.Strict, r.Max = o.Profile == ProfileStrict, maxKept
 	return &loader{
 		Reader: r, o: o, rows: catalog.Rows(o.Plugins), rules: typeRules(), doc: &Document{},
 		files: []*file{{name: name}}, outer: map[string][]*definition{}, asked: map[string]bool{}, cycles: map[[2]*definition]bool{}, entered: map[string][]*definition{},

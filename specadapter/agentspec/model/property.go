@@ -46,7 +46,7 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []*Propert
 		c.broken = c.broken || !ok
 		return nil, false
 	}
-	if !l.Wants(v, source.Array, `use an array: [{"title": ..., "type": ...}]`, key+" of "+c.String()) {
+	if !l.Expect(v, source.Array, `use an array: [{"title": ..., "type": ...}]`, key+" of "+c.String()) {
 		c.broken = true
 		return nil, false
 	}
@@ -78,7 +78,7 @@ const badTitle = ".,{} \n'\""
 // property reads one property: a JSON Schema with a title, at which its place is. It returns nil after an error.
 func (l *loader) property(v *source.Value, what string) *Property {
 	if v.Kind != source.Object {
-		l.Errorf(v.Pos, "prop-schema", `use {"title": ..., "type": ...}`, "an item in %s is %s, want a JSON Schema", what, v.Describe())
+		l.Errorf(v.Pos, "prop-schema", `use {"title": ..., "type": ...}`, "an item in %s is %s, expected a JSON Schema", what, v.Describe())
 		return nil
 	}
 	title := v.Get("title")
@@ -137,16 +137,16 @@ func (l *loader) schema(v *source.Value, what string) (*Shape, bool) {
 // checkDefaults reports defaults that do not fit the rules of their schemas. That of a property is converted to its type first.
 func (l *loader) checkDefaults(v *source.Value, what string) {
 	const help = "use a value that the schema allows"
-	for _, m := range source.Misfits(v) {
+	for _, m := range source.InvalidDefaults(v) {
 		if m.Default != v.Get("default") {
-			l.Warnf(m.Default.Pos, "prop-default", help, "a default in a schema in %s does not fit its schema: %s", what, m.Text())
+			l.Warnf(m.Default.Pos, "prop-default", help, "a default in a schema in %s does not match its schema: %s", what, m.Text())
 			continue
 		}
 		m.Errors = slices.DeleteFunc(m.Errors, func(e schema.Error) bool {
 			return path.Base(e.SchemaPath) == "type" || path.Base(e.SchemaPath) == "enum"
 		})
 		if len(m.Errors) > 0 {
-			l.Errorf(m.Default.Pos, "prop-default", help, "the default of %s in %s does not fit its schema: %s", source.Quote(TextOf(v.Get("title"))), what, m.Text())
+			l.Errorf(m.Default.Pos, "prop-default", help, "the default of %s in %s does not match its schema: %s", source.Quote(TextOf(v.Get("title"))), what, m.Text())
 		}
 	}
 }

@@ -25,7 +25,7 @@ func (l *loader) keyed(s *scope, v *source.Value, want, what, key string) *Compo
 		return nil
 	case ref == nil:
 		return l.inline(s, v, want, what, key)
-	case !l.Wants(ref, source.String, `use {"$component_ref": "NAME"}`, "the reference in "+what):
+	case !l.Expect(ref, source.String, `use {"$component_ref": "NAME"}`, "the reference in "+what):
 		return nil
 	}
 	if v != l.rootOf(s.file) {
@@ -53,7 +53,7 @@ func (l *loader) wrongType(at source.Pos, want, what string, c *Component) {
 		l.Errorf(at, code, help, "%s is %s, which is a toolbox and not a tool", what, c)
 		return
 	}
-	l.Errorf(at, "ref-type", "refer to a component that is "+article(want), "%s is %s, want %s", what, c, article(want))
+	l.Errorf(at, "ref-type", "refer to a component that is "+article(want), "%s is %s, expected %s", what, c, article(want))
 }
 
 // article puts a or an before a type's name: an Agent, an LlmNode, an MCPTool, a Flow.
@@ -135,7 +135,7 @@ func (l *loader) typeOf(v *source.Value, want, what string) *catalog.Type {
 		return nil
 	}
 	at = name.Pos
-	if !l.Wants(name, source.String, "use the name of a component type", "component_type of "+what) {
+	if !l.Expect(name, source.String, "use the name of a component type", "component_type of "+what) {
 		return nil
 	}
 	text := name.Text
@@ -364,7 +364,7 @@ func (l *loader) reference(s *scope, v *source.Value, what string) (ref, in *sou
 			l.legacy(at, what+" is the name of a component", fmt.Sprintf(`use {"$component_ref": %q}`, v.Text))
 			return v, v
 		}
-		l.Errorf(at, "field-type", `use a component: {"component_type": ...}, or {"$component_ref": "NAME"}`, "%s is %s, want a component", what, v.Describe())
+		l.Errorf(at, "field-type", `use a component: {"component_type": ...}, or {"$component_ref": "NAME"}`, "%s is %s, expected a component", what, v.Describe())
 		return nil, nil
 	}
 	if ref := v.Get(legacyRefKey); ref != nil && v.Get("component_type") == nil {

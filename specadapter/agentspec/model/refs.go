@@ -136,7 +136,7 @@ func (l *loader) enter(up *scope, v *source.Value) *scope {
 	}
 	s := &scope{file: up.file, up: up, defs: map[string]*definition{}}
 	top := up.up == nil && up.defs == nil && up.file != l.files[0].name
-	if !l.Wants(defs, source.Object, `use an object: {"NAME": {...}}`, definitionsKey) {
+	if !l.Expect(defs, source.Object, `use an object: {"NAME": {...}}`, definitionsKey) {
 		return s
 	}
 	for _, m := range defs.Members {
@@ -314,7 +314,7 @@ func (l *loader) valueOf(s *scope, v *source.Value, what string, open []*definit
 	case d == nil:
 		return nil
 	case d.value.Kind == source.Object && d.value.Get("component_type") != nil:
-		l.Errorf(at, "ref-type", "refer to a value", "%s refers to the component %s, want a value", what, source.Quote(d.key))
+		l.Errorf(at, "ref-type", "refer to a value", "%s refers to the component %s, expected a value", what, source.Quote(d.key))
 		return nil
 	case slices.Contains(open, d) || len(open) >= MaxNesting:
 		l.Errorf(at, "ref-cycle", "refer to a value", "the reference in %s has no value: %s contains itself or nests deeper than %d", what, source.Quote(d.key), MaxNesting)

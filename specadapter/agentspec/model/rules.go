@@ -171,7 +171,7 @@ func bounded(names ...string) func(*loader, *Component) {
 	return func(l *loader, c *Component) {
 		for _, name := range names {
 			if f := c.Field(name); f != nil && c.Number(name) < 1 {
-				l.Errorf(f.At, "transform-thresholds", "use a number of at least 1", "%s of %s is %s, want at least 1", name, c, f.JSON.Describe())
+				l.Errorf(f.At, "transform-thresholds", "use a number of at least 1", "%s of %s is %s, expected at least 1", name, c, f.JSON.Describe())
 			}
 		}
 	}
@@ -195,11 +195,11 @@ func checkStore(l *loader, c *Component) {
 		at := m.Value.Pos
 		what := "datastore_schema of " + c.String()
 		if m.Value.Kind != source.Object {
-			l.Errorf(at, "datastore-schema", `use {"type": "object", "properties": {...}}`, "the collection %s in %s is %s, want a JSON Schema", source.Quote(m.Key), what, m.Value.Describe())
+			l.Errorf(at, "datastore-schema", `use {"type": "object", "properties": {...}}`, "the collection %s in %s is %s, expected a JSON Schema", source.Quote(m.Key), what, m.Value.Describe())
 			continue
 		}
 		if shape, ok := l.schema(m.Value, what); ok && shape.Kind != ObjectShape && (shape.Kind != AnyShape || m.Value.Get("properties") == nil) {
-			l.Errorf(at, "datastore-schema", `use {"type": "object", "properties": {...}}`, "the collection %s in %s has entries of type %s, want object", source.Quote(m.Key), what, shape)
+			l.Errorf(at, "datastore-schema", `use {"type": "object", "properties": {...}}`, "the collection %s in %s has entries of type %s, expected object", source.Quote(m.Key), what, shape)
 		}
 	}
 }

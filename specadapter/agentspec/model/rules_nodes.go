@@ -40,7 +40,7 @@ func checkBranching(l *loader, c *Component) {
 		if len(c.Inputs) > 1 {
 			at = c.Inputs[1].At
 		}
-		l.Errorf(at, "branching-one-input", "declare the one input that mapping looks up", "%s has %d inputs, want one", c, len(c.Inputs))
+		l.Errorf(at, "branching-one-input", "declare the one input that mapping looks up", "%s has %d inputs, expected one", c, len(c.Inputs))
 	}
 	mapping := c.JSON("mapping")
 	for _, m := range mapping.Members {
@@ -61,11 +61,11 @@ func checkInputMessage(l *loader, c *Component) {
 		if len(c.Outputs) > 1 {
 			at = c.Outputs[1].At
 		}
-		l.Errorf(at, "inputmsg-one-string-output", help, "%s has %d outputs, want one", c, len(c.Outputs))
+		l.Errorf(at, "inputmsg-one-string-output", help, "%s has %d outputs, expected one", c, len(c.Outputs))
 		return
 	}
 	if out := c.Outputs[0]; out.Type.Kind != StringShape {
-		l.Errorf(out.At, "inputmsg-one-string-output", help, "output %s of %s is %s, want string", source.Quote(out.Title), c, out.Type)
+		l.Errorf(out.At, "inputmsg-one-string-output", help, "output %s of %s is %s, expected string", source.Quote(out.Title), c, out.Type)
 	}
 }
 

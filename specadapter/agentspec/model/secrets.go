@@ -94,7 +94,7 @@ func (l *loader) sensitiveKind(v *source.Value, want source.Kind, what string) b
 	if v.Kind == want || v.Kind == source.Null {
 		return true
 	}
-	l.Errorf(v.Pos, "field-type", source.HowToWrite[want], "%s is %s, want %s", what, v.Kind, want)
+	l.Errorf(v.Pos, "field-type", source.TypeHelp[want], "%s is %s, expected %s", what, v.Kind, want)
 	return false
 }
 

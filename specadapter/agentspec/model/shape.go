@@ -195,7 +195,7 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 		switch m.Key {
 		case "title", "description":
 			if m.Value.Kind != source.String && m.Value.Kind != source.Null {
-				r.wrong(m.Value.Pos, "use a string in double quotes", "%s is %s, want a string", m.Key, m.Value.Describe())
+				r.wrong(m.Value.Pos, "use a string in double quotes", "%s is %s, expected a string", m.Key, m.Value.Describe())
 			}
 		case "type":
 			parts = append(parts, r.types(v, m.Value, depth)...)
@@ -236,7 +236,7 @@ func rareValue(m *source.Member, depth int) bool {
 
 func (r *shapeReader) members(v *source.Value, depth int) []*Shape {
 	if v.Kind != source.Array || len(v.Items) == 0 {
-		r.wrong(v.Pos, "use an array of schemas", "anyOf is %s, want a non-empty array", v.Describe())
+		r.wrong(v.Pos, "use an array of schemas", "anyOf is %s, expected a non-empty array", v.Describe())
 		return nil
 	}
 	return source.Map(v.Items, func(item *source.Value) *Shape { return r.read(item, depth+1) })
@@ -247,7 +247,7 @@ func (r *shapeReader) types(v, t *source.Value, depth int) []*Shape {
 		return r.typeNamed(v, t, depth)
 	}
 	if t.Kind != source.Array || len(t.Items) == 0 {
-		r.wrong(t.Pos, "use one of: "+typeNames, "type is %s, want a string or a non-empty array", t.Describe())
+		r.wrong(t.Pos, "use one of: "+typeNames, "type is %s, expected a string or a non-empty array", t.Describe())
 		return nil
 	}
 	var parts []*Shape
@@ -286,7 +286,7 @@ func (r *shapeReader) object(v *source.Value, depth int) *Shape {
 	o := &Shape{Kind: ObjectShape, More: AnyType}
 	if props := v.Get("properties"); props != nil {
 		if props.Kind != source.Object {
-			r.wrong(props.Pos, source.HowToWrite[source.Object], "properties is %s, want an object", props.Describe())
+			r.wrong(props.Pos, source.TypeHelp[source.Object], "properties is %s, expected an object", props.Describe())
 			return o
 		}
 		for _, m := range props.Members {

@@ -119,7 +119,7 @@ func checkRegex(l *loader, c *Component) {
 			l.Errorf(at, "regex", "use 2 (ignore case), 8 (multiline) and 16 (a dot matches newlines)", "the flags %d of %s are not supported", bits, c)
 		}
 	default:
-		l.Errorf(at, "regex", "use a regular expression", "regex_pattern of %s is %s, want a string", c, v.Describe())
+		l.Errorf(at, "regex", "use a regular expression", "regex_pattern of %s is %s, expected a string", c, v.Describe())
 		return
 	}
 	pattern, _ := c.Expression()
@@ -138,7 +138,7 @@ func (l *loader) variables(c *Component, field string) []*Property {
 		items = []*source.Value{v}
 	case source.Array, source.Null:
 	default:
-		l.Errorf(c.FieldPos(field), "variable", `use [{"title": ..., "type": ...}]`, "%s of %s is %s, want an array", field, c, v.Describe())
+		l.Errorf(c.FieldPos(field), "variable", `use [{"title": ..., "type": ...}]`, "%s of %s is %s, expected an array", field, c, v.Describe())
 	}
 	var out []*Property
 	for _, item := range items {
