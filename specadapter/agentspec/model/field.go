@@ -17,7 +17,7 @@ var common = []string{"component_type", "id", "name", "description", "metadata",
 func (l *loader) readNames(c *Component) {
 	o := l.Fields(c.source, article(c.Type.Name), "")
 	c.ID, c.Name, c.Description = o.Text("id"), o.Text("name"), o.Text("description")
-	if m := o.Get("metadata"); m != nil && l.wants(m, source.Object, "metadata of "+c.String()) {
+	if m := o.Get("metadata"); m != nil && l.expectKind(m, source.Object, "metadata of "+c.String()) {
 		c.Metadata = m
 	}
 	if o.Get("name") == nil {
@@ -73,13 +73,13 @@ func (l *loader) fields(s *scope, c *Component) {
 	}
 }
 
-// unknownParts reads the components in a component of an unknown type, to report what is wrong with them.
+// unknownParts reads the components in a component of an unknown type, to report their errors.
 func (l *loader) unknownParts(s *scope, c *Component) {
 	var walk func(v *source.Value, what string)
 	walk = func(v *source.Value, what string) {
 		at := v
 		if ref := refOf(v); ref != nil {
-			// Other references may be to secrets or values.
+			// Unresolved references may be to secrets or values.
 			if at = nil; l.lookup(s, ref.Text) != nil {
 				at = l.lookup(s, ref.Text).value
 			}
@@ -132,7 +132,7 @@ func (l *loader) field(s *scope, c *Component, into map[string]*Field, spec *cat
 	}
 }
 
-// differs reports whether a value is not what the field means anyway.
+// differs reports whether a value differs from the field's default.
 func differs(spec *catalog.FieldSpec, v *source.Value) bool {
 	switch v.Kind {
 	case source.Array:
@@ -147,7 +147,7 @@ func differs(spec *catalog.FieldSpec, v *source.Value) bool {
 	return v.Text != spec.Default
 }
 
-// fieldValue reads a field that is set and no secret.
+// fieldValue reads a field that is set and not sensitive.
 func (l *loader) fieldValue(s *scope, c *Component, spec *catalog.FieldSpec, f *Field, v *source.Value) bool {
 	what := spec.Name + " of " + c.Type.Name
 	switch spec.Kind {
@@ -162,7 +162,7 @@ func (l *loader) fieldValue(s *scope, c *Component, spec *catalog.FieldSpec, f *
 	}
 	read := l.value
 	if spec.Kind == catalog.Plain {
-		read = l.follow // its fields are read one by one
+		read = l.follow // its fields are read separately
 	}
 	v, s, ok := read(s, v, what)
 	if !ok {
@@ -175,11 +175,11 @@ func (l *loader) fieldValue(s *scope, c *Component, spec *catalog.FieldSpec, f *
 	return l.shape(s, c, spec, f, what)
 }
 
-func (l *loader) wants(v *source.Value, kind source.Kind, what string) bool {
+func (l *loader) expectKind(v *source.Value, kind source.Kind, what string) bool {
 	return l.Expect(v, kind, source.TypeHelp[kind], what)
 }
 
-// kindOf is the JSON type that a kind of field wants.
+// kindOf maps kinds of fields to the JSON types of their values.
 var kindOf = map[catalog.FieldKind]source.Kind{
 	catalog.Text: source.String, catalog.Texts: source.Array, catalog.TextMap: source.Object, catalog.Flag: source.Bool, catalog.Number: source.Number, catalog.Whole: source.Number,
 	catalog.Object: source.Object, catalog.Plain: source.Object, catalog.Schemas: source.Object,
@@ -187,7 +187,7 @@ var kindOf = map[catalog.FieldKind]source.Kind{
 
 func (l *loader) shape(s *scope, c *Component, spec *catalog.FieldSpec, f *Field, what string) bool {
 	v := f.JSON
-	if want, ok := kindOf[spec.Kind]; ok && !l.wants(v, want, what) {
+	if want, ok := kindOf[spec.Kind]; ok && !l.expectKind(v, want, what) {
 		return false
 	}
 	oneOf := "use one of: " + strings.Join(spec.Enum, ", ")
@@ -272,7 +272,7 @@ func (l *loader) list(s *scope, spec *catalog.FieldSpec, f *Field, v *source.Val
 		return false
 	}
 	f.At = v.Pos
-	if !l.wants(v, source.Array, what) {
+	if !l.expectKind(v, source.Array, what) {
 		return false
 	}
 	add := func(item *source.Value, what string) {
