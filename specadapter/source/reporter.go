@@ -166,7 +166,7 @@ type Reporter struct {
 	// Max limits the length of Diags; 0 means no limit. Dropped counts the others. The first error is never dropped.
 	Max, Dropped int
 
-	seen    map[Diagnostic]bool
+	seen     map[Diagnostic]bool
 	searches int
 	// suggesters are used by [Reporter.DidYouMean], by what they search.
 	suggesters map[string]*Suggester
