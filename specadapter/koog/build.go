@@ -80,7 +80,7 @@ func (b *builder) steps() []*agent {
 	return out
 }
 
-// impliedTransitions visits the implied transitions of agents without any: to the next step if the flow has no transitions, else to its end.
+// impliedTransitions visits the implied transitions of agents without any: to the next step if the flow has none, else to its end.
 func (b *builder) impliedTransitions(visit func(from *agent, to string)) {
 	steps := b.steps()
 	for i, ag := range steps {
