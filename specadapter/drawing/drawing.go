@@ -47,12 +47,12 @@ func (s States) of(node string) State {
 	return unreached
 }
 
-type look struct {
+type nodeStyle struct {
 	state               State
 	class, fill, stroke string
 }
 
-var looks = []look{
+var nodeStyles = []nodeStyle{
 	{Running, "running", "#fff1b8", "#ad6800"},
 	{Waiting, "waiting", "#d6e4ff", "#1d39c4"},
 	{Done, "done", "#d9f7be", "#237804"},
@@ -61,8 +61,8 @@ var looks = []look{
 	{unreached, "unreached", "#f5f5f5", "#8c8c8c"},
 }
 
-// marksOf returns the annotations of a node in addition to its name.
-func marksOf(n *plan.Node, states States) []string {
+// annotations returns the annotations of a node in addition to its name.
+func annotations(n *plan.Node, states States) []string {
 	var marks []string
 	if n.Kind != "" && n.Kind != plan.KindAgent {
 		marks = append(marks, string(n.Kind))
@@ -129,7 +129,7 @@ func Mermaid(f *plan.Flow, states States) string {
 		}
 		fmt.Fprintf(&b, "    %s %s %s\n", ids[e.From], arrow, ids[e.To])
 	}
-	for _, l := range looks {
+	for _, l := range nodeStyles {
 		var members []string
 		for i := range f.Nodes {
 			if states != nil && states.of(f.Nodes[i].ID) == l.state {
@@ -149,7 +149,7 @@ func drawnNode(n *plan.Node, id string, states States) string {
 	if id != n.ID {
 		text += "<br/>" + drawnText(n.ID)
 	}
-	if marks := marksOf(n, states); len(marks) > 0 {
+	if marks := annotations(n, states); len(marks) > 0 {
 		text += "<br/>(" + strings.Join(marks, ", ") + ")"
 	}
 	open, closing := `["`, `"]`

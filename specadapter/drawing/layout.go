@@ -308,7 +308,7 @@ func (g *graph) place() (width, height float64) {
 	for _, rank := range g.ranks {
 		for i, v := range rank {
 			if i > 0 {
-				g.vertices[v].x = g.vertices[rank[i-1]].x + g.apart(rank[i-1], v)
+				g.vertices[v].x = g.vertices[rank[i-1]].x + g.minDistance(rank[i-1], v)
 			}
 		}
 	}
@@ -327,8 +327,8 @@ func (g *graph) place() (width, height float64) {
 	return g.frame(), y - gapY + margin
 }
 
-// apart returns the minimum distance between the centres of two neighbours.
-func (g *graph) apart(left, right int) float64 {
+// minDistance returns the minimum distance between the centres of two neighbours.
+func (g *graph) minDistance(left, right int) float64 {
 	a, b := &g.vertices[left], &g.vertices[right]
 	gap := float64(gapX)
 	if a.node == isBend || b.node == isBend {
@@ -350,7 +350,7 @@ func (g *graph) settle(rank []int, up, down bool) {
 	offsets := make([]float64, len(rank))
 	for i, v := range rank {
 		if i > 0 {
-			offsets[i] = offsets[i-1] + g.apart(rank[i-1], v)
+			offsets[i] = offsets[i-1] + g.minDistance(rank[i-1], v)
 		}
 		weight := 1.0
 		switch v := &g.vertices[v]; {
@@ -359,7 +359,7 @@ func (g *graph) settle(rank []int, up, down bool) {
 		case len(v.up)+len(v.down) == 0:
 			weight = 0.001 // it yields to all others
 		}
-		pools = append(pools, pool{weight * (g.wish(v, up, down) - offsets[i]), weight, 1})
+		pools = append(pools, pool{weight * (g.preferred(v, up, down) - offsets[i]), weight, 1})
 		for k := len(pools) - 1; k > 0 && pools[k-1].sum*pools[k].weight >= pools[k].sum*pools[k-1].weight; k-- {
 			pools[k-1].sum += pools[k].sum
 			pools[k-1].weight += pools[k].weight
@@ -376,8 +376,8 @@ func (g *graph) settle(rank []int, up, down bool) {
 	}
 }
 
-// wish returns the preferred coordinate of a vertex.
-func (g *graph) wish(v int, up, down bool) float64 {
+// preferred returns the preferred coordinate of a vertex.
+func (g *graph) preferred(v int, up, down bool) float64 {
 	var joined []int
 	if up {
 		joined = g.vertices[v].up

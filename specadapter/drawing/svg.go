@@ -71,7 +71,7 @@ func nodeVertex(i int, n *plan.Node, states States) vertex {
 	if n.ID != n.Name {
 		lines = append(lines, wrap(n.ID, nodeText, 2)...)
 	}
-	if marks := marksOf(n, states); len(marks) > 0 {
+	if marks := annotations(n, states); len(marks) > 0 {
 		lines = append(lines, wrap("("+strings.Join(marks, ", ")+")", nodeText, 3)...)
 	}
 	v := vertex{node: i, lines: lines, w: boxWidth(lines) + 2*padX, h: float64(len(lines))*lineHeight + 2*padY}
@@ -109,8 +109,8 @@ func (p *picture) node(v *vertex, n *plan.Node) {
 	fill, stroke, dash := "#f0f5ff", "#2f54eb", ""
 	if p.states != nil {
 		state := p.states.of(n.ID)
-		at := slices.IndexFunc(looks, func(l look) bool { return l.state == state })
-		if fill, stroke = looks[max(at, 0)].fill, looks[max(at, 0)].stroke; state == unreached {
+		at := slices.IndexFunc(nodeStyles, func(l nodeStyle) bool { return l.state == state })
+		if fill, stroke = nodeStyles[max(at, 0)].fill, nodeStyles[max(at, 0)].stroke; state == unreached {
 			dash = ` stroke-dasharray="5 3"`
 		}
 	}
