@@ -1,9 +1,9 @@
-// Package specadapter turns documents in any dialect into plans.
+// Package specadapter compiles documents of any supported dialect to plans.
 //
 // It only converts text to data: it never runs a flow, accesses a network, reads the
 // environment or imports Temporal. Documents are untrusted.
 //
-// Start at [Load], then [Dialects]: a new dialect is a package and one row there.
+// Start at [Load], then [Dialects]: a new dialect is a package and one row in that table.
 package specadapter
 
 import (
@@ -25,23 +25,23 @@ import (
 
 // Adapter compiles the documents of one dialect to plans.
 type Adapter interface {
-	// Name is the dialect's name, as users write it.
+	// Name returns the dialect's name, as users write it.
 	Name() string
-	// Profiles are the names of the dialect's readings, "default" first.
+	// Profiles returns the names of the dialect's profiles, "default" first.
 	Profiles() []string
-	// Detect reports whether a document is of this dialect, and what it looked for.
+	// Detect reports whether a document is of this dialect, and describes the evidence it looked for.
 	Detect(doc *source.Document) (ok bool, lookedFor string)
-	// Schema is the JSON Schema of a document, for editors. It is made of the tables by which documents are read.
+	// Schema returns the JSON Schema of a document, for editors. It is generated from the tables that the parser uses.
 	Schema() shape.Schema
-	// Adapt returns the plan, without limits and policy. All diagnostics are returned at once, in
-	// any order; the plan is valid only if none is an error.
+	// Adapt returns the plan, without limits and policy, and all diagnostics in any order. The plan
+	// is valid only if none of them is an error.
 	Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic)
 }
 
-// Traits are what documents of a dialect may have beyond a graph.
+// Traits are the optional features of a dialect.
 type Traits = source.Traits
 
-// TraitsOf returns the traits of a dialect by its name.
+// TraitsOf returns the traits of the named dialect; zero if there is no such dialect.
 func TraitsOf(dialect string) Traits {
 	for _, a := range Dialects {
 		if a.Name() == dialect {
@@ -58,7 +58,7 @@ func traits(a Adapter) Traits {
 	return Traits{}
 }
 
-// Dialects are all dialects, in the order in which they are tried.
+// Dialects lists the supported dialects, in the order of detection.
 var Dialects = []Adapter{
 	continuum.Adapter{},
 	blueprint.Adapter{},
@@ -69,27 +69,26 @@ var Dialects = []Adapter{
 // Options determine how to read a document. The zero value detects the dialect and reads its
 // default profile.
 type Options struct {
-	// Dialect is one of [Dialects] by name; empty detects it.
+	// Dialect is the name of one of [Dialects]; empty means that it is detected.
 	Dialect string
-	// Profile is one of the dialect's; empty is "default".
+	// Profile is one of the dialect's profiles; empty means "default".
 	Profile string
-	// Bounds and Policy go into the plan. Each zero field of the limits and of Policy takes the one of
-	// [plan.DefaultLimits] or [plan.DefaultPolicy].
+	// Bounds and Policy become part of the plan. Zero fields of the limits and of Policy default to those of
+	// [plan.DefaultLimits] and [plan.DefaultPolicy].
 	Bounds plan.Bounds
 	Policy plan.Policy
-	// Host is where the flow will run. Load reads none of its files itself, see [ReadFolder]; a dialect
-	// without components reports a diagnostic for them; secrets are passed once the document is
-	// read without an error.
+	// Host describes where the flow will run. Load reads no files from disk (see [ReadFolder]), rejects
+	// components if the dialect has none, and passes secrets only if the document has no errors.
 	source.Host
 }
 
-// Result is a document's plan and the positions of its parts.
+// Result is the plan of a document and the positions of its parts.
 type Result struct {
 	Flow   *plan.Flow
 	Source plan.Source
 }
 
-// Codes of the diagnostics that Load itself makes.
+// Codes of the diagnostics that Load itself reports.
 const (
 	CodeDialect    = "unknown-dialect"
 	CodeAmbiguous  = "ambiguous-dialect"
@@ -98,18 +97,18 @@ const (
 	CodePlan       = "invalid-plan"
 )
 
-// Load reads a document. The extension of the name determines the format, and the name is used in
-// messages; nothing is read from disk. All diagnostics are returned at once, ordered by position, at most
+// Load compiles a document. The extension of the name determines the format, and messages contain the
+// name; nothing is read from disk. Load returns all diagnostics, ordered by position, up to
 // [source.MaxDiagnostics]. The result is nil if and only if one of them is an error.
 func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
-	doc, diags, wrong, forgives := read(name, data)
+	doc, diags, errs, tolerates := read(name, data)
 	if doc == nil {
-		return nil, wrong
+		return nil, errs
 	}
 	a, d := choose(doc, o.Dialect)
 	switch {
-	case forgives != nil && (d != nil || !forgives(traits(a))):
-		return nil, wrong
+	case tolerates != nil && (d != nil || !tolerates(traits(a))):
+		return nil, errs
 	case d != nil:
 		return nil, append(diags, *d)
 	}
@@ -126,7 +125,7 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	diags = append(diags, more...)
 	if !source.HasErrors(diags) {
 		o.resolve(f)
-		for _, text := range f.Check() { // what the adapter missed
+		for _, text := range f.Check() { // problems that the adapter missed
 			diags = append(diags, source.Diagnostic{File: doc.Name, Code: CodePlan, Text: text})
 		}
 	}
@@ -141,26 +140,27 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	return &Result{Flow: f, Source: src}, diags
 }
 
-// read parses a document. forgives tells which dialects accept what is wrong with it, if any.
-func read(name string, data []byte) (doc *source.Document, diags, wrong []source.Diagnostic, forgives func(Traits) bool) {
+// read parses a document. If it has errors that some dialects tolerate, tolerates reports whether one does, and
+// errs are the diagnostics for the others.
+func read(name string, data []byte) (doc *source.Document, diags, errs []source.Diagnostic, tolerates func(Traits) bool) {
 	if doc, diags = source.Parse(name, data); doc != nil {
 		return doc, diags, nil, nil
 	}
-	wrong = diags
-	// Repeated keys are all that is wrong.
-	if source.HasErrors(wrong) && !slices.ContainsFunc(wrong, func(d source.Diagnostic) bool {
+	errs = diags
+	// The only errors are repeated keys.
+	if source.HasErrors(errs) && !slices.ContainsFunc(errs, func(d source.Diagnostic) bool {
 		return d.Severity == source.Error && d.Code != source.CodeDuplicateKey
 	}) {
 		doc, diags = source.ParseLoose(name, data)
-		return doc, diags, wrong, func(t Traits) bool { return t.LastKeyWins }
+		return doc, diags, errs, func(t Traits) bool { return t.LastKeyWins }
 	}
 	doc, diags = source.ParseLenient(name, data)
-	return doc, diags, wrong, func(t Traits) bool { return t.Lenient }
+	return doc, diags, errs, func(t Traits) bool { return t.Lenient }
 }
 
-// choose finds the adapter by name, or else the one that recognises the document.
+// choose returns the named adapter or, without a name, the only one that recognises the document.
 func choose(doc *source.Document, dialect string) (Adapter, *source.Diagnostic) {
-	var names, looked, several []string
+	var names, evidence, matches []string
 	var found Adapter
 	for _, a := range Dialects {
 		names = append(names, a.Name())
@@ -170,36 +170,36 @@ func choose(doc *source.Document, dialect string) (Adapter, *source.Diagnostic) 
 		case dialect == "":
 			ok, what := a.Detect(doc)
 			if ok {
-				found, several = a, append(several, a.Name())
+				found, matches = a, append(matches, a.Name())
 			}
-			looked = append(looked, fmt.Sprintf("%s looks for %s", a.Name(), what))
+			evidence = append(evidence, fmt.Sprintf("%s looks for %s", a.Name(), what))
 		}
 	}
-	if len(several) == 1 {
+	if len(matches) == 1 {
 		return found, nil
 	}
 	d := &source.Diagnostic{File: doc.Name, Line: doc.Root.Pos.Line, Col: doc.Root.Pos.Col, Code: CodeDialect}
 	switch {
 	case dialect != "":
 		d.Text, d.Help = fmt.Sprintf("unknown dialect %s", source.Quote(dialect)), "use one of: "+strings.Join(names, ", ")
-	case len(several) > 1:
+	case len(matches) > 1:
 		d.Code = CodeAmbiguous
-		d.Text = fmt.Sprintf("the document, %s, matches several dialects: %s", doc.Root.Kind, strings.Join(several, ", "))
-		d.Help = fmt.Sprintf("select one with -dialect; %s", strings.Join(looked, "; "))
+		d.Text = fmt.Sprintf("the document, %s, matches several dialects: %s", doc.Root.Kind, strings.Join(matches, ", "))
+		d.Help = fmt.Sprintf("select one with -dialect; %s", strings.Join(evidence, "; "))
 	default:
 		d.Text = fmt.Sprintf("unknown dialect: the document is %s", doc.Root.Kind)
-		d.Help = strings.Join(looked, "; ")
+		d.Help = strings.Join(evidence, "; ")
 	}
 	return nil, d
 }
 
-// Recognize returns the dialect of a document, by name unless that is empty; nil if there is none, or more than one.
+// Recognize returns the named adapter or, if dialect is empty, the only one that recognises the document; nil if there is none.
 func Recognize(doc *source.Document, dialect string) Adapter {
 	a, _ := choose(doc, dialect)
 	return a
 }
 
-// check refuses an unknown profile, and components that the dialect would pass over in silence.
+// check rejects an unknown profile, and components if the dialect would ignore them.
 func (o *Options) check(doc *source.Document, a Adapter, profile string) *source.Diagnostic {
 	d := &source.Diagnostic{File: doc.Name}
 	switch {
@@ -207,19 +207,19 @@ func (o *Options) check(doc *source.Document, a Adapter, profile string) *source
 		d.Code, d.Text = CodeProfile, fmt.Sprintf("unknown profile %q of the dialect %s", profile, a.Name())
 		d.Help = "use one of: " + strings.Join(a.Profiles(), ", ")
 	case len(o.Components)+len(o.ComponentIDs) > 0 && !traits(a).Components:
-		given := "an id"
+		component := "an id"
 		if len(o.Components) > 0 {
-			given = source.Quote(o.Components[0].Name)
+			component = source.Quote(o.Components[0].Name)
 		}
 		d.Code, d.Help = CodeComponents, "remove the components or select another dialect"
-		d.Text = fmt.Sprintf("the dialect %s does not support components, but %s was passed", a.Name(), given)
+		d.Text = fmt.Sprintf("the dialect %s does not support components, but %s was passed", a.Name(), component)
 	default:
 		return nil
 	}
 	return d
 }
 
-// resolve sets limits and policy of a flow and its sub-agents. Options override a dialect's steps.
+// resolve sets the limits and policy of a flow and its sub-agents. The options override the maximum number of steps of the document.
 func (o *Options) resolve(f *plan.Flow) {
 	d, l := plan.DefaultLimits, o.Bounds.Limits
 	l = plan.Limits{MaxSteps: cmp.Or(l.MaxSteps, f.Limits.MaxSteps, d.MaxSteps), MaxStateBytes: cmp.Or(l.MaxStateBytes, d.MaxStateBytes),
@@ -235,22 +235,22 @@ func (o *Options) resolve(f *plan.Flow) {
 	f.Bind(&o.Bounds)
 }
 
-// FolderMain is the file that makes a folder a flow.
+// FolderMain is the name of the main document of a flow's folder.
 const FolderMain = "agent.json"
 
-// Folder is a flow of several files: the document that Load reads, and what lies around it.
+// Folder is a flow that consists of several files: a main document and the files around it.
 type Folder struct {
-	// Name is the document's path; Text is what stands there.
+	// Name is the path of the main document; Text is its content.
 	Name string
 	Text []byte
-	// Files are [Options.Files].
+	// Files are the other files, as in [Options.Files].
 	Files []source.File
-	// Warnings name agents that the document could start, and that cannot be read.
+	// Warnings report agents that the document could start but that cannot be read.
 	Warnings []source.Diagnostic
 }
 
-// Locate says where a flow's folder is: the folder to open, so that nothing outside it can be
-// read, and the document's path in it, with slashes. Path names the document, absolute or not.
+// Locate returns the root folder of a flow, outside of which nothing may be read, and the slash-separated path of
+// the main document in it. The path of the document may be absolute or relative.
 func Locate(path string) (root, main string) {
 	dir := filepath.Dir(path)
 	up := filepath.Dir(dir)
@@ -264,14 +264,14 @@ func Locate(path string) (root, main string) {
 	return up, filepath.ToSlash(rel)
 }
 
-// Load reads the folder's document as [Load] does, with what lies around it. The folder's warnings come first.
+// Load compiles the folder's main document, see [Load]. The folder's warnings come first.
 func (f *Folder) Load(o Options) (*Result, []source.Diagnostic) {
 	o.Files = f.Files
 	res, diags := Load(f.Name, f.Text, o)
 	return res, append(slices.Clone(f.Warnings), diags...)
 }
 
-// Under gives the folder's names a path in front, so that messages name them as its user does.
+// Under returns a copy of the folder with path prepended to all names, so that messages show the names that the user passed.
 func (f *Folder) Under(path string) *Folder {
 	under := func(name string) string { return filepath.ToSlash(filepath.Join(path, name)) }
 	out := &Folder{Name: under(f.Name), Text: f.Text, Warnings: slices.Clone(f.Warnings)}
@@ -284,8 +284,8 @@ func (f *Folder) Under(path string) *Folder {
 	return out
 }
 
-// ReadFolder reads a flow's folder: the document main and all that a start of it can reach,
-// within bounds. It fails where a file cannot be read, naming it.
+// ReadFolder reads the document main of a flow's folder and all files that it can reach, within bounds.
+// If a file cannot be read, the error names it.
 func ReadFolder(fsys fs.FS, main string) (*Folder, error) {
 	text, files, warnings, err := blueprint.Collect(fsys, main)
 	if err != nil {

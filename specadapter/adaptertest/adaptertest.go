@@ -1,7 +1,7 @@
-// Package adaptertest drives the golden tests of a dialect: archives with a document, the
-// expected plan and the expected diagnostics.
+// Package adaptertest runs the golden tests of a dialect: archives with a document, the
+// expected plan and the expected diagnostics, which are compared byte by byte.
 //
-// It is only for tests, and only compares bytes.
+// It is only for tests.
 //
 // Start at [Golden].
 package adaptertest
@@ -22,17 +22,17 @@ import (
 	"weft/specadapter/source"
 )
 
-// update rewrites the archives from what comes out; review the difference.
+// update rewrites the expected outputs in the archives; review the diff.
 var update = os.Getenv("UPDATE") == "1"
 
 // Golden runs every archive testdata/*.txtar, in the txtar format.
 //
-// Files of an archive: one or more in.json, in.yaml, or in with another extension; several
-// mean the same and must give the same plan. options has a line "profile NAME", "dialect
-// NAME", "unbound TOOL", "connection ID" or "main FILE" each. With main that file is the only
-// input, and all others lie around it. What must come out: plan.json, if no
-// diagnostic is an error, and diagnostics.txt, if there is one. Where positions.txt is in
-// the archive, the places of the plan's parts are compared too. UPDATE=1 rewrites these.
+// The inputs in an archive are in.json, in.yaml, or in with another extension; if there are several,
+// all must compile to the same plan. Each line of the file options is "profile NAME", "dialect NAME",
+// "unbound TOOL", "connection ID" or "main FILE". With main that file is the only input, and all other
+// files belong to the same flow. The expected outputs are plan.json, if no diagnostic is an error, and
+// diagnostics.txt, if there are diagnostics. If the archive contains positions.txt, the positions of the
+// plan's parts are compared too. UPDATE=1 rewrites the outputs.
 func Golden(t *testing.T) {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/*.txtar")
@@ -78,7 +78,7 @@ var outputNames = []string{"plan.json", "diagnostics.txt", "positions.txt"}
 
 func isOutput(name string) bool { return slices.Contains(outputNames, name) }
 
-// replace puts outputs in the place of the archive's; positions only where the archive has them.
+// replace replaces the outputs in the archive; positions only if the archive contains them.
 func replace(a *txtar.Archive, got map[string]string) {
 	positions := slices.ContainsFunc(a.Files, func(f txtar.File) bool { return f.Name == "positions.txt" })
 	a.Files = slices.DeleteFunc(a.Files, func(f txtar.File) bool { return isOutput(f.Name) })
@@ -110,7 +110,7 @@ func outputs(t *testing.T, a *txtar.Archive) map[string]string {
 		}
 		text := render(t, r)
 		if before, ok := got["plan.json"]; ok && before != text {
-			t.Errorf("%s: another plan than that of the inputs before it:\n%s", f.Name, text)
+			t.Errorf("%s: the plan differs from that of the previous inputs:\n%s", f.Name, text)
 		}
 		got["plan.json"] = text
 		if inputs == 1 {
@@ -136,7 +136,7 @@ func render(t *testing.T, r *specadapter.Result) string {
 	return b.String()
 }
 
-// options reads the file options; main is the input's name where that is given.
+// options parses the file options; main is the file name of its line main, if any.
 func options(t *testing.T, a *txtar.Archive) (o specadapter.Options, main string) {
 	o = specadapter.Options{Host: source.Host{UnboundTools: map[string]bool{}, Connections: map[string]bool{}}}
 	for _, f := range a.Files {

@@ -1,7 +1,7 @@
-// Package agentspec adapts Open Agent Spec to plans.
+// Package agentspec compiles Open Agent Spec to plans.
 //
-// Package model reads and validates a document; this package compiles its main component, a
-// Flow or an Agent, to a plan. What a run does not support is an error; a difference in behaviour is a warning.
+// Package model parses and validates a document; this package compiles its main component, a Flow or an
+// Agent, to a plan. Unsupported components are errors; differences in behaviour are warnings.
 //
 // Start at [Adapter.Adapt].
 package agentspec
@@ -22,19 +22,19 @@ const Name = "agentspec"
 // Adapter compiles documents to plans.
 type Adapter struct{}
 
-// Name is "agentspec".
+// Name returns "agentspec".
 func (Adapter) Name() string { return Name }
 
-// Profiles are default and strict.
+// Profiles returns default and strict.
 func (Adapter) Profiles() []string { return []string{model.ProfileDefault, model.ProfileStrict} }
 
-// Traits returns the traits: runs are given inputs by name, and documents refer to others.
+// Traits returns the dialect's traits: runs have named inputs, and documents refer to components in others.
 func (Adapter) Traits() source.Traits { return source.Traits{Inputs: true, Components: true} }
 
-// Schema is the JSON Schema of a component with those that it refers to.
+// Schema returns the JSON Schema of a component and the components in it.
 func (Adapter) Schema() shape.Schema { return catalog.Schema() }
 
-// Detect looks for what a component has at the top.
+// Detect reports whether the document has a top-level member of a component, or is in WayFlow's format.
 func (Adapter) Detect(doc *source.Document) (bool, string) {
 	return doc.Root.FirstOf("component_type", "agentspec_version", "air_version", "$referenced_components") != "" || model.IsWayFlow(doc.Root),
 		`an object with "component_type", "agentspec_version" or "$referenced_components"`
@@ -51,18 +51,18 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 	}
 	src := plan.Source{File: doc.Name}
 	d, ok, diags := model.Read(doc, o)
-	b := &builder{file: doc.Name, host: host, looked: map[*model.Component]bool{}, agentIDs: map[*model.Component]string{},
-		connected: map[*model.Component]string{}, ids: map[string]bool{}, outers: map[string][]*model.Property{}, keepers: map[string]bool{}}
+	b := &builder{file: doc.Name, host: host, checked: map[*model.Component]bool{}, agentIDs: map[*model.Component]string{},
+		connected: map[*model.Component]string{}, ids: map[string]bool{}, flowRunInputs: map[string][]*model.Property{}, storeFlows: map[string]bool{}}
 	if !ok {
 		for _, c := range d.Components {
-			b.part(c)
+			b.checkPart(c)
 		}
 		return nil, src, append(diags, b.Diags...)
 	}
 	if d.Root.Type.Runs() && !d.Root.Type.Satisfies("AgenticComponent") {
 		b.Errorf(d.Root.At, CodeNotYet, "use a Flow or an Agent", "%s is neither a Flow nor an Agent and cannot be run", d.Root)
 	}
-	b.unsupported(d.Root)
+	b.checkSupported(d.Root)
 	if !d.Root.Type.Satisfies("AgenticComponent") {
 		return nil, src, append(diags, b.Diags...)
 	}
@@ -75,30 +75,30 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 	return flow, src, append(diags, b.Diags...)
 }
 
-// Codes of the diagnostics that making a plan adds.
+// Codes of the diagnostics that this package reports; package model has others.
 const (
-	// CodeNotYet is an error: the component is read and checked, but nothing runs it.
+	// CodeNotYet is an error: the component is validated but cannot be run.
 	CodeNotYet = "not-yet"
-	// CodeNoEffect is a warning: a field that a run does not heed.
+	// CodeNoEffect is a warning: the field has no effect on a run.
 	CodeNoEffect = "no-effect"
-	// CodeModelURL reports whether a model is asked where the worker's settings say.
+	// CodeModelURL is a warning: the URL of a model comes from the worker's settings.
 	CodeModelURL = "model-url"
 	// CodeUnknownTool is a warning: a ServerTool or BuiltinTool that the host does not have.
 	CodeUnknownTool = "unknown-tool"
-	// CodeOAuth is a warning: a server wants a login, and the host has no connection of its name.
+	// CodeOAuth is a warning: a server requires a login, and the host has no connection of its name.
 	CodeOAuth = "oauth"
-	// CodeDatastore is a warning: a datastore that the host has no connection to.
+	// CodeDatastore is a warning: the host has no connection to the datastore.
 	CodeDatastore = "datastore"
-	// CodeTooManyNodes is an error: subflows repeat so often that the plan grows too large.
+	// CodeTooManyNodes is an error: the repetition of subflows makes the plan too large.
 	CodeTooManyNodes = "too-many-nodes"
 )
 
-// unsupported reports what in a component's parts cannot run: each component once.
-func (b *builder) unsupported(c *model.Component) {
-	if b.looked[c] || c.Type.Unknown {
+// checkSupported reports a component, or components in it, that cannot run, each once.
+func (b *builder) checkSupported(c *model.Component) {
+	if b.checked[c] || c.Type.Unknown {
 		return
 	}
-	b.looked[c] = true
+	b.checked[c] = true
 	if c.Type.Unsupported != "" {
 		b.Errorf(c.At, CodeNotYet, c.Type.Unsupported, "%s cannot be run", c)
 		return
@@ -111,7 +111,7 @@ func (b *builder) unsupported(c *model.Component) {
 		b.Errorf(c.FieldPos("context_providers"), CodeNotYet, "produce the value in a node of the flow", "context_providers of %s are not supported yet", c)
 	}
 	if c.Type.Like != "" {
-		b.extended(c)
+		b.checkExtension(c)
 	}
 	for _, spec := range c.Type.Fields {
 		f := c.Field(spec.Name)
@@ -121,18 +121,18 @@ func (b *builder) unsupported(c *model.Component) {
 			b.datastore(c, f)
 		default:
 			for _, part := range f.Components {
-				b.unsupported(part)
+				b.checkSupported(part)
 			}
 		}
 	}
 }
 
-// part reports what makes one component of a document with errors unfit for a run.
-func (b *builder) part(c *model.Component) {
+// checkPart reports why a component cannot run. It is for documents with errors, which are not compiled.
+func (b *builder) checkPart(c *model.Component) {
 	if !c.Intact() {
 		return
 	}
-	b.unsupported(c)
+	b.checkSupported(c)
 	switch {
 	case !c.Type.Runs():
 	case c.Type.Satisfies("LlmConfig"):
@@ -146,8 +146,8 @@ func (b *builder) part(c *model.Component) {
 	}
 }
 
-// extended judges what a plugin's component adds to the type that it extends.
-func (b *builder) extended(c *model.Component) {
+// checkExtension warns of fields without effect that a plugin's component adds to the type that it extends.
+func (b *builder) checkExtension(c *model.Component) {
 	for _, name := range []string{"rephrase", "can_finish_conversation", "raise_exceptions"} {
 		if c.Type.Field(name) != nil && c.Flag(name) {
 			b.Warnf(c.FieldPos(name), CodeNoEffect, "remove it", "%s of %s has no effect", name, c)
@@ -158,7 +158,7 @@ func (b *builder) extended(c *model.Component) {
 	}
 }
 
-// passSecrets passes the secrets in the document to [source.Host], or reports those that have no place.
+// passSecrets passes the secrets in the document to [source.Host], and reports those that cannot be passed.
 func (b *builder) passSecrets(secrets []model.Secret) {
 	if b.host.PassSecret == nil {
 		return

@@ -15,45 +15,45 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// builder makes the plan of a component. Subflows of FlowNodes become part of the flow that has
-// them; those that run several times, in parallel or under a guard, become flows of their
-// own, which nodes of kind call run.
+// builder compiles a component to a plan. Subflows of FlowNodes are inlined. Subflows that run
+// several times, in parallel or with error handling become separate flows, which nodes of kind
+// call run.
 type builder struct {
 	file string
 	source.Reporter
 	host      source.Host
 	positions []plan.Position
-	looked    map[*model.Component]bool
+	checked   map[*model.Component]bool
 
-	// shared is what all flows of the document use.
+	// State of all flows of the document.
 	agents      []plan.Flow
 	agentIDs    map[*model.Component]string
 	connections []plan.Connection
 	connected   map[*model.Component]string
 	ids         map[string]bool
-	// nodes counts those of all flows; full reports whether there are too many.
+	// nodes is the number of nodes of all flows; full reports whether the limit is exceeded.
 	nodes int
 	full  bool
 
-	// flow is the one that is being made; taken are its nodes' ids, at is the prefix of its
-	// positions, outer are the inputs of its nodes that only the run's can feed.
-	flow  *plan.Flow
-	taken map[string]bool
-	at    string
-	outer []*model.Property
-	// outers are those of the flows that are made.
-	outers map[string][]*model.Property
-	// keeps reports whether the flow that is being made works on collections of the run, and keepers those that were made.
-	keeps   bool
-	keepers map[string]bool
+	// flow is the flow being compiled; taken are its nodes' ids, pathPrefix is the prefix of its
+	// positions, runInputs are inputs of its nodes that only the run's inputs can feed.
+	flow       *plan.Flow
+	taken      map[string]bool
+	pathPrefix string
+	runInputs  []*model.Property
+	// flowRunInputs are the runInputs of the compiled flows, by id.
+	flowRunInputs map[string][]*model.Property
+	// usesStores reports whether the flow being compiled uses in-memory datastores; storeFlows are compiled ones that do.
+	usesStores bool
+	storeFlows map[string]bool
 }
 
 func (b *builder) root(c *model.Component) *plan.Flow {
-	b.begin(c, c.ID, "")
+	b.startFlow(c, c.ID, "")
 	b.flow.Inputs = &plan.Inputs{Mode: plan.InputsNamed, Style: plan.StyleDocumented, Schema: objectOf(c.Inputs)}
 	if c.Type.Acts() == "Flow" {
 		b.rootFlow(c)
-		b.flow.Inputs.Schema = objectOf(model.Merge(c.Inputs, b.outer))
+		b.flow.Inputs.Schema = objectOf(model.Merge(c.Inputs, b.runInputs))
 	} else {
 		b.rootAgent(c)
 	}
@@ -61,50 +61,50 @@ func (b *builder) root(c *model.Component) *plan.Flow {
 	return b.flow
 }
 
-// maxNodeRuns bounds how many nodes a flow runs, where the language has no bound.
+// maxNodeRuns is the maximum number of node executions of a flow; the language has no limit.
 const maxNodeRuns = 1000
 
-func (b *builder) begin(c *model.Component, id, at string) {
+func (b *builder) startFlow(c *model.Component, id, at string) {
 	b.flow = &plan.Flow{Version: plan.Version, ID: id, Name: cmp.Or(c.Name, id), Dialect: Name, Description: c.Description,
 		Values: &plan.Values{Read: "literal", Named: true}, NoRoute: &plan.NoRoute{}, Nodes: []plan.Node{}, Edges: []plan.Edge{}, Limits: plan.Limits{MaxSteps: maxNodeRuns}}
-	b.taken, b.at = map[string]bool{plan.Start: true, plan.End: true}, at
+	b.taken, b.pathPrefix = map[string]bool{plan.Start: true, plan.End: true}, at
 }
 
-// called gives the id of a subflow that runs by itself, which is made once.
-func (b *builder) called(c *model.Component) string {
+// subflowID returns the id of a subflow that is a separate flow. It is compiled once.
+func (b *builder) subflowID(c *model.Component) string {
 	if id, ok := b.agentIDs[c]; ok {
 		return id
 	}
 	id := unique(b.ids, model.SafeID(cmp.Or(c.Name, c.ID)))
 	b.agentIDs[c] = id
-	flow, taken, at, outer, keeps := b.flow, b.taken, b.at, b.outer, b.keeps
-	b.begin(c, id, plan.AgentPath(id))
-	b.outer, b.keeps = nil, false
+	flow, taken, at, runInputs, usesStores := b.flow, b.taken, b.pathPrefix, b.runInputs, b.usesStores
+	b.startFlow(c, id, plan.AgentPath(id))
+	b.runInputs, b.usesStores = nil, false
 	b.rootFlow(c)
 	b.agents = append(b.agents, *b.flow)
-	b.outers[id], b.keepers[id] = b.outer, b.keeps
-	b.flow, b.taken, b.at, b.outer, b.keeps = flow, taken, at, outer, keeps
+	b.flowRunInputs[id], b.storeFlows[id] = b.runInputs, b.usesStores
+	b.flow, b.taken, b.pathPrefix, b.runInputs, b.usesStores = flow, taken, at, runInputs, usesStores
 	return id
 }
 
-// through lets the flows that a node calls have those of the run's inputs that only a run can give.
-func (b *builder) through(n *plan.Node) {
+// passRunInputs adds inputs to a call node for the run's inputs that its flows need, and ports for the datastores that they use.
+func (b *builder) passRunInputs(n *plan.Node) {
 	for _, id := range n.Call.Flows {
-		for _, p := range b.outers[id] {
+		for _, p := range b.flowRunInputs[id] {
 			if !slices.ContainsFunc(n.Ports.In, func(in plan.In) bool { return in.Name == p.Title }) {
 				n.Ports.In = append(n.Ports.In, plan.In{Name: p.Title, Key: plan.InKey(p.Title), Type: schemaOf(p.Type)})
-				b.outer = append(b.outer, p)
+				b.runInputs = append(b.runInputs, p)
 			}
 		}
 	}
-	if slices.ContainsFunc(n.Call.Flows, func(id string) bool { return b.keepers[id] }) {
-		b.keep(n)
+	if slices.ContainsFunc(n.Call.Flows, func(id string) bool { return b.storeFlows[id] }) {
+		b.addStorePorts(n)
 	}
 }
 
-// rootFlow makes nodes of a flow that begins with the run's inputs and ends with its outputs.
+// rootFlow compiles a flow that starts with the run's inputs and ends with its outputs.
 func (b *builder) rootFlow(c *model.Component) {
-	s := &layer{b: b, flow: c, start: plan.InKey, defaults: c.Input, outs: outputs(c.Outputs)}
+	s := &flowBuilder{b: b, flow: c, start: plan.InKey, defaults: c.Input, outs: outputs(c.Outputs)}
 	entry, ends := s.build()
 	if b.full {
 		return
@@ -113,7 +113,7 @@ func (b *builder) rootFlow(c *model.Component) {
 	for _, e := range ends {
 		n := b.flow.Node(e.id)
 		n.Exit = true
-		if b.keeps && b.at != "" {
+		if b.usesStores && b.pathPrefix != "" {
 			n.Ports.In = append(n.Ports.In, changesIn)
 			n.Ports.Out = append(n.Ports.Out, plan.Out{Name: plan.ChangesPort})
 		}
@@ -121,8 +121,8 @@ func (b *builder) rootFlow(c *model.Component) {
 	}
 }
 
-// rootAgent makes a flow of one agent. With a person in the loop it is a conversation, which
-// ends with the agent's outputs; without outputs it goes on until the run is cancelled.
+// rootAgent compiles an agent to a flow of one node. With human_in_the_loop it is a conversation, which
+// ends with the agent's outputs; without outputs it continues until the run is cancelled.
 func (b *builder) rootAgent(c *model.Component) {
 	n := plan.Node{ID: b.id("", c), Name: cmp.Or(c.Name, c.ID), Kind: plan.KindAgent, Exit: true, Ports: &plan.Ports{}}
 	for _, p := range c.Inputs {
@@ -140,8 +140,8 @@ func (b *builder) rootAgent(c *model.Component) {
 	b.edge(plan.Edge{From: n.ID, To: plan.End}, c.At)
 }
 
-// room counts a node, or an agent of a team, and reports whether the plan may have it.
-func (b *builder) room(at source.Pos) bool {
+// countNode counts a node or an agent of a team. It reports whether the plan is within the limit.
+func (b *builder) countNode(at source.Pos) bool {
 	if b.nodes++; b.nodes > plan.MaxNodes/2 {
 		if !b.full {
 			b.Errorf(at, CodeTooManyNodes, "nest fewer subflows", "the flow, subflows included, has more than %d nodes", plan.MaxNodes/2)
@@ -152,32 +152,32 @@ func (b *builder) room(at source.Pos) bool {
 }
 
 func (b *builder) add(n plan.Node, at source.Pos) {
-	if !b.room(at) {
+	if !b.countNode(at) {
 		return
 	}
 	b.flow.Nodes = append(b.flow.Nodes, n)
-	b.place(plan.NodePath(n.ID), at)
+	b.addPosition(plan.NodePath(n.ID), at)
 }
 
 func (b *builder) edge(e plan.Edge, at source.Pos) {
 	e.ID = fmt.Sprint(len(b.flow.Edges) + 1)
-	b.place(plan.EdgePath(len(b.flow.Edges)), at)
+	b.addPosition(plan.EdgePath(len(b.flow.Edges)), at)
 	b.flow.Edges = append(b.flow.Edges, e)
 }
 
-// place notes where a part was written. Parts from other files have no position.
-func (b *builder) place(path string, at source.Pos) {
+// addPosition records the position of a part. Parts from other files have no position.
+func (b *builder) addPosition(path string, at source.Pos) {
 	if at.File == b.file {
-		b.positions = append(b.positions, plan.Position{Path: b.at + path, Line: at.Line, Col: at.Col})
+		b.positions = append(b.positions, plan.Position{Path: b.pathPrefix + path, Line: at.Line, Col: at.Col})
 	}
 }
 
-// id is a node's id: the author's name, behind that of the FlowNode that has it.
+// id returns a unique id for a node: its name, prefixed with the path of the enclosing FlowNode.
 func (b *builder) id(path string, c *model.Component) string {
 	return unique(b.taken, path+model.SafeID(cmp.Or(c.Name, c.ID, c.Type.Name)))
 }
 
-// unique is a name that is not taken, and takes it.
+// unique returns name with a suffix if it is taken, and marks the result as taken.
 func unique(taken map[string]bool, name string) string {
 	for n, base := 2, name; taken[name]; n++ {
 		name = fmt.Sprintf("%s~%d", base, n)
@@ -235,14 +235,14 @@ func shapeJSON(s *model.Shape) string {
 	return `{"type":"` + s.Kind.String() + `"}`
 }
 
-// joined writes the elements of an array or object.
+// joined formats the elements of an array or object, separated by commas.
 func joined[T any](list []T, write func(T) string) string {
 	return strings.Join(source.Map(list, write), ",")
 }
 
 func quoted(text string) string { return string(value.AppendString(nil, text)) }
 
-// objectOf returns the schema of an object whose members are properties; those without a default are required.
+// objectOf returns the schema of an object with the properties as members; those without a default are required.
 func objectOf(list []*model.Property) json.RawMessage {
 	props := joined(list, func(p *model.Property) string {
 		if p.Schema != nil {
@@ -255,24 +255,24 @@ func objectOf(list []*model.Property) json.RawMessage {
 		joined(required, func(p *model.Property) string { return quoted(p.Title) }) + `],"additionalProperties":false}`)
 }
 
-// layer is the work on one flow, or on a subflow in its place in another.
-type layer struct {
+// flowBuilder compiles the nodes of a flow, or of a subflow that is inlined in another.
+type flowBuilder struct {
 	b    *builder
 	flow *model.Component
-	// path is what the ids of its nodes begin with: the FlowNode, and /.
+	// path is the prefix of the ids of its nodes: the id of the FlowNode and a slash.
 	path string
-	// start is the state key from which the start node takes an input, and defaults replace missing ones.
+	// start returns the state key from which the start node reads an input; defaults returns the property with its default.
 	start    func(title string) string
 	defaults func(title string) *model.Property
-	// outs are what its end nodes leave.
+	// outs are the outputs of its end nodes.
 	outs []plan.Out
 
 	number map[*model.Component]int
-	// reads are the keys of inputs, writes those to which an output goes.
-	reads  map[port]string
-	writes map[port][]string
-	ids    map[*model.Component]string
-	ways   map[*model.Component]*way
+	// reads are the state keys of inputs, writes those of outputs.
+	reads    map[port]string
+	writes   map[port][]string
+	ids      map[*model.Component]string
+	compiled map[*model.Component]*compiledNode
 }
 
 type port struct {
@@ -280,21 +280,22 @@ type port struct {
 	title string
 }
 
-type way struct {
+// compiledNode holds the nodes of the plan at which a compiled node is entered and left.
+type compiledNode struct {
 	entry string
 	exits []exit
 }
 
-// exit is a node of the plan by which control leaves; label reports whether it has several branches.
+// exit is a node of the plan that control leaves by a branch; label reports whether it has several branches.
 type exit struct {
 	id, branch string
 	label      bool
 	at         source.Pos
 }
 
-// build makes the nodes, and returns where the flow begins and ends.
-func (s *layer) build() (entry string, ends []exit) {
-	s.number, s.ids, s.ways = map[*model.Component]int{}, map[*model.Component]string{}, map[*model.Component]*way{}
+// build compiles the nodes and edges. It returns the first node and the end nodes.
+func (s *flowBuilder) build() (entry string, ends []exit) {
+	s.number, s.ids, s.compiled = map[*model.Component]int{}, map[*model.Component]string{}, map[*model.Component]*compiledNode{}
 	for i, n := range s.flow.Flow.Nodes {
 		s.number[n] = i
 		s.ids[n] = s.b.id(s.path, n)
@@ -304,28 +305,28 @@ func (s *layer) build() (entry string, ends []exit) {
 		if s.b.full {
 			return "", nil
 		}
-		s.ways[n] = s.node(n)
+		s.compiled[n] = s.node(n)
 		if n.Type.ActsAs("EndNode") {
-			ends = append(ends, s.ways[n].exits...)
+			ends = append(ends, s.compiled[n].exits...)
 		}
 	}
 	for _, e := range s.flow.Flow.Control {
-		for _, x := range s.ways[e.From].exits {
+		for _, x := range s.compiled[e.From].exits {
 			if x.branch != e.Branch {
 				continue
 			}
-			edge := plan.Edge{From: x.id, To: s.ways[e.To].entry}
+			edge := plan.Edge{From: x.id, To: s.compiled[e.To].entry}
 			if x.label {
 				edge.Branch = e.Branch
 			}
 			s.b.edge(edge, e.At)
 		}
 	}
-	return s.ways[s.flow.Flow.Start].entry, ends
+	return s.compiled[s.flow.Flow.Start].entry, ends
 }
 
-// connect assigns state keys: one to each output, or one to an input that several outputs feed.
-func (s *layer) connect() {
+// connect assigns state keys: one per output, or one per input if several outputs feed it.
+func (s *flowBuilder) connect() {
 	titles, edges := map[string][]port{}, map[port][]port{}
 	for _, n := range s.flow.Flow.Nodes {
 		for _, p := range n.Outputs {
@@ -358,8 +359,8 @@ func (s *layer) connect() {
 	}
 }
 
-// key is the state key of an input that has these sources.
-func (s *layer) key(to port, from []port, known map[string]string) string {
+// key returns the state key of an input that is fed by the outputs from.
+func (s *flowBuilder) key(to port, from []port, known map[string]string) string {
 	var name strings.Builder
 	for _, p := range from {
 		name.WriteString(strconv.Itoa(s.number[p.node]) + "." + strconv.Quote(p.title) + " ")
@@ -378,7 +379,7 @@ func (s *layer) key(to port, from []port, known map[string]string) string {
 	return k
 }
 
-func (s *layer) ins(n *model.Component) []plan.In {
+func (s *flowBuilder) inPorts(n *model.Component) []plan.In {
 	var out []plan.In
 	for _, p := range n.Inputs {
 		if p.Unused {
@@ -391,14 +392,14 @@ func (s *layer) ins(n *model.Component) []plan.In {
 		}
 		if in.Key == "" && in.Default == nil && !n.Type.ActsAs("EndNode") && !s.flow.Flow.Gives(p.Title) {
 			in.Key = plan.InKey(p.Title)
-			s.b.outer = append(s.b.outer, p)
+			s.b.runInputs = append(s.b.runInputs, p)
 		}
 		out = append(out, in)
 	}
 	return out
 }
 
-func (s *layer) leaves(n *model.Component) []plan.Out {
+func (s *flowBuilder) outPorts(n *model.Component) []plan.Out {
 	var out []plan.Out
 	for _, p := range n.Outputs {
 		o := output(p)

@@ -12,7 +12,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// Bounds of agents, which the language leaves to runtimes.
+// Limits of agents, which the language leaves to runtimes.
 const (
 	agentCalls   = 50
 	agentErrors  = 5
@@ -20,7 +20,7 @@ const (
 	reminders    = 3
 )
 
-// prompt makes an LlmNode one call of a model, which answers in text or, for other outputs, in JSON.
+// prompt compiles an LlmNode to one model call, which is answered as text or, for other outputs, as JSON.
 func (b *builder) prompt(c *model.Component) *plan.Agent {
 	text := c.Text("prompt_template")
 	a := &plan.Agent{Prompt: text, Opening: []plan.Piece{{Text: text}}, MaxCalls: 1, MaxErrors: 1}
@@ -42,9 +42,9 @@ func jsonOutput(outputs []*model.Property) *plan.Output {
 	return out
 }
 
-// agent makes of an Agent, plain or specialized, a node that goes on with the flow's conversation.
-// At the root its answers in words go to a person, with a person in the loop. In a flow such an
-// answer ends an agent without outputs; others end by giving them.
+// agent compiles an Agent or SpecializedAgent, which continues the flow's conversation. At the root,
+// with human_in_the_loop, its plain answers are sent to the user. In a flow, a plain answer ends an
+// agent without outputs; other agents end by submitting their outputs.
 func (b *builder) agent(c *model.Component, node string, root bool) *plan.Agent {
 	if c.Type.Satisfies("RemoteAgent") {
 		return b.remote(c, root)
@@ -57,7 +57,7 @@ func (b *builder) agent(c *model.Component, node string, root bool) *plan.Agent 
 	return a
 }
 
-// opening is the message by which an agent begins where no one has said anything.
+// opening returns the first message of an agent if the conversation is empty.
 func opening(inputs []*model.Property) []plan.Piece {
 	begin := plan.Piece{Text: "Begin."}
 	if len(inputs) > 0 {
@@ -66,7 +66,7 @@ func opening(inputs []*model.Property) []plan.Piece {
 	return []plan.Piece{begin}
 }
 
-// setChat sets how an agent converses with a person and how it ends.
+// setChat configures an agent's conversation with the user and how the agent ends.
 func (b *builder) setChat(a *plan.Agent, name string, human, root bool, outputs []*model.Property, taken map[string]bool) {
 	if human && (root || len(outputs) > 0) {
 		a.Chat = &plan.Chat{}
@@ -79,17 +79,17 @@ func (b *builder) setChat(a *plan.Agent, name string, human, root bool, outputs 
 	}
 }
 
-// resolvedAgent is an Agent merged with what specializes it.
+// resolvedAgent is an Agent merged with its specialization.
 type resolvedAgent struct {
 	*model.Component
-	// base is the Agent itself, which has the model and the toolboxes.
+	// base is the Agent, which has the model and the toolboxes.
 	base  *model.Component
 	text  string
 	tools []*model.Component
 	human bool
 }
 
-// resolveAgent merges an Agent with what specializes it, which comes after the Agent's own.
+// resolveAgent merges an Agent with its specialization, whose instructions and tools are appended.
 func resolveAgent(c *model.Component) *resolvedAgent {
 	base := c
 	if c.Type.Acts() == "SpecializedAgent" {
@@ -110,16 +110,16 @@ func resolveAgent(c *model.Component) *resolvedAgent {
 	return p
 }
 
-// baseAgent makes an agent's prompt, tools and model, and returns the names of its tools.
+// baseAgent compiles an agent's prompt, tools and model. It also returns the names of the tools.
 func (b *builder) baseAgent(p *resolvedAgent, node string) (*plan.Agent, map[string]bool) {
 	a := &plan.Agent{Prompt: p.text, System: p.text, MaxCalls: agentCalls, MaxErrors: agentErrors}
 	taken := map[string]bool{}
 	for i, t := range p.tools {
 		a.Tools = append(a.Tools, *b.tool(t, taken))
-		b.place(plan.ToolPath(node, i), t.At)
+		b.addPosition(plan.ToolPath(node, i), t.At)
 	}
 	for _, f := range p.base.Components("flows") {
-		b.place(plan.ToolPath(node, len(a.Tools)), f.At)
+		b.addPosition(plan.ToolPath(node, len(a.Tools)), f.At)
 		a.Tools = append(a.Tools, b.flowTool(f, taken))
 	}
 	b.toolboxes(p.base, a, taken)
@@ -128,20 +128,20 @@ func (b *builder) baseAgent(p *resolvedAgent, node string) (*plan.Agent, map[str
 	return a, taken
 }
 
-// flowTool is a flow as a tool of an agent: the flow's inputs are its arguments, the outputs its result.
+// flowTool returns a flow as a tool of an agent: the flow's inputs are the arguments, its outputs the result.
 func (b *builder) flowTool(c *model.Component, taken map[string]bool) plan.Tool {
 	name := cmp.Or(c.Name, c.ID)
 	t := plan.Tool{Name: name, As: unique(taken, toolName(name)), Description: c.Description}
 	t.Connection = b.connect(c, func(c *model.Component) plan.Connection {
-		return plan.Connection{ID: unique(b.ids, "flow:"+model.SafeID(name)), Name: name, Kind: plan.ConnectionAgent, Agent: b.called(c)}
+		return plan.Connection{ID: unique(b.ids, "flow:"+model.SafeID(name)), Name: name, Kind: plan.ConnectionAgent, Agent: b.subflowID(c)}
 	})
-	id := b.called(c)
-	b.alone(c, id)
-	t.ArgumentsSchema = objectOf(model.Merge(c.Inputs, b.outers[id]))
+	id := b.subflowID(c)
+	b.rejectStores(c, id)
+	t.ArgumentsSchema = objectOf(model.Merge(c.Inputs, b.flowRunInputs[id]))
 	return t
 }
 
-// finish is the tool by which an agent gives its outputs.
+// finish returns the tool by which an agent submits its outputs.
 func finish(outputs []*model.Property, name string, person bool) *plan.Finish {
 	return &plan.Finish{
 		Name: name, Description: "Submit the result of the task, once you have all of it. This ends the task.",
@@ -152,7 +152,7 @@ func finish(outputs []*model.Property, name string, person bool) *plan.Finish {
 	}
 }
 
-// toolboxes adds the servers whose tools an agent takes: all of them, or those that a filter names.
+// toolboxes adds the tools of an agent's MCP servers: all of a server, or those that a filter selects.
 func (b *builder) toolboxes(c *model.Component, a *plan.Agent, taken map[string]bool) {
 	for _, box := range c.Components("toolboxes") {
 		if box.Type.Acts() != "MCPToolBox" {
@@ -175,7 +175,7 @@ func (b *builder) toolboxes(c *model.Component, a *plan.Agent, taken map[string]
 	}
 }
 
-// filtered adds the tools that a toolbox's filter names, by name or by a specification.
+// filtered adds the tools that a toolbox's filter selects by name or by MCPToolSpec.
 func (b *builder) filtered(box *model.Component, filter *model.Field, a *plan.Agent, taken map[string]bool, like plan.Tool) {
 	specs := filter.Components
 	for _, item := range filter.JSON.Items {
@@ -199,11 +199,11 @@ func (b *builder) filtered(box *model.Component, filter *model.Field, a *plan.Ag
 	}
 }
 
-// model sets an agent's model and the parameters of its calls; address and key are the worker's.
+// model sets an agent's model and the parameters of its calls; URL and key come from the worker's settings.
 func (b *builder) model(c *model.Component, a *plan.Agent) {
 	provider, id := model.ProviderOf(c), c.Text("model_id")
 	if c.Type.Acts() == "OciGenAiConfig" && strings.EqualFold(c.Text("provider"), "cohere") && !strings.HasPrefix(id, "cohere.") {
-		// An OCID does not tell that the model is of Cohere, which has a format of its own.
+		// An OCID does not identify the vendor, and models of Cohere have a different format.
 		id = "cohere/" + id
 	}
 	a.Model = provider + "/" + id
@@ -217,10 +217,10 @@ func (b *builder) model(c *model.Component, a *plan.Agent) {
 // apiResponses is OpenAI's newer protocol, in [plan.APIs].
 const apiResponses = "responses"
 
-// apis are OpenAI's protocols by their names in documents. Without a name it is the worker's choice.
+// apis maps the names of OpenAI's protocols in documents to the plan's. Without a name, the worker chooses.
 var apis = map[string]string{"chat_completions": "chat", "responses": apiResponses, "openai_responses": apiResponses}
 
-// params are those that a model's calls have by default; nil if there are none.
+// params returns the default parameters of a model's calls; nil if there are none.
 func (b *builder) params(c *model.Component) *plan.Params {
 	members, p := c.JSON("default_generation_parameters").Members, &plan.Params{}
 	if f := c.Field("api_type"); f != nil && f.IsSet() {
@@ -237,9 +237,9 @@ func (b *builder) params(c *model.Component) *plan.Params {
 		case "max_tokens":
 			ok = json.Unmarshal(raw, &p.MaxTokens) == nil && (p.MaxTokens > 0 || m.Value.Kind == source.Null)
 		case "temperature":
-			ok = json.Unmarshal(raw, &p.Temperature) == nil && upTo(p.Temperature, 2)
+			ok = json.Unmarshal(raw, &p.Temperature) == nil && inRange(p.Temperature, 2)
 		case "top_p":
-			ok = json.Unmarshal(raw, &p.TopP) == nil && upTo(p.TopP, 1)
+			ok = json.Unmarshal(raw, &p.TopP) == nil && inRange(p.TopP, 1)
 		default:
 			extra[m.Key] = raw
 		}
@@ -248,21 +248,21 @@ func (b *builder) params(c *model.Component) *plan.Params {
 		}
 	}
 	if len(extra) > 0 {
-		p.Extra, _ = json.Marshal(extra) // valid JSON always encodes
+		p.Extra, _ = json.Marshal(extra) // cannot fail for valid JSON
 	}
 	return p
 }
 
-// upTo reports whether a number is absent, or from 0 to a bound.
-func upTo(v *float64, most float64) bool { return v == nil || *v >= 0 && *v <= most }
+// inRange reports whether a number is absent or between 0 and limit.
+func inRange(v *float64, limit float64) bool { return v == nil || *v >= 0 && *v <= limit }
 
-// Instructions of summaries where the author gives none.
+// Default instructions for summaries.
 const (
 	conversationInstructions = "Please make a summary of this conversation. Include relevant information and keep it short. Your response will replace the messages, so just output the summary directly, no introduction needed."
 	messageInstructions      = "Please make a summary of this message. Include relevant information and keep it short. Your response will replace the message, so just output the summary directly, no introduction needed."
 )
 
-// transforms sets how an agent's conversation is shortened; several of one kind apply in order.
+// transforms sets how an agent's conversation is shortened; several of the same kind apply in order.
 func (b *builder) transforms(c *model.Component, a *plan.Agent) {
 	for _, t := range c.Components("transforms") {
 		switch t.Type.Acts() {
@@ -294,7 +294,7 @@ func (b *builder) summary(t *model.Component, instructions, template string) *pl
 	var by plan.Agent
 	b.model(t.Component("llm"), &by)
 	s := &plan.Summary{Model: by.Model, Params: by.Params, Instructions: cmp.Or(t.Text("summarization_instructions"), instructions), Template: t.Text(template)}
-	// Any space around the name is as good as none.
+	// Spaces around the name are optional.
 	for _, form := range []string{"{{ summary }}", "{{summary }}", "{{ summary}}"} {
 		s.Template = strings.ReplaceAll(s.Template, form, "{{summary}}")
 	}

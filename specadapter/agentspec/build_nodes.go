@@ -12,15 +12,15 @@ import (
 	"weft/workflows/plan"
 )
 
-// atOnce is how many runs of a parallel node there are at a time.
-const atOnce = 10
+// maxParallel is the maximum number of concurrent runs of a parallel node.
+const maxParallel = 10
 
-func (s *layer) node(c *model.Component) *way {
+func (s *flowBuilder) node(c *model.Component) *compiledNode {
 	if c.Type.Acts() == "FlowNode" {
-		return s.inPlace(c)
+		return s.inline(c)
 	}
-	n := plan.Node{ID: s.ids[c], Name: cmp.Or(c.Name, s.ids[c]), Ports: &plan.Ports{In: s.ins(c), Out: s.leaves(c)}}
-	w := &way{entry: n.ID, exits: []exit{{id: n.ID, branch: catalog.NextBranch, at: c.At}}}
+	n := plan.Node{ID: s.ids[c], Name: cmp.Or(c.Name, s.ids[c]), Ports: &plan.Ports{In: s.inPorts(c), Out: s.outPorts(c)}}
+	w := &compiledNode{entry: n.ID, exits: []exit{{id: n.ID, branch: catalog.NextBranch, at: c.At}}}
 	switch c.Type.Acts() {
 	case "StartNode":
 		n.Kind, n.Pass = plan.KindPass, &plan.Pass{}
@@ -51,49 +51,49 @@ func (s *layer) node(c *model.Component) *way {
 		}
 		w.exits = s.branches(c, n.ID)
 	case "PluginRegexNode", "PluginTemplateNode", "PluginReadVariableNode", "PluginWriteVariableNode", "PluginVariableNode":
-		n.Kind, n.Pass = plan.KindPass, s.passOf(c, &n, w)
+		n.Kind, n.Pass = plan.KindPass, s.pass(c, &n, w)
 	default:
-		s.calling(c, &n, w)
+		s.callNode(c, &n, w)
 	}
 	if n.Call != nil {
-		s.b.through(&n)
+		s.b.passRunInputs(&n)
 	}
 	s.b.add(n, c.At)
 	return w
 }
 
-// calling configures a node whose subflows are runs of their own, or that works on a datastore.
-func (s *layer) calling(c *model.Component, n *plan.Node, w *way) {
+// callNode configures a node that runs separate flows or uses a datastore.
+func (s *flowBuilder) callNode(c *model.Component, n *plan.Node, w *compiledNode) {
 	switch c.Type.Acts() {
 	case "PluginDatastoreListNode", "PluginDatastoreCreateNode", "PluginDatastoreUpdateNode", "PluginDatastoreDeleteNode", "PluginDatastoreQueryNode":
-		s.b.works(c, n)
+		s.b.storeNode(c, n)
 	case "MapNode", "ParallelMapNode":
-		n.Kind, n.Call = plan.KindCall, s.mapped(c, n)
+		n.Kind, n.Call = plan.KindCall, s.mapCall(c, n)
 	case "ExtendedMapNode":
 		n.Kind, n.Call = plan.KindCall, s.extendedMap(c, n)
 	case "PluginCatchExceptionNode":
 		n.Kind, n.Call = plan.KindCall, s.exception(c, n)
 		w.exits = s.branches(c, n.ID)
 	case "ParallelFlowNode":
-		n.Kind, n.Call = plan.KindCall, &plan.Call{AtOnce: atOnce}
+		n.Kind, n.Call = plan.KindCall, &plan.Call{AtOnce: maxParallel}
 		for _, sub := range c.Components("subflows") {
-			n.Call.Flows = append(n.Call.Flows, s.b.called(sub))
+			n.Call.Flows = append(n.Call.Flows, s.b.subflowID(sub))
 		}
 		if len(n.Call.Flows) == 0 {
 			n.Kind, n.Call, n.Pass = plan.KindPass, nil, &plan.Pass{}
 		}
 	case "CatchExceptionNode":
-		n.Kind, n.Call = plan.KindCall, &plan.Call{AtOnce: 1, Flows: []string{s.b.called(c.Component("subflow"))},
+		n.Kind, n.Call = plan.KindCall, &plan.Call{AtOnce: 1, Flows: []string{s.b.subflowID(c.Component("subflow"))},
 			Catch: &plan.Catch{Branch: model.CaughtBranch, Info: model.CaughtInfo}}
 		w.exits = s.branches(c, n.ID)
 	}
 }
 
-func (s *layer) branches(c *model.Component, id string) []exit {
+func (s *flowBuilder) branches(c *model.Component, id string) []exit {
 	return source.Map(c.Branches, func(b string) exit { return exit{id: id, branch: b, label: true, at: c.At} })
 }
 
-func (s *layer) startPorts(c *model.Component, n *plan.Node) {
+func (s *flowBuilder) startPorts(c *model.Component, n *plan.Node) {
 	n.Ports.In = nil
 	for _, p := range c.Inputs {
 		in := input(p, s.start(p.Title))
@@ -109,8 +109,8 @@ func (s *layer) startPorts(c *model.Component, n *plan.Node) {
 	}
 }
 
-// endPorts are the outputs of an end node: the flow's, with the flow's defaults for those it lacks.
-func (s *layer) endPorts(c *model.Component) []plan.Out {
+// endPorts returns the outputs of an end node: those of the flow, with the node's defaults where the flow has none.
+func (s *flowBuilder) endPorts(c *model.Component) []plan.Out {
 	outs := slices.Clone(s.outs)
 	for i := range outs {
 		if p := c.Output(outs[i].Name); p != nil && p.Default != nil && outs[i].Default == nil {
@@ -120,10 +120,10 @@ func (s *layer) endPorts(c *model.Component) []plan.Out {
 	return outs
 }
 
-// inPlace puts the nodes of a FlowNode's subflow into the flow; their state is cleared at each start.
-func (s *layer) inPlace(c *model.Component) *way {
+// inline compiles the nodes of a FlowNode's subflow into the flow; their state is cleared at each start.
+func (s *flowBuilder) inline(c *model.Component) *compiledNode {
 	sub := c.Component("subflow")
-	inner := &layer{b: s.b, flow: sub, path: s.ids[c] + "/", outs: s.leaves(c),
+	inner := &flowBuilder{b: s.b, flow: sub, path: s.ids[c] + "/", outs: s.outPorts(c),
 		start: func(title string) string { return s.reads[port{c, title}] }, defaults: c.Input}
 	for i := range inner.outs {
 		if of := sub.Output(inner.outs[i].Name); inner.outs[i].Default == nil && of != nil {
@@ -131,14 +131,14 @@ func (s *layer) inPlace(c *model.Component) *way {
 		}
 	}
 	entry, exits := inner.build()
-	return &way{entry, exits}
+	return &compiledNode{entry, exits}
 }
 
-func (s *layer) mapped(c *model.Component, n *plan.Node) *plan.Call {
+func (s *flowBuilder) mapCall(c *model.Component, n *plan.Node) *plan.Call {
 	sub := c.Component("subflow")
-	call := &plan.Call{Flows: []string{s.b.called(sub)}, Map: true, AtOnce: 1}
+	call := &plan.Call{Flows: []string{s.b.subflowID(sub)}, Map: true, AtOnce: 1}
 	if c.Type.Acts() == "ParallelMapNode" {
-		call.AtOnce = atOnce
+		call.AtOnce = maxParallel
 	}
 	over := s.flow.Flow.Iterates(c)
 	for i := range n.Ports.In {
@@ -165,7 +165,7 @@ func (s *layer) mapped(c *model.Component, n *plan.Node) *plan.Call {
 	return call
 }
 
-func (s *layer) passOf(c *model.Component, n *plan.Node, w *way) *plan.Pass {
+func (s *flowBuilder) pass(c *model.Component, n *plan.Node, w *compiledNode) *plan.Pass {
 	switch c.Type.Name {
 	case "PluginRegexNode":
 		pattern, want := c.Expression()
@@ -181,9 +181,9 @@ func (s *layer) passOf(c *model.Component, n *plan.Node, w *way) *plan.Pass {
 	return &plan.Pass{}
 }
 
-// variables make a node write the flow's variables and read them. One that does both is two: what it writes is there when it
-// reads.
-func (s *layer) variables(c *model.Component, n *plan.Node, w *way) {
+// variables makes a node write and read the flow's variables. A node that does both becomes two nodes, so that it reads what it
+// has written.
+func (s *flowBuilder) variables(c *model.Component, n *plan.Node, w *compiledNode) {
 	if len(c.Writes) > 0 && len(c.Reads) > 0 {
 		write := plan.Node{ID: unique(s.b.taken, n.ID+"~write"), Name: n.Name, Kind: plan.KindPass, Pass: &plan.Pass{},
 			Ports: &plan.Ports{In: n.Ports.In, Out: s.writesOf(c, n.Ports.In)}}
@@ -202,8 +202,8 @@ func (s *layer) variables(c *model.Component, n *plan.Node, w *way) {
 	}
 }
 
-// writesOf writes what a node takes, each value to its variable.
-func (s *layer) writesOf(c *model.Component, in []plan.In) []plan.Out {
+// writesOf returns outputs that write a node's inputs to its variables.
+func (s *flowBuilder) writesOf(c *model.Component, in []plan.In) []plan.Out {
 	var out []plan.Out
 	for i, w := range c.Writes {
 		if i < len(in) {
@@ -214,10 +214,10 @@ func (s *layer) writesOf(c *model.Component, in []plan.In) []plan.Out {
 	return out
 }
 
-// variable is the state key of one of the flow's variables.
-func (s *layer) variable(p *model.Property) string { return "$" + s.path + "@state." + p.Title }
+// variable returns the state key of one of the flow's variables.
+func (s *flowBuilder) variable(p *model.Property) string { return "$" + s.path + "@state." + p.Title }
 
-func (s *layer) exception(c *model.Component, n *plan.Node) *plan.Call {
+func (s *flowBuilder) exception(c *model.Component, n *plan.Node) *plan.Call {
 	for i := range n.Ports.Out {
 		if o := &n.Ports.Out[i]; o.Default == nil {
 			o.Default = emptyOf(c.Output(n.Ports.Out[i].Name))
@@ -228,33 +228,33 @@ func (s *layer) exception(c *model.Component, n *plan.Node) *plan.Call {
 		catch.Branch = model.ExceptionBranch
 	}
 	for _, m := range c.JSON("except_on").Members {
-		if m.Key != strings.ToLower(m.Key) { // a class in Python
+		if m.Key != strings.ToLower(m.Key) { // the name of a Python class
 			s.b.Warnf(m.KeyPos, CodeNoEffect, "use a failure class of FAILURES.md, or make catch_all_exceptions true", "no failure maps to the exception %s of %s",
 				source.Quote(m.Key), c)
 		}
 		catch.On = append(catch.On, plan.Case{Text: m.Key, Branch: m.Value.Text})
 	}
-	return &plan.Call{AtOnce: 1, Flows: []string{s.b.called(c.Component("subflow"))}, Catch: catch}
+	return &plan.Call{AtOnce: 1, Flows: []string{s.b.subflowID(c.Component("subflow"))}, Catch: catch}
 }
 
-// emptyOf is the empty value of an output's type: what WayFlow gives where nothing is.
+// emptyOf returns the empty value of an output's type, WayFlow's result if there is no value.
 func emptyOf(p *model.Property) json.RawMessage {
 	if p == nil {
 		return json.RawMessage("null")
 	}
-	return json.RawMessage(cmp.Or(empty[p.Type.Kind], "null"))
+	return json.RawMessage(cmp.Or(emptyValues[p.Type.Kind], "null"))
 }
 
-var empty = map[model.ShapeKind]string{model.StringShape: `""`, model.IntegerShape: "0", model.NumberShape: "0", model.BooleanShape: "false",
+var emptyValues = map[model.ShapeKind]string{model.StringShape: `""`, model.IntegerShape: "0", model.NumberShape: "0", model.BooleanShape: "false",
 	model.ArrayShape: "[]", model.ObjectShape: "{}"}
 
-// extendedMap configures a node that runs its subflow for each element of a list, with values made of the element.
-func (s *layer) extendedMap(c *model.Component, n *plan.Node) *plan.Call {
-	call := &plan.Call{Flows: []string{s.b.called(c.Component("subflow"))}, Map: true, AtOnce: 1, Over: []string{model.IteratedInput}}
+// extendedMap configures a node that runs its subflow for each element of a list, with inputs extracted from the element.
+func (s *flowBuilder) extendedMap(c *model.Component, n *plan.Node) *plan.Call {
+	call := &plan.Call{Flows: []string{s.b.subflowID(c.Component("subflow"))}, Map: true, AtOnce: 1, Over: []string{model.IteratedInput}}
 	if c.Flag("parallel_execution") {
-		call.AtOnce = atOnce
+		call.AtOnce = maxParallel
 		if workers := int(c.Number("max_workers")); workers > 0 {
-			call.AtOnce = min(workers, atOnce)
+			call.AtOnce = min(workers, maxParallel)
 		}
 	}
 	for _, m := range c.JSON("unpack_input").Members {

@@ -13,8 +13,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// remote makes of an agent that runs elsewhere a node that goes on with the flow's conversation.
-// What it cannot go on without, it asks a person; at the root, every answer goes to one.
+// remote compiles a remote agent, which continues the flow's conversation. Its questions are sent to the
+// user; at the root, all of its answers are.
 func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
 	a := &plan.Agent{Conversation: plan.ConversationFlow, MaxCalls: 1, MaxErrors: agentErrors, Chat: &plan.Chat{WhenAsked: !root}}
 	a.Opening = opening(c.Inputs)
@@ -26,7 +26,7 @@ func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
 	}
 	switch c.Type.Acts() {
 	case "OciAgent":
-		// The worker's provider oci has region and credentials.
+		// Region and credentials come from the worker's provider oci.
 		client := c.Component("client_config")
 		b.Warnf(client.FieldPos("service_endpoint"), CodeModelURL, "set providers.oci.region, auth and auth_file in the worker's configuration",
 			"the service_endpoint and authentication of %s are ignored; the worker's configuration of provider oci applies", client)
@@ -37,28 +37,28 @@ func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
 	}
 	a.Model = "a2a/" + model.SafeID(cmp.Or(c.Name, c.ID))
 	session := c.Field("session_parameters")
-	part := func(name string, def, most float64) float64 {
+	param := func(name string, def, limit float64) float64 {
 		if session == nil || session.Fields[name] == nil {
 			return def
 		}
 		n := session.Number(name)
-		if n < 0 || n > most || name == "timeout" && n == 0 {
+		if n < 0 || n > limit || name == "timeout" && n == 0 {
 			b.Errorf(session.Fields[name].At, "field-value", "use a number of seconds or retries", "%s in session_parameters of %s is %s", name, c, session.Fields[name].JSON.Describe())
 		}
 		return n
 	}
 	conn := c.Component("connection_config")
-	a.Remote = &plan.Remote{Connection: b.connect(c, b.agentServer), PollMillis: int(part("poll_interval", 2, 3600) * 1000)}
-	// An attempt waits for the task as long as a session may take; the next one goes on with it.
-	a.Retry = &plan.Retry{Attempts: int(part("max_retries", 5, 1000)), FirstMillis: 1000, MostMillis: 8000, Factor: 2}
+	a.Remote = &plan.Remote{Connection: b.connect(c, b.agentServer), PollMillis: int(param("poll_interval", 2, 3600) * 1000)}
+	// An attempt waits for the task up to the timeout of the session; the next attempt continues to wait.
+	a.Retry = &plan.Retry{Attempts: int(param("max_retries", 5, 1000)), FirstMillis: 1000, MostMillis: 8000, Factor: 2}
 	if r := b.retry(conn, false); r != nil {
 		a.Retry = r
 	}
-	a.Retry.TimeoutMillis = int(part("timeout", 60, 86400) * 1000)
+	a.Retry.TimeoutMillis = int(param("timeout", 60, 86400) * 1000)
 	return a
 }
 
-// openAIAgent makes an OpenAiAgent its model, asked by the Responses API with the stored prompt that remote_agent_id names.
+// openAIAgent compiles an OpenAiAgent: its model is called by the Responses API with the stored prompt remote_agent_id.
 func (b *builder) openAIAgent(c *model.Component, a *plan.Agent) *plan.Agent {
 	b.model(c.Component("llm_config"), a)
 	a.Params = cmp.Or(a.Params, &plan.Params{})
@@ -73,16 +73,16 @@ func (b *builder) openAIAgent(c *model.Component, a *plan.Agent) *plan.Agent {
 			"remote_agent_id of %s is %s, which the Responses API does not accept", c, source.Quote(id))
 	}
 	extra := map[string]json.RawMessage{}
-	_ = json.Unmarshal(a.Params.Extra, &extra) // absent, or what was encoded
+	_ = json.Unmarshal(a.Params.Extra, &extra) // empty, or encoded by params
 	extra["prompt"], _ = json.Marshal(map[string]string{"id": id})
 	a.Params.Extra, _ = json.Marshal(extra)
 	return a
 }
 
-// agentServer makes the connection to a remote agent. Files that the document names are not read.
+// agentServer returns the connection to a remote agent. Files that the document refers to are not read.
 func (b *builder) agentServer(c *model.Component) plan.Connection {
 	address, conn := c.Text("agent_url"), c.Component("connection_config")
-	b.fixedURL(c, "agent_url")
+	b.checkURL(c, "agent_url")
 	id := unique(b.ids, model.SafeID(cmp.Or(c.Name, c.ID, "agent")))
 	p := plan.Connection{ID: id, Name: c.Name, Kind: plan.ConnectionA2A, Description: c.Description, URL: address, Headers: b.headers(conn)}
 	if f := conn.Field("timeout"); f != nil {
@@ -103,29 +103,29 @@ func (b *builder) agentServer(c *model.Component) plan.Connection {
 
 const memoryStore = "InMemoryCollectionDatastore"
 
-// datastore refuses a store that nothing can use.
+// datastore reports a datastore that is not supported.
 func (b *builder) datastore(c *model.Component, f *model.Field) {
 	node := c.Type.Satisfies("Node")
 	for _, store := range f.Components {
 		switch is := store.Type.Acts(); {
 		case is == memoryStore, node && is == "PostgresDatabaseDatastore":
 		case node:
-			b.Errorf(f.At, CodeNotYet, "use a PostgresDatabaseDatastore or an InMemoryCollectionDatastore", "%s works on %s, which is not supported yet", c, store)
+			b.Errorf(f.At, CodeNotYet, "use a PostgresDatabaseDatastore or an InMemoryCollectionDatastore", "%s uses %s, which is not supported yet", c, store)
 		case is == "PostgresDatabaseDatastore":
-			b.Warnf(f.At, CodeNoEffect, "remove it", "datastore of %s has no effect: summaries are kept with the run", c)
+			b.Warnf(f.At, CodeNoEffect, "remove it", "datastore of %s has no effect: summaries are stored with the run", c)
 		default:
-			b.Errorf(f.At, CodeNotYet, "remove datastore or use an InMemoryCollectionDatastore: summaries are kept with the run",
+			b.Errorf(f.At, CodeNotYet, "remove datastore or use an InMemoryCollectionDatastore: summaries are stored with the run",
 				"%s stores summaries in %s, which is not supported yet", c, store)
 		}
 	}
 }
 
-// operations are what nodes do with a datastore.
+// operations maps node types to operations on a datastore.
 var operations = map[string]string{"PluginDatastoreListNode": plan.DoList, "PluginDatastoreCreateNode": plan.DoCreate, "PluginDatastoreUpdateNode": plan.DoUpdate,
 	"PluginDatastoreDeleteNode": plan.DoDelete, "PluginDatastoreQueryNode": plan.DoQuery}
 
-// works configures a node that works on a datastore: by a tool of the datastore's connection, or on collections of the run.
-func (b *builder) works(c *model.Component, n *plan.Node) {
+// storeNode configures a node that uses a datastore: a tool of a database connection, or collections in the state of the run.
+func (b *builder) storeNode(c *model.Component, n *plan.Node) {
 	o := operation(c, n.Name)
 	store := c.Component("datastore")
 	if store.Type.Acts() == memoryStore {
@@ -133,7 +133,7 @@ func (b *builder) works(c *model.Component, n *plan.Node) {
 		if !known {
 			for other := range b.connected {
 				if other.Type.Acts() == memoryStore && other.Name == store.Name {
-					b.Warnf(store.At, CodeDatastore, "if they are the same, define it in $referenced_components and refer to it", "%s shares no data with the other one of this name", store)
+					b.Warnf(store.At, CodeDatastore, "if they are the same, define it in $referenced_components and refer to it", "%s does not share data with the other one of the same name", store)
 					break
 				}
 			}
@@ -141,7 +141,7 @@ func (b *builder) works(c *model.Component, n *plan.Node) {
 			b.connected[store] = id
 		}
 		n.Kind, n.Pass = plan.KindPass, &plan.Pass{Store: &plan.Connection{ID: id, Name: cmp.Or(store.Name, id), Collections: collections(store), Operations: []plan.Operation{o}}}
-		b.keep(n)
+		b.addStorePorts(n)
 		return
 	}
 	id := b.connect(store, b.database)
@@ -155,12 +155,12 @@ func (b *builder) works(c *model.Component, n *plan.Node) {
 	n.Kind, n.Tool = plan.KindTool, &plan.Tool{Name: o.Name, As: toolName(o.Name), Description: c.Description, Connection: id}
 }
 
-// keep makes a node take and leave the collections of the run, and, in a flow that another one calls, what is changed of them.
-func (b *builder) keep(n *plan.Node) {
-	b.keeps = true
+// addStorePorts adds ports to a node for the collections of the run and, in a called flow, for their changes.
+func (b *builder) addStorePorts(n *plan.Node) {
+	b.usesStores = true
 	n.Ports.In = append(n.Ports.In, plan.In{Name: plan.StoresPort, Key: plan.InKey(plan.StoresPort), Default: json.RawMessage("{}")})
 	n.Ports.Out = append(n.Ports.Out, plan.Out{Name: plan.StoresPort, Keys: []string{plan.InKey(plan.StoresPort)}})
-	if b.at != "" {
+	if b.pathPrefix != "" {
 		n.Ports.In = append(n.Ports.In, changesIn)
 		n.Ports.Out = append(n.Ports.Out, plan.Out{Name: plan.ChangesPort, Keys: []string{changesIn.Key}})
 	}
@@ -168,10 +168,10 @@ func (b *builder) keep(n *plan.Node) {
 
 var changesIn = plan.In{Name: plan.ChangesPort, Key: "$" + plan.ChangesPort, Default: json.RawMessage("[]")}
 
-// alone refuses a flow that works on collections of the run where an agent calls it: its run has no part in them.
-func (b *builder) alone(c *model.Component, id string) {
-	if b.keepers[id] {
-		b.Errorf(c.At, CodeNotYet, "call it by a node, or use a PostgresDatabaseDatastore", "%s works on an %s, and agents call it, which is not supported yet", c, memoryStore)
+// rejectStores reports a flow that uses in-memory datastores but is called by an agent, whose calls cannot access them.
+func (b *builder) rejectStores(c *model.Component, id string) {
+	if b.storeFlows[id] {
+		b.Errorf(c.At, CodeNotYet, "call it by a node, or use a PostgresDatabaseDatastore", "%s uses an %s and is called by agents, which is not supported yet", c, memoryStore)
 	}
 }
 
@@ -202,7 +202,7 @@ func collections(store *model.Component) []plan.Collection {
 	})
 }
 
-// database makes the connection to a datastore. Its address and login are those of the worker's connection of its name.
+// database returns the connection to a database. Address and login come from the worker's connection of the same name.
 func (b *builder) database(c *model.Component) plan.Connection {
 	conn := plan.Connection{ID: unique(b.ids, model.SafeID(cmp.Or(c.Name, c.ID))), Name: c.Name, Kind: plan.ConnectionDatabase, Description: c.Description, Collections: collections(c)}
 	if !b.host.Connections[conn.ID] {

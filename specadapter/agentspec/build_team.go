@@ -11,37 +11,37 @@ import (
 	"weft/workflows/plan"
 )
 
-// isTeam reports whether a component is several agents: an agent that has others is one too.
+// isTeam reports whether a component consists of several agents; an agent with sub-agents does too.
 func isTeam(c *model.Component) bool {
 	return c.Type.ActsAs("ManagerWorkers") || c.Type.ActsAs("Swarm") || c.Type.ActsAs("Agent") && len(c.Components("agents")) > 0
 }
 
-// crew makes one node of a team: the agent that begins is the node's own, all others are members.
-// An agent is a member once for each part that it has: with the node's conversation, and asked in
-// one of its own.
-type crew struct {
+// teamBuilder compiles a team to one node: the first agent is the node's own, all others are members.
+// An agent is a member once per role: in the node's conversation, and when asked in a separate one.
+type teamBuilder struct {
 	*builder
 	node *plan.Node
 	root bool
-	// out are what the members give whose finish tool asks for values; ids are taken ones.
+	// ids are the ids of members.
 	ids map[string]bool
-	// inside are the agents that were met; groups are the names of the teams in the team.
-	inside []*model.Component
-	groups map[*model.Component]string
-	// asked are the members that are asked, by team and agent.
+	// components are the agents and flows of the team; groups are the prefixes of threads, by nested team.
+	components []*model.Component
+	groups     map[*model.Component]string
+	// asked are the ids of members that are asked, by team and agent.
 	asked map[[2]*model.Component]string
-	// left are the members that are still to be made.
-	left []func()
+	// pending are functions that compile further members.
+	pending []func()
 }
 
-type part struct {
-	// id is the member's; that of the node stands for the node's own agent.
+// role is the role of an agent in a team.
+type role struct {
+	// id is the member's id, or the node's id for the node's own agent.
 	id string
-	// human reports whether the conversation is the node's, in which people are; outputs end it.
+	// human reports whether the agent has the node's conversation, which users can take part in; outputs end the conversation.
 	human   bool
 	outputs []*model.Property
-	// ask and hand are whom the agent can turn to.
-	ask, hand []recipient
+	// ask and handoff are the agents that the agent can ask and hand the conversation over to.
+	ask, handoff []recipient
 }
 
 type recipient struct {
@@ -49,11 +49,11 @@ type recipient struct {
 	about string
 }
 
-// agentNode configures an AgentNode: an Agent, a team, or a Flow, which has its own conversation.
+// agentNode configures an AgentNode: an Agent, a team, or a Flow, which has a separate conversation.
 func (b *builder) agentNode(c *model.Component, n *plan.Node) {
 	inner := c.Component("agent")
 	if inner.Type.Acts() == "Flow" {
-		n.Kind, n.Call = plan.KindCall, &plan.Call{AtOnce: 1, Apart: true, Flows: []string{b.called(inner)}}
+		n.Kind, n.Call = plan.KindCall, &plan.Call{AtOnce: 1, Apart: true, Flows: []string{b.subflowID(inner)}}
 		return
 	}
 	n.Kind, n.Component = plan.KindAgent, componentOf(inner)
@@ -67,14 +67,14 @@ func (b *builder) agentNode(c *model.Component, n *plan.Node) {
 	}
 }
 
-// team makes the agents of a node and returns those of their inputs that the node does not take.
+// team compiles the agents of a node and returns their inputs that the node lacks.
 func (b *builder) team(c *model.Component, n *plan.Node, outputs []*model.Property, root bool) []*model.Property {
-	t := &crew{builder: b, node: n, root: root, ids: map[string]bool{n.ID: true}, groups: map[*model.Component]string{c: ""}, asked: map[[2]*model.Component]string{}}
-	n.Agent = &plan.Agent{} // what stands for the node's own agent until it is made
-	t.join(c, part{id: n.ID, human: true, outputs: outputs})
-	for len(t.left) > 0 && !b.full {
-		next := t.left[0]
-		t.left = t.left[1:]
+	t := &teamBuilder{builder: b, node: n, root: root, ids: map[string]bool{n.ID: true}, groups: map[*model.Component]string{c: ""}, asked: map[[2]*model.Component]string{}}
+	n.Agent = &plan.Agent{} // collects members until the node's own agent is compiled
+	t.join(c, role{id: n.ID, human: true, outputs: outputs})
+	for len(t.pending) > 0 && !b.full {
+		next := t.pending[0]
+		t.pending = t.pending[1:]
 		next()
 	}
 	n.Agent.Conversation, n.Agent.Opening = plan.ConversationFlow, opening(c.Inputs)
@@ -83,7 +83,7 @@ func (b *builder) team(c *model.Component, n *plan.Node, outputs []*model.Proper
 	for _, in := range n.Ports.In {
 		have[in.Name] = true
 	}
-	for _, m := range t.inside {
+	for _, m := range t.components {
 		for _, p := range m.Inputs {
 			if have[p.Title] {
 				continue
@@ -102,20 +102,20 @@ func (b *builder) team(c *model.Component, n *plan.Node, outputs []*model.Proper
 	return more
 }
 
-// join adds a component to a conversation: an agent, or a team's agents, of which one begins.
-func (t *crew) join(c *model.Component, p part) {
+// join adds a component to a conversation: an agent, or the agents of a nested team.
+func (t *teamBuilder) join(c *model.Component, p role) {
 	switch c.Type.Acts() {
 	case "Agent", "SpecializedAgent":
 		for _, a := range c.Components("agents") {
-			p.ask = append(p.ask, t.recipient(c, c, a, func(id string) part { return part{id: id, outputs: a.Outputs} }))
+			p.ask = append(p.ask, t.recipient(c, c, a, func(id string) role { return role{id: id, outputs: a.Outputs} }))
 		}
 		t.member(c, p)
 	case "A2AAgent", "OciAgent", "OpenAiAgent":
-		t.elsewhere(c, p)
+		t.remoteMember(c, p)
 	case "ManagerWorkers":
 		manager := c.Component("group_manager")
 		for _, w := range c.Components("workers") {
-			p.ask = append(p.ask, t.recipient(c, manager, w, func(id string) part { return part{id: id, outputs: w.Outputs} }))
+			p.ask = append(p.ask, t.recipient(c, manager, w, func(id string) role { return role{id: id, outputs: w.Outputs} }))
 		}
 		t.join(manager, p)
 	case "Swarm":
@@ -125,7 +125,7 @@ func (t *crew) join(c *model.Component, p part) {
 	}
 }
 
-func handoffs(c *model.Component) (asks, hands bool) {
+func handoffModes(c *model.Component) (asks, hands bool) {
 	mode := c.Text("handoff")
 	if f := c.Field("handoff"); f != nil && f.JSON.Kind == source.Bool {
 		mode = map[bool]string{true: "optional", false: "never"}[f.JSON.True]
@@ -133,21 +133,21 @@ func handoffs(c *model.Component) (asks, hands bool) {
 	return mode != "always", mode != "never"
 }
 
-// swarm makes the agents of a Swarm that can come to have a conversation: the one that begins, and
-// with handing over all that it leads to. Whom the conversation's agent could turn to without the
-// Swarm, all of them can.
-func (t *crew) swarm(c *model.Component, p part) {
-	asks, hands := handoffs(c)
+// swarm adds the agents of a Swarm that can take part in a conversation: the first agent and, with
+// handoffs, all agents reachable from it. All of them can also contact the agents that the enclosing
+// team allows.
+func (t *teamBuilder) swarm(c *model.Component, p role) {
+	asks, hands := handoffModes(c)
 	first := c.Component("first_agent")
 	ids := map[*model.Component]string{first: p.id}
 	todo := []*model.Component{first}
 	for len(todo) > 0 {
 		m := todo[0]
 		todo = todo[1:]
-		own := part{id: ids[m], human: p.human, outputs: p.outputs, ask: slices.Clone(p.ask), hand: slices.Clone(p.hand)}
+		own := role{id: ids[m], human: p.human, outputs: p.outputs, ask: slices.Clone(p.ask), handoff: slices.Clone(p.handoff)}
 		for _, to := range neighbours(c, m) {
 			if asks {
-				own.ask = append(own.ask, t.inSwarm(c, m, to))
+				own.ask = append(own.ask, t.swarmContact(c, m, to))
 			}
 			if !hands || to.Type.Acts() == "Flow" {
 				if !asks {
@@ -159,27 +159,27 @@ func (t *crew) swarm(c *model.Component, p part) {
 				ids[to] = t.name(to, "")
 				todo = append(todo, to)
 			}
-			own.hand = append(own.hand, t.handed(to, ids[to]))
+			own.handoff = append(own.handoff, t.handoffTo(to, ids[to]))
 		}
 		t.join(m, own)
 	}
 }
 
-// inSwarm is an agent of a Swarm that another one asks. Asked, it can ask others itself.
-func (t *crew) inSwarm(c, from, to *model.Component) recipient {
+// swarmContact returns an agent of a Swarm as a contact of another. The agent can ask its own neighbours.
+func (t *teamBuilder) swarmContact(c, from, to *model.Component) recipient {
 	if to.Type.Acts() == "Flow" && len(neighbours(c, to)) > 0 {
 		t.Warnf(to.At, CodeNoEffect, "use an Agent to contact others", "%s has no model and cannot contact agents; relationships from it in %s have no effect", to, c)
 	}
-	return t.recipient(c, from, to, func(id string) part {
-		p := part{id: id, outputs: to.Outputs}
+	return t.recipient(c, from, to, func(id string) role {
+		p := role{id: id, outputs: to.Outputs}
 		for _, next := range neighbours(c, to) {
-			p.ask = append(p.ask, t.inSwarm(c, to, next))
+			p.ask = append(p.ask, t.swarmContact(c, to, next))
 		}
 		return p
 	})
 }
 
-// neighbours are those that an agent of a Swarm may turn to, each once.
+// neighbours returns the agents that an agent of a Swarm may contact, without duplicates.
 func neighbours(c, from *model.Component) []*model.Component {
 	pairs := c.Components("relationships")
 	var out []*model.Component
@@ -191,15 +191,15 @@ func neighbours(c, from *model.Component) []*model.Component {
 	return out
 }
 
-func (t *crew) handed(to *model.Component, id string) recipient {
+func (t *teamBuilder) handoffTo(to *model.Component, id string) recipient {
 	if id == t.node.ID {
 		id = ""
 	}
 	return recipient{Contact: plan.Contact{Name: cmp.Or(to.Name, to.ID), Member: id}, about: to.Description}
 }
 
-// recipient returns whom another agent of a team asks, made once for all that ask.
-func (t *crew) recipient(team, from, to *model.Component, make func(id string) part) recipient {
+// recipient returns an agent as a contact of another. It is compiled once per team.
+func (t *teamBuilder) recipient(team, from, to *model.Component, make func(id string) role) recipient {
 	if to.Type.Acts() == "Flow" {
 		return t.flow(to)
 	}
@@ -212,81 +212,81 @@ func (t *crew) recipient(team, from, to *model.Component, make func(id string) p
 		}
 		id = t.name(to, suffix)
 		t.asked[key] = id
-		t.left = append(t.left, func() { t.join(to, make(id)) })
+		t.pending = append(t.pending, func() { t.join(to, make(id)) })
 	}
 	name := cmp.Or(to.Name, to.ID)
 	return recipient{Contact: plan.Contact{Name: name, Member: id, Thread: t.group(team) + cmp.Or(from.Name, from.ID) + ">" + name}, about: to.Description}
 }
 
-// flow is a Flow that another agent asks. It is run anew for each question.
-func (t *crew) flow(c *model.Component) recipient {
-	id := t.called(c)
-	t.alone(c, id)
-	if !slices.Contains(t.inside, c) {
-		t.inside = append(t.inside, c, &model.Component{Inputs: t.outers[id]})
+// flow returns a Flow as a contact of an agent. Each question starts a new run of it.
+func (t *teamBuilder) flow(c *model.Component) recipient {
+	id := t.subflowID(c)
+	t.rejectStores(c, id)
+	if !slices.Contains(t.components, c) {
+		t.components = append(t.components, c, &model.Component{Inputs: t.flowRunInputs[id]})
 	}
 	return recipient{Contact: plan.Contact{Name: cmp.Or(c.Name, c.ID), Flow: id}, about: c.Description}
 }
 
-func (t *crew) group(c *model.Component) string {
+func (t *teamBuilder) group(c *model.Component) string {
 	if _, ok := t.groups[c]; !ok {
 		t.groups[c] = fmt.Sprintf("%s~%d/", cmp.Or(c.Name, c.ID), len(t.groups)+1)
 	}
 	return t.groups[c]
 }
 
-func (t *crew) name(c *model.Component, suffix string) string {
+func (t *teamBuilder) name(c *model.Component, suffix string) string {
 	return unique(t.ids, unique(t.taken, t.node.ID+"/"+model.SafeID(cmp.Or(c.Name, c.ID, c.Type.Name))+suffix))
 }
 
-func (t *crew) member(c *model.Component, p part) {
-	if !t.room(c.At) {
+func (t *teamBuilder) member(c *model.Component, p role) {
+	if !t.countNode(c.At) {
 		return
 	}
-	t.inside = append(t.inside, c)
+	t.components = append(t.components, c)
 	who := resolveAgent(c)
 	a, taken := t.baseAgent(who, p.id)
 	a.Ask = contactsOf(unique(taken, "send_message"), p.ask,
 		"Ask another agent and get its answer. It does not see your conversations with others: include everything it needs to know.", true)
-	a.Handoff = contactsOf(unique(taken, "handoff_conversation"), p.hand,
+	a.Handoff = contactsOf(unique(taken, "handoff_conversation"), p.handoff,
 		"Hand the conversation over to another agent, which continues it in your place.", false)
 	t.setChat(a, cmp.Or(t.node.Name, who.Name), p.human && who.human, p.human && t.root, p.outputs, taken)
-	t.settle(c, p, a)
+	t.setAgent(c, p, a)
 }
 
-// settle puts an agent in its place: the node's own, or a member's.
-func (t *crew) settle(c *model.Component, p part, a *plan.Agent) {
+// setAgent sets the node's own agent or adds a member.
+func (t *teamBuilder) setAgent(c *model.Component, p role, a *plan.Agent) {
 	if p.id == t.node.ID {
 		a.Members = t.node.Agent.Members
 		t.node.Agent = a
 		return
 	}
-	t.place(plan.NodePath(p.id), c.At)
+	t.addPosition(plan.NodePath(p.id), c.At)
 	t.node.Agent.Members = append(t.node.Agent.Members, plan.Member{ID: p.id, Agent: *a, Out: outputs(p.outputs)})
 }
 
-// elsewhere adds a remote agent, which can be asked or handed the conversation, but contacts nobody.
-func (t *crew) elsewhere(c *model.Component, p part) {
-	if len(p.ask) > 0 || len(p.hand) > 0 {
+// remoteMember adds a remote agent. It can be asked and take over a conversation, but cannot contact other agents.
+func (t *teamBuilder) remoteMember(c *model.Component, p role) {
+	if len(p.ask) > 0 || len(p.handoff) > 0 {
 		if p.id == t.node.ID {
 			t.Errorf(c.At, "field-value", "start with an Agent that contacts this one", "%s is a remote agent and cannot contact other agents, so it cannot be the first agent of a team", c)
 			return
 		}
 		t.Warnf(c.At, CodeNoEffect, "use an Agent to contact others", "%s is a remote agent and cannot contact other agents of the team", c)
 	}
-	if !t.room(c.At) {
+	if !t.countNode(c.At) {
 		return
 	}
-	t.inside = append(t.inside, c)
+	t.components = append(t.components, c)
 	a := t.remote(c, p.human && t.root)
 	a.Conversation = ""
 	if !p.human {
-		a.Chat, a.Opening = nil, nil // who asks answers
+		a.Chat, a.Opening = nil, nil // the asking agent answers its questions
 	}
-	t.settle(c, p, a)
+	t.setAgent(c, p, a)
 }
 
-// contactsOf is the tool by which an agent turns to others, or nil where there are none.
+// contactsOf returns the tool by which an agent contacts others, or nil if there are none.
 func contactsOf(name string, to []recipient, text string, asks bool) *plan.Contacts {
 	if len(to) == 0 {
 		return nil
@@ -295,7 +295,7 @@ func contactsOf(name string, to []recipient, text string, asks bool) *plan.Conta
 	var names []string
 	for _, r := range to {
 		if slices.Contains(names, r.Name) {
-			continue // agents-names-unique has said so
+			continue // reported as agent-names-unique
 		}
 		names = append(names, r.Name)
 		k.To = append(k.To, r.Contact)
@@ -304,7 +304,7 @@ func contactsOf(name string, to []recipient, text string, asks bool) *plan.Conta
 			k.Description += ": " + r.about
 		}
 	}
-	list, _ := json.Marshal(names) // texts always encode
+	list, _ := json.Marshal(names) // cannot fail for strings
 	schema := `{"type":"object","properties":{"recipient":{"type":"string","enum":%s}},"required":["recipient"]}`
 	if asks {
 		schema = `{"type":"object","properties":{"recipient":{"type":"string","enum":%s},"message":{"type":"string"}},"required":["recipient","message"]}`

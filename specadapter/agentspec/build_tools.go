@@ -16,11 +16,11 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// tool is a tool as a node calls it. taken are the names that the node's model knows already.
+// tool compiles a tool of a node. taken are the names of the node's other tools.
 func (b *builder) tool(c *model.Component, taken map[string]bool) *plan.Tool {
 	t := &plan.Tool{Name: cmp.Or(c.Name, c.ID), Description: c.Description, Alone: c.Description != "", Confirm: c.Flag("requires_confirmation"), Outputs: outputs(c.Outputs)}
 	t.As = unique(taken, toolName(t.Name))
-	if len(c.Inputs) > 0 || c.Type.Acts() != "MCPTool" { // a server describes a tool of which the document says nothing
+	if len(c.Inputs) > 0 || c.Type.Acts() != "MCPTool" { // without inputs, the server describes an MCPTool
 		t.ArgumentsSchema = objectOf(c.Inputs)
 	}
 	switch c.Type.Acts() {
@@ -49,7 +49,7 @@ func componentOf(c *model.Component) *plan.Component {
 	return &plan.Component{ID: c.ID, Name: cmp.Or(c.Name, c.ID), Description: c.Description}
 }
 
-// maxToolName is the longest name of a tool that all providers take.
+// maxToolName is the maximum length of a tool name that all providers accept, with room for a suffix.
 const maxToolName = 60
 
 func toolName(s string) string {
@@ -57,7 +57,7 @@ func toolName(s string) string {
 	return s[:min(len(s), maxToolName)]
 }
 
-// connect returns the id of a component's connection, which is made once.
+// connect returns the id of a component's connection, which is created once.
 func (b *builder) connect(c *model.Component, make func(*model.Component) plan.Connection) string {
 	if id, ok := b.connected[c]; ok {
 		return id
@@ -68,7 +68,7 @@ func (b *builder) connect(c *model.Component, make func(*model.Component) plan.C
 	return conn.ID
 }
 
-// client makes the connection of a tool that a client of the run executes.
+// client returns the connection of a tool that a client of the run executes.
 func (b *builder) client(c *model.Component) plan.Connection {
 	name := cmp.Or(c.Name, c.ID)
 	id := unique(b.ids, "client:"+model.SafeID(name))
@@ -79,7 +79,7 @@ func (b *builder) client(c *model.Component) plan.Connection {
 	return plan.Connection{ID: id, Name: name, Kind: plan.ConnectionClient, Tools: []plan.ClientTool{tool}}
 }
 
-// server makes the connection to an MCP server. Its id is the author's name, for the worker's settings.
+// server returns the connection to an MCP server. Its id is the component's name, which the worker's settings refer to.
 func (b *builder) server(c *model.Component) plan.Connection {
 	conn := plan.Connection{ID: unique(b.ids, model.SafeID(cmp.Or(c.Name, c.ID, "mcp"))), Name: c.Name, Kind: plan.ConnectionMCP, Description: c.Description}
 	if c.Type.Acts() == "StdioTransport" {
@@ -92,11 +92,11 @@ func (b *builder) server(c *model.Component) plan.Connection {
 		if conn.TLS = certificates(c); conn.TLS != nil && !strings.HasPrefix(conn.URL, "https://") {
 			b.Errorf(c.FieldPos("url"), "field-value", "use https://, or a transport without certificates", "%s has a client certificate, but its url is not https", c)
 		}
-		b.fixedURL(c, "url")
+		b.checkURL(c, "url")
 		conn.Headers, conn.Secrets, conn.Retry = b.headers(c), secretHeaders(c), b.retry(c, false)
 		b.login(c, &conn)
 	}
-	// Without a word of the author's, the worker's own limit holds.
+	// If it is not set, the worker's own limit applies.
 	if f := c.Field("session_parameters"); f != nil && f.Fields["read_timeout_seconds"] != nil {
 		conn.TimeoutSeconds = int(math.Ceil(min(max(f.Number("read_timeout_seconds"), 0), 1e6)))
 		conn.TimeoutAt = fieldAt(f, "session_parameters", "read_timeout_seconds")
@@ -112,7 +112,7 @@ func fieldAt(f *model.Field, name, part string) string {
 	return fmt.Sprintf("%s.%s (%s:%d)", name, part, at.File, at.Line)
 }
 
-// login says how a worker gets the login that a server wants: credentials belong to the worker's connection of this name.
+// login warns that a server requires a login, which must be configured in the worker's connection of the same name.
 func (b *builder) login(c *model.Component, conn *plan.Connection) {
 	auth := c.Component("auth")
 	if auth == nil || b.host.Connections[conn.ID] {
@@ -132,15 +132,15 @@ func (b *builder) login(c *model.Component, conn *plan.Connection) {
 		}
 	}
 	if len(scopes) > 0 {
-		quoted, _ := json.Marshal(scopes) // they are texts
+		quoted, _ := json.Marshal(scopes) // cannot fail for strings
 		settings = append(settings, "oauth_scopes: "+string(quoted))
 	}
 	b.Warnf(auth.At, CodeOAuth, fmt.Sprintf("set in weft.yaml: connections: {%q: {%s}}; then run: worker login %s", conn.ID, strings.Join(settings, ", "), conn.ID),
 		"%s requires an OAuth login on the worker", c)
 }
 
-// fixedURL refuses an address with a placeholder for its host, which nothing fills in.
-func (b *builder) fixedURL(c *model.Component, field string) {
+// checkURL reports an invalid URL, such as one with a placeholder for its host.
+func (b *builder) checkURL(c *model.Component, field string) {
 	if _, ok := source.ServerURL(c.Text(field)); !ok {
 		b.Errorf(c.FieldPos(field), "field-value", "use an http or https URL without a password", "the %s of %s is not an http or https URL", field, c)
 	}
@@ -149,7 +149,7 @@ func (b *builder) fixedURL(c *model.Component, field string) {
 func (b *builder) stdio(c *model.Component, conn *plan.Connection) {
 	conn.Transport, conn.Command, conn.Dir = plan.TransportStdio, c.Text("command"), c.Text("cwd")
 	if conn.Dir != "" && !path.IsAbs(conn.Dir) {
-		b.Errorf(c.FieldPos("cwd"), "field-value", "use an absolute path", "cwd of %s is %s, want an absolute path", c, source.Quote(conn.Dir))
+		b.Errorf(c.FieldPos("cwd"), "field-value", "use an absolute path", "cwd of %s is %s, expected an absolute path", c, source.Quote(conn.Dir))
 	}
 	for _, a := range c.JSON("args").Items {
 		conn.Args = append(conn.Args, a.Text)
@@ -163,7 +163,7 @@ func (b *builder) stdio(c *model.Component, conn *plan.Connection) {
 	}
 }
 
-// secretHeaders are headers whose values the worker knows: one for each, or one for all.
+// secretHeaders returns the headers whose values are secrets of the worker: one per header, or one for all of them.
 func secretHeaders(c *model.Component) []plan.Header {
 	f := c.Field("sensitive_headers")
 	if f == nil {
@@ -180,7 +180,7 @@ func secretHeaders(c *model.Component) []plan.Header {
 	return out
 }
 
-// certificates are those that a client shows and believes; nil where there are none of its own.
+// certificates returns a client's certificates; nil if it has none.
 func certificates(c *model.Component) *plan.TLS {
 	secret := func(field string) string {
 		if f := c.Field(field); f != nil && len(f.Secrets) > 0 {
@@ -206,13 +206,13 @@ func (b *builder) headers(c *model.Component) []plan.Header {
 	return out
 }
 
-// request makes the connection of a component that is one HTTP request.
+// request returns the connection of a component that is a single HTTP request.
 func (b *builder) request(c *model.Component) plan.Connection {
 	name := cmp.Or(c.Name, c.ID)
 	address := c.Text("url")
 	server := model.HostOf(address)
 	if strings.Contains(server, "{{") {
-		b.chosenHost(c, server)
+		b.checkTemplatedHost(c, server)
 	}
 	server = strings.TrimPrefix(server, "://")
 	path := strings.TrimPrefix(address, server)
@@ -233,7 +233,7 @@ func (b *builder) request(c *model.Component) plan.Connection {
 		Secrets: secretHeaders(c), Retry: b.retry(c, true)}
 }
 
-func (b *builder) chosenHost(c *model.Component, server string) {
+func (b *builder) checkTemplatedHost(c *model.Component, server string) {
 	scheme, host, _ := strings.Cut(server, "://")
 	begins := scheme == "" && strings.HasPrefix(host, "{{")
 	rest := value.Placeholder.ReplaceAllString(scheme+host, "")
@@ -243,7 +243,7 @@ func (b *builder) chosenHost(c *model.Component, server string) {
 	}
 }
 
-// pairs are the members of a field, as texts. A list gives one for each item.
+// pairs returns the members of a field as strings. A list becomes one pair per item.
 func (b *builder) pairs(c *model.Component, field string) []plan.Header {
 	var out []plan.Header
 	for _, m := range c.JSON(field).Members {
@@ -264,9 +264,9 @@ func (b *builder) pairs(c *model.Component, field string) []plan.Header {
 	return out
 }
 
-// retry makes of a retry policy what a call is repeated by; nil where there is none. byStatus
-// reports whether the component is a request whose answers' statuses count; others are judged by
-// what speaks to the server.
+// retry returns the retry policy of a component's calls; nil if it has none. byStatus reports
+// whether calls are retried depending on the HTTP status; for others, the client of the server
+// decides.
 func (b *builder) retry(c *model.Component, byStatus bool) *plan.Retry {
 	f := c.Field("retry_policy")
 	if f == nil {
@@ -291,12 +291,12 @@ func (b *builder) retry(c *model.Component, byStatus bool) *plan.Retry {
 	if part := f.Fields["jitter"]; part != nil && part.JSON.Kind == source.String {
 		b.Warnf(part.At, CodeNoEffect, "remove it", "jitter in retry_policy of %s has no effect", c)
 	}
-	b.statuses(c, f, r, byStatus)
+	b.setStatuses(c, f, r, byStatus)
 	return r
 }
 
-// statuses are the answers over HTTP after which a request is made again.
-func (b *builder) statuses(c *model.Component, f *model.Field, r *plan.Retry, byStatus bool) {
+// setStatuses sets the HTTP statuses after which a request is retried.
+func (b *builder) setStatuses(c *model.Component, f *model.Field, r *plan.Retry, byStatus bool) {
 	listed, any5xx := f.Fields["recoverable_statuses"], f.Fields["service_error_retry_on_any_5xx"]
 	if !byStatus {
 		for _, part := range []*model.Field{listed, any5xx} {
@@ -309,12 +309,12 @@ func (b *builder) statuses(c *model.Component, f *model.Field, r *plan.Retry, by
 	}
 	r.Statuses = []int{409, 429}
 	if listed != nil && listed.JSON.Kind == source.Object {
-		r.Statuses = b.listed(c, listed)
+		r.Statuses = b.statusList(c, listed)
 	}
 	r.NoServer = any5xx != nil && any5xx.JSON.Kind == source.Bool && !any5xx.JSON.True
 }
 
-func (b *builder) listed(c *model.Component, f *model.Field) []int {
+func (b *builder) statusList(c *model.Component, f *model.Field) []int {
 	var out []int
 	for _, m := range f.JSON.Members {
 		n, err := strconv.Atoi(m.Key)

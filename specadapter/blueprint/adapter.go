@@ -1,11 +1,11 @@
-// Package blueprint adapts agent blueprints of the Agent Orchestrator Framework to plans.
+// Package blueprint compiles agent blueprints of the Agent Orchestrator Framework to plans.
 //
-// A blueprint is a folder: agent.json, agent.system-prompt.md, agent.mcp.json, with
-// capabilities, MCP servers and scripts in registries beside it. The adapter gets all of them as
-// texts and never accesses the disk; [Collect] finds the files of a blueprint. Unsupported parts
-// are errors and never silently ignored; README.md has the table.
+// A blueprint is a folder with agent.json, agent.system-prompt.md and agent.mcp.json, which refer to
+// capabilities, MCP servers and scripts in registries around it. The adapter receives the contents of
+// all files and never accesses the disk; [Collect] reads the files of a blueprint. Unsupported parts
+// are reported and never silently ignored; README.md has the table.
 //
-// Start at [Adapter.Adapt]; agent.go reads one agent, plan.go compiles its plan.
+// Start at [Adapter.Adapt]; agent.go parses an agent, plan.go compiles its plan.
 package blueprint
 
 import (
@@ -21,44 +21,44 @@ const Name = "blueprint"
 
 // The profiles.
 const (
-	// ProfileDefault wants a prompt beside an agent's own parameters.
+	// ProfileDefault requires a prompt in addition to an agent's own parameters.
 	ProfileDefault = "default"
 	// ProfileAuthoritative uses an agent's parameters_schema as written.
 	ProfileAuthoritative = "authoritative"
-	// ProfileDocumented is default, with errors of parameters and answers as the documentation shows them.
+	// ProfileDocumented is ProfileDefault, with validation errors formatted as in the framework's documentation.
 	ProfileDocumented = "documented"
 )
 
 // Adapter is the dialect's adapter.
 type Adapter struct{}
 
-// Name is "blueprint".
+// Name returns "blueprint".
 func (Adapter) Name() string { return Name }
 
-// Profiles are default, authoritative and documented.
+// Profiles returns default, authoritative and documented.
 func (Adapter) Profiles() []string {
 	return []string{ProfileDefault, ProfileAuthoritative, ProfileDocumented}
 }
 
-// Traits returns the traits: agents declare their inputs, and they are folders.
+// Traits returns the dialect's traits: agents declare their inputs, and they are folders.
 func (Adapter) Traits() source.Traits { return source.Traits{Inputs: true, Files: true} }
 
-// Detect looks for a name with one of the members that blueprints have, and for none of
-// those that mark other dialects.
+// Detect reports whether the document has a name, another member of blueprints, and none of the members
+// that mark other dialects.
 func (Adapter) Detect(doc *source.Document) (bool, string) {
-	const looked = `an object with "name" and "description" and no "nodes"`
+	const evidence = `an object with "name" and "description" and no "nodes"`
 	switch path.Base(doc.Name) {
 	case fileCapability, fileScript, fileServer:
-		return false, looked
+		return false, evidence
 	}
 	if doc.Root.Get("name") == nil {
-		return false, looked
+		return false, evidence
 	}
 	if foreign := doc.Root.FirstOf("nodes", "edges", "agents", "data_connections", "response_format", "generation_prompt",
 		"execution_plan", "component_type", "agentspec_version", "url", "script_file"); foreign != "" {
-		return false, looked + ", and without " + source.Quote(foreign)
+		return false, evidence + ", and without " + source.Quote(foreign)
 	}
-	return doc.Root.FirstOf("description", "parameters_schema", "output_schema", "system_prompt", "mcp_servers", "capabilities", "hooks", "command") != "", looked
+	return doc.Root.FirstOf("description", "parameters_schema", "output_schema", "system_prompt", "mcp_servers", "capabilities", "hooks", "command") != "", evidence
 }
 
 // Adapt compiles an agent to a plan with one node, which produces the result.
@@ -70,13 +70,13 @@ func (a *adaptation) adapt(doc *source.Document) (*plan.Flow, plan.Source, []sou
 	src := plan.Source{File: doc.Name}
 	if doc.Root.Kind != source.Object {
 		a.Errorf(doc.Root.Pos, CodeWrongType, `use an agent: {"name": ..., "description": ...}`,
-			"the document is %s, want an object", doc.Root.Kind)
+			"the document is %s, expected an object", doc.Root.Kind)
 		return nil, src, a.Diags
 	}
 	agent := a.agent(doc.Root)
-	a.unsupported(agent)
+	a.warnUnsupported(agent)
 	f := a.plan(agent)
-	a.startable(agent, f)
+	a.setStartable(agent, f)
 	src.Positions = []plan.Position{{Path: plan.NodePath(f.Nodes[0].ID), Line: doc.Root.Pos.Line, Col: doc.Root.Pos.Col}}
 	return f, src, a.Diags
 }
@@ -84,14 +84,14 @@ func (a *adaptation) adapt(doc *source.Document) (*plan.Flow, plan.Source, []sou
 type adaptation struct {
 	*source.Reader
 	main string
-	// hooking says for which hook the agent is read, if for one.
-	hooking string
-	profile string
-	host    source.Host
-	files   map[string]string
-	// collector, if set, reads files when they are asked for.
+	// hookName is the name of the hook whose agent is compiled; "" outside of hooks.
+	hookName string
+	profile  string
+	host     source.Host
+	files    map[string]string
+	// collector, if set, reads files on demand.
 	collector *collector
-	// parsed are the files that have been read as JSON.
+	// parsed caches the JSON files by name; the value of an invalid file is nil.
 	parsed map[string]*source.Value
 }
 
@@ -132,18 +132,18 @@ const (
 	CodeNotStarted   = "not-started"
 )
 
-// object is an object of one of the agent's files whose fields are being read.
+// object is an object in one of the agent's files.
 type object struct {
 	*source.Fields
 	a *adaptation
 }
 
-// object begins to read a value's fields; it reports a value that is not an object.
+// object returns the fields of a value; it reports a value that is not an object.
 func (a *adaptation) object(v *source.Value, name string) *object {
 	return &object{Fields: a.Fields(v, name, ""), a: a}
 }
 
-// open begins to read the object in a file; nil where there is none, which is reported.
+// open returns the object in a file, or nil after reporting an error.
 func (a *adaptation) open(file, name string) *object {
 	root := a.parse(file)
 	if root == nil {
@@ -157,37 +157,37 @@ func (a *adaptation) open(file, name string) *object {
 
 func (o *object) file() string { return o.Value.Pos.File }
 
-type word struct {
+type listItem struct {
 	text string
 	at   source.Pos
 }
 
-// Bounds of what one agent names, so that its cost stays small whatever it holds.
+// Limits of one agent, which bound its cost.
 const (
-	maxWords   = 1000
-	maxServers = 100
-	maxHeaders = 100
+	maxListItems = 1000
+	maxServers   = 100
+	maxHeaders   = 100
 )
 
-// fits reports a list or object with more elements than are read.
-func (o *object) fits(v *source.Value, what string, most int) bool {
+// withinLimit reports whether a list or object has at most limit elements; if not, it also reports an error.
+func (o *object) withinLimit(v *source.Value, what string, limit int) bool {
 	n := len(v.Items) + len(v.Members)
-	if n <= most {
+	if n <= limit {
 		return true
 	}
-	o.a.Errorf(v.Pos, CodeTooMany, "remove what is not needed", "%s has %d elements, over the limit of %d", what, n, most)
+	o.a.Errorf(v.Pos, CodeTooMany, "remove what is not needed", "%s has %d elements, over the limit of %d", what, n, limit)
 	return false
 }
 
-func (o *object) words(key string) []word {
-	v := o.Want(key, source.Array)
-	if v == nil || !o.fits(v, key+" of "+o.Name, maxWords) {
+func (o *object) listItems(key string) []listItem {
+	v := o.Expect(key, source.Array)
+	if v == nil || !o.withinLimit(v, key+" of "+o.Name, maxListItems) {
 		return nil
 	}
-	var out []word
+	var out []listItem
 	for i, item := range v.Items {
 		if text, ok := o.a.Text(item, fmt.Sprintf("%s[%d] of %s", key, i, o.Name), false); ok {
-			out = append(out, word{text, item.Pos})
+			out = append(out, listItem{text, item.Pos})
 		}
 	}
 	return out

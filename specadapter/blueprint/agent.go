@@ -18,60 +18,60 @@ const (
 	typeProcedural = "procedural"
 )
 
-// agent is a blueprint as it is written, checked and resolved.
+// agent is a parsed blueprint.
 type agent struct {
 	*object
 	name, description, kind, mode string
-	// prompt is the agent's own system prompt and that of its capabilities.
+	// prompt is the system prompt of the agent and its capabilities.
 	prompt string
-	// params and output are schemas, in the author's key order.
+	// params and output are JSON Schemas in the author's key order.
 	params, output json.RawMessage
 	servers        []server
-	// program is what a procedural agent runs.
+	// program is the program of a procedural agent.
 	program *plan.Program
-	// scripts are those that its capabilities name, and where.
-	scripts []word
+	// scripts are the names of the scripts that its capabilities refer to.
+	scripts []listItem
 	hooks   []hook
 	demands *source.Value
-	// has are the capabilities that have been read.
-	has map[string]bool
+	// capabilities are the names of the capabilities that have been read.
+	capabilities map[string]bool
 }
 
 func (a *adaptation) agent(root *source.Value) *agent {
-	g := &agent{object: a.object(root, "the agent"), has: map[string]bool{}}
-	g.older()
+	g := &agent{object: a.object(root, "the agent"), capabilities: map[string]bool{}}
+	g.checkFields()
 	g.name = g.agentName()
 	g.description = g.Required("description")
 	g.kind = g.agentType()
 	g.mode = g.inputMode()
 	g.params = g.schema("parameters_schema")
 	g.output = g.schema("output_schema")
-	g.words("skills")
-	g.words("tags")
+	g.listItems("skills")
+	g.listItems("tags")
 	g.readDemands()
 	g.readHooks()
-	parts := []string{g.ownPrompt()}
-	for _, c := range g.words("capabilities") {
+	parts := []string{g.systemPrompt()}
+	for _, c := range g.listItems("capabilities") {
 		parts = append(parts, g.capability(c)...)
 	}
 	g.ownServers()
 	g.prompt = strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "\n\n---\n\n")
 	g.procedural()
 	g.placeholders()
-	if file, off := a.beside(fileDisabled); off {
+	if file, off := a.agentFile(fileDisabled); off {
 		g.a.Errorf(source.Pos{File: g.file()}, CodeDisabled, "remove "+file+" to make it active", "the agent is disabled")
 	}
 	return g
 }
 
-// older reports fields of earlier shapes apart from those that no one ever knew.
-func (g *agent) older() {
+// checkFields reports unknown fields, and separately those of earlier versions.
+func (g *agent) checkFields() {
 	if v := g.Value.Get("visibility"); v != nil {
 		g.a.Warnf(v.Pos, CodeOlder, `use "tags": ["internal"] or ["external"]`, "visibility is the old name of tags and has no effect")
-		g.Only(append(agentShape.Names(), "visibility")...)
+		g.WarnUnknown(append(agentShape.Names(), "visibility")...)
 		return
 	}
-	g.Of(&agentShape)
+	g.Check(&agentShape)
 }
 
 var agentName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,59}$`)
@@ -124,9 +124,9 @@ func (g *agent) inputMode() string {
 	return plan.InputsMerged
 }
 
-// schema reads and compiles a schema. The schema {} is kept: it differs from none.
+// schema validates and returns a schema; nil if it is absent, unlike the schema {}.
 func (g *agent) schema(key string) json.RawMessage {
-	v := g.Want(key, source.Object)
+	v := g.Expect(key, source.Object)
 	if v == nil {
 		return nil
 	}
@@ -134,10 +134,10 @@ func (g *agent) schema(key string) json.RawMessage {
 	return v.JSON()
 }
 
-// ownPrompt is the agent's system prompt: a file beside it, or a field.
-func (g *agent) ownPrompt() string {
-	file, ok := g.a.beside(filePrompt)
-	inline := g.Want("system_prompt", source.String)
+// systemPrompt returns the agent's system prompt, from the file next to it or from its field.
+func (g *agent) systemPrompt() string {
+	file, ok := g.a.agentFile(filePrompt)
+	inline := g.Expect("system_prompt", source.String)
 	switch {
 	case ok && inline != nil:
 		g.a.Errorf(inline.Pos, CodeTwice, "keep one of the two", "the system prompt of %s is defined both here and in %s", g.Name, file)
@@ -154,30 +154,30 @@ func (g *agent) ownPrompt() string {
 	return ""
 }
 
-// readDemands reads what a runner must have; here any worker will do.
+// readDemands validates the requirements on a runner, which have no effect.
 func (g *agent) readDemands() {
-	g.demands = g.Want("demands", source.Object)
+	g.demands = g.Expect("demands", source.Object)
 	if g.demands == nil {
 		return
 	}
 	o := g.a.object(g.demands, "demands of "+g.Name)
-	o.Of(&demandsShape)
+	o.Check(&demandsShape)
 	for _, key := range []string{"hostname", "project_dir", "executor_profile", "executor_type"} {
 		o.Text(key)
 	}
-	o.words("tags")
+	o.listItems("tags")
 }
 
-// kept are the kinds that the framework replaces and a run does not, and why.
-var kept = map[string]string{
+// unsupportedKinds are the kinds of placeholders that only the framework replaces, with the reason.
+var unsupportedKinds = map[string]string{
 	"env":    "texts cannot read the worker's environment",
 	"runner": "runs have no runner",
 }
 
-// maxPlaceholders is how many placeholders of one agent are reported.
+// maxPlaceholders is the maximum number of placeholders of an agent that are reported.
 const maxPlaceholders = 20
 
-// placeholders reports those that stay as they are written, each name once.
+// placeholders reports placeholders that are not replaced, each name once.
 func (g *agent) placeholders() {
 	declared, seen, reported := g.declared(), map[string]bool{}, 0
 	report := func(name string, at func() source.Pos) {
@@ -186,7 +186,7 @@ func (g *agent) placeholders() {
 			return
 		}
 		seen[name] = true
-		why, help := kept[kind], "pass the value as a parameter: ${params.NAME}"
+		why, help := unsupportedKinds[kind], "pass the value as a parameter: ${params.NAME}"
 		if kind == "params" && !declared(key) {
 			why, help = "unknown parameter", "declare it in parameters_schema, or fix the name"
 		}
@@ -199,7 +199,7 @@ func (g *agent) placeholders() {
 			g.a.Warnf(at(), CodePlaceholder, help, "%s is not replaced: %s", source.Quote("${"+name+"}"), why)
 		}
 	}
-	if file, ok := g.a.beside(filePrompt); ok {
+	if file, ok := g.a.agentFile(filePrompt); ok {
 		text := g.a.files[file]
 		for _, m := range inputs.Placeholder.FindAllStringSubmatchIndex(text, -1) {
 			report(text[m[2]:m[3]], func() source.Pos {

@@ -15,33 +15,33 @@ import (
 	"weft/workflows/plan/pytext"
 )
 
-// capability adds a capability to an agent, and returns its text and its script's usage.
-func (g *agent) capability(c word) []string {
-	if g.has[c.text] {
+// capability adds a capability to an agent and returns its parts of the prompt: its text and its script's usage.
+func (g *agent) capability(c listItem) []string {
+	if g.capabilities[c.text] {
 		g.a.Errorf(c.at, CodeTwice, "remove one of the two", "%s lists the capability %s twice", g.Name, source.Quote(c.text))
 		return nil
 	}
-	g.has[c.text] = true
+	g.capabilities[c.text] = true
 	o := g.entry(dirCapabilities, fileCapability, c, CodeCapability, "capability")
 	if o == nil {
 		return nil
 	}
-	o.Of(&capabilityShape)
+	o.Check(&capabilityShape)
 	o.Required("name")
 	o.Required("description")
 	var parts []string
-	text, hasText := g.a.registered(dirCapabilities, c.text, fileText)
+	text, hasText := g.a.registryFile(dirCapabilities, c.text, fileText)
 	if hasText {
 		parts = append(parts, g.a.markdown(text))
 	}
-	servers, hasServers := g.a.registered(dirCapabilities, c.text, fileCapMCP)
+	servers, hasServers := g.a.registryFile(dirCapabilities, c.text, fileCapMCP)
 	if hasServers {
 		g.serversOf(servers)
 	}
-	script := o.Want("script", source.String)
+	script := o.Expect("script", source.String)
 	if script != nil {
-		if s := o.script(word{script.Text, script.Pos}); s != nil {
-			g.scripts = append(g.scripts, word{s.name, script.Pos})
+		if s := o.script(listItem{script.Text, script.Pos}); s != nil {
+			g.scripts = append(g.scripts, listItem{s.name, script.Pos})
 			parts = append(parts, s.usage())
 		}
 	}
@@ -49,7 +49,7 @@ func (g *agent) capability(c word) []string {
 	return parts
 }
 
-// checkParts warns of a type that its parts do not fit. Without a type they say it.
+// checkParts warns if a capability's type does not match its parts. Without a type, any parts are valid.
 func (o *object) checkParts(text, servers, script bool) {
 	kind := o.Text("type")
 	want := map[string]bool{"text": text, "mcp": servers, "script": script}
@@ -67,45 +67,45 @@ func (o *object) checkParts(text, servers, script bool) {
 	}
 }
 
-// entry returns a registry's entry, or nil after an error.
-func (o *object) entry(registry, name string, w word, code, what string) *object {
-	if !plainName.MatchString(w.text) {
-		o.a.Errorf(w.at, code, "use the name of a folder in "+registry+"/", "%s has an invalid name of a %s: %s", o.Name, what, source.Quote(w.text))
+// entry returns the object of a registry entry, or nil after reporting an error.
+func (o *object) entry(registry, name string, item listItem, code, what string) *object {
+	if !plainName.MatchString(item.text) {
+		o.a.Errorf(item.at, code, "use the name of a folder in "+registry+"/", "%s has an invalid name of a %s: %s", o.Name, what, source.Quote(item.text))
 		return nil
 	}
-	file, ok := o.a.registered(registry, w.text, name)
+	file, ok := o.a.registryFile(registry, item.text, name)
 	if !ok {
-		o.a.Errorf(w.at, code, fmt.Sprintf("add %s/%s/%s, or fix the name", registry, w.text, name),
-			"%s refers to the %s %s, which is not found", o.Name, what, source.Quote(w.text))
+		o.a.Errorf(item.at, code, fmt.Sprintf("add %s/%s/%s, or fix the name", registry, item.text, name),
+			"%s refers to the %s %s, which is not found", o.Name, what, source.Quote(item.text))
 		return nil
 	}
-	return o.a.open(file, what+" "+source.Quote(w.text))
+	return o.a.open(file, what+" "+source.Quote(item.text))
 }
 
 type script struct {
 	name, description, file string
-	// params is its schema, or nil.
+	// params is its parameters_schema, or nil.
 	params *pytext.Value
 	entry  *object
 }
 
-// script reads an entry of the registry, or returns nil after a report.
-func (o *object) script(w word) *script {
-	s := o.entry(dirScripts, fileScript, w, CodeScript, "script")
+// script reads a script's registry entry; it returns nil after reporting an error.
+func (o *object) script(item listItem) *script {
+	s := o.entry(dirScripts, fileScript, item, CodeScript, "script")
 	if s == nil {
 		return nil
 	}
-	s.Of(&scriptShape)
+	s.Check(&scriptShape)
 	out := &script{name: s.Required("name"), description: s.Required("description"), file: s.Required("script_file"), entry: s}
-	if v := s.Want("parameters_schema", source.Object); v != nil {
+	if v := s.Expect("parameters_schema", source.Object); v != nil {
 		s.a.CheckSchema(v, CodeSchema, "parameters_schema of "+s.Name)
-		// What the parser took, this takes too.
+		// The document has been parsed, so this cannot fail.
 		out.params, _ = pytext.Parse(v.JSON())
 	}
 	return out
 }
 
-// usage tells a model how the script is called, in the framework's words.
+// usage describes for the model how to call the script, in the framework's exact text.
 func (s *script) usage() string {
 	head := fmt.Sprintf("## Local Script: %s\n**Description:** %s\n\n**Usage:**\n```bash\nuv run --script scripts/%s/%s", s.name, s.description, s.name, s.file)
 	properties := s.params.Get("properties")
@@ -178,9 +178,9 @@ func joined(list *pytext.Value, sep string) string {
 	return strings.Join(source.Map(list.Items, (*pytext.Value).Str), sep)
 }
 
-// procedural reads what a procedural agent runs: a script of the registry, or a command.
+// procedural sets the program of a procedural agent: a script of the registry or a command.
 func (g *agent) procedural() {
-	script, command := g.Want("script", source.String), g.Want("command", source.String)
+	script, command := g.Expect("script", source.String), g.Expect("command", source.String)
 	if g.kind != typeProcedural {
 		for _, v := range []*source.Value{script, command} {
 			if v != nil {
@@ -193,36 +193,36 @@ func (g *agent) procedural() {
 	case script != nil && command != nil:
 		g.a.Errorf(command.Pos, CodeTwice, "keep one of the two", "%s has both script and command", g.Name)
 	case script != nil:
-		s := g.script(word{script.Text, script.Pos})
+		s := g.script(listItem{script.Text, script.Pos})
 		if s == nil {
 			return
 		}
 		if s.params != nil {
 			g.params = json.RawMessage(s.params.JSON())
 		}
-		g.program = &plan.Program{Script: script.Text, File: s.file, Seconds: programSeconds, SHA: s.sum(script.Text)}
+		g.program = &plan.Program{Script: script.Text, File: s.file, Seconds: programSeconds, SHA: s.fileHash(script.Text)}
 	case command != nil:
-		g.runsCommand(command)
+		g.setCommand(command)
 	default:
 		g.a.Errorf(g.Value.Pos, CodeMissing, `set "script" to the name of a folder in scripts/`, "%s is procedural and has no script", g.Name)
 	}
 }
 
-// programSeconds is the framework's limit of a program's time.
+// programSeconds is the framework's timeout of a program.
 const programSeconds = 300
 
-// sum returns the SHA-256 of a script's file, which a start pins, or "" where the file is missing.
-func (s *script) sum(id string) string {
+// fileHash returns the SHA-256 of a script's file, which is pinned when a run starts; "" if the file is missing.
+func (s *script) fileHash(id string) string {
 	if s.file == "" {
-		return "" // reported
+		return "" // already reported
 	}
-	if !local(s.file) {
+	if !isLocal(s.file) {
 		s.entry.a.Errorf(s.entry.Pos("script_file"), CodeScript, "use the path of a file next to "+fileScript, "script_file of %s is %s, which is outside its folder", s.entry.Name, source.Quote(s.file))
 		return ""
 	}
-	if file, ok := s.entry.a.registered(dirScripts, id, s.file); ok {
-		sum := sha256.Sum256([]byte(s.entry.a.files[file]))
-		return hex.EncodeToString(sum[:])
+	if file, ok := s.entry.a.registryFile(dirScripts, id, s.file); ok {
+		hash := sha256.Sum256([]byte(s.entry.a.files[file]))
+		return hex.EncodeToString(hash[:])
 	}
 	report, consequence := s.entry.a.Warnf, "; runs cannot start without it"
 	if s.entry.a.host.Starting {
@@ -233,14 +233,14 @@ func (s *script) sum(id string) string {
 	return ""
 }
 
-// local reports whether a path stays in the folder from which it leads.
-func local(file string) bool {
+// isLocal reports whether a relative path does not leave its folder.
+func isLocal(file string) bool {
 	clean := path.Clean(file)
 	return fs.ValidPath(clean) && clean != "." && !strings.ContainsAny(clean, `\:`)
 }
 
-// runsCommand makes the agent's command its program. The worker finds the agent by its folder.
-func (g *agent) runsCommand(command *source.Value) {
+// setCommand sets the agent's command as its program. The worker looks up the agent by its folder's name.
+func (g *agent) setCommand(command *source.Value) {
 	words, err := split(command.Text)
 	switch {
 	case err != nil:
@@ -259,16 +259,16 @@ func (g *agent) runsCommand(command *source.Value) {
 	g.program = &plan.Program{Agent: folder, Command: command.Text, Argv: words, Seconds: programSeconds}
 }
 
-// split cuts a command into words as a shell does, without expanding anything: quotes,
-// backslashes outside single quotes, and in double quotes before " and \ alone.
+// split splits a command into words like a shell, without expansion. It supports quotes, and backslashes
+// outside of single quotes; in double quotes, only before " and \.
 func split(s string) ([]string, error) {
 	var words []string
-	var word []byte // nil while none is open
+	var word []byte // nil between words
 	quote := byte(0)
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if quote == 0 && strings.IndexByte(" \t\r\n", c) >= 0 {
-			words, word = end(words, word), nil
+			words, word = appendWord(words, word), nil
 			continue
 		}
 		if word == nil {
@@ -294,10 +294,10 @@ func split(s string) ([]string, error) {
 	if quote != 0 {
 		return nil, errors.New("unclosed quote")
 	}
-	return end(words, word), nil
+	return appendWord(words, word), nil
 }
 
-func end(words []string, word []byte) []string {
+func appendWord(words []string, word []byte) []string {
 	if word == nil {
 		return words
 	}

@@ -35,10 +35,10 @@ const (
 	dirScripts      = "scripts"
 )
 
-// plainName is what a folder of a registry may be called.
+// plainName matches the valid names of folders in a registry.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`)
 
-// roots are the folders that may have registries: two levels or one above the agent, and its own.
+// roots returns the folders that may contain registries: the parent of agents/ or of the agent's folder, and the latter itself.
 func roots(agentDir string) []string {
 	up := path.Dir(agentDir)
 	if path.Base(up) == dirAgents {
@@ -50,7 +50,7 @@ func roots(agentDir string) []string {
 	return []string{up, agentDir}
 }
 
-func (a *adaptation) has(file string) bool {
+func (a *adaptation) exists(file string) bool {
 	_, ok := a.files[file]
 	if !ok && a.collector != nil {
 		var text string
@@ -61,24 +61,24 @@ func (a *adaptation) has(file string) bool {
 	return ok
 }
 
-// beside is the path of a file in the agent's folder, if it is there.
-func (a *adaptation) beside(name string) (file string, ok bool) {
+// agentFile returns the path of a file in the agent's folder and reports whether it exists.
+func (a *adaptation) agentFile(name string) (file string, ok bool) {
 	file = path.Join(path.Dir(a.main), name)
-	return file, a.has(file)
+	return file, a.exists(file)
 }
 
-// registered is the path of a file of a registry's entry, if it is there.
-func (a *adaptation) registered(registry, id, name string) (file string, ok bool) {
+// registryFile returns the path of a file of a registry entry and reports whether it exists.
+func (a *adaptation) registryFile(registry, id, name string) (file string, ok bool) {
 	for _, root := range roots(path.Dir(a.main)) {
 		file = path.Join(root, registry, id, name)
-		if a.has(file) {
+		if a.exists(file) {
 			return file, true
 		}
 	}
 	return "", false
 }
 
-// parse reads a file as JSON. What is wrong with it is reported; then it is nil.
+// parse parses a JSON file. It returns nil after reporting an error.
 func (a *adaptation) parse(file string) *source.Value {
 	if v, ok := a.parsed[file]; ok {
 		return v
@@ -103,27 +103,27 @@ func (a *adaptation) markdown(file string) string {
 	return text
 }
 
-// Bounds of what belongs to one agent.
+// Limits of the files of one agent.
 const (
-	// MaxFiles is how many files are read.
+	// MaxFiles is the maximum number of files.
 	MaxFiles = 500
-	// MaxFileBytes and MaxFolderBytes are the most that one and all of them may have.
+	// MaxFileBytes and MaxFolderBytes are the maximum sizes of a file and of all files.
 	MaxFileBytes   = 1 << 20
 	MaxFolderBytes = 4 << 20
-	// maxAsked is how many files are looked for, whether they are there or not.
-	maxAsked = 16 * MaxFiles
+	// maxRequested is the maximum number of files that are looked up, whether they exist or not.
+	maxRequested = 16 * MaxFiles
 )
 
-// Collect reads an agent's folder and everything that a start of it can reach: capabilities,
-// MCP servers and scripts of the registries around it, the agents that its hooks name, and
-// all agents where it can start others. Main is the path of its agent.json in fsys; names of
-// files are such paths, too.
+// Collect reads an agent's folder and all files that its runs can reach: capabilities, MCP servers and
+// scripts of the registries around it, the agents of its hooks, and all agents if it can start others.
+// main is the path of its agent.json in fsys; the names of the files are paths in fsys too.
 //
-// It reads regular files alone; fsys decides where links may lead (an os.Root's lets none
-// lead out of it). It fails where a file of the agent cannot be read or a bound is exceeded, naming it. An agent that it could
-// start, and of which a file cannot be read, is left out, with a warning. What a file says is [Adapter.Adapt]'s to judge.
+// It only reads regular files; fsys determines where links may point (those of an os.Root never leave it).
+// If a file of the agent cannot be read or a limit is exceeded, the error names the file or the limit. Another
+// agent that it could start is omitted with a warning if one of its files cannot be read. Collect does not
+// report the errors in the files; see [Adapter.Adapt].
 func Collect(fsys fs.FS, main string) (text []byte, files []source.File, warnings []source.Diagnostic, err error) {
-	c := &collector{fsys: fsys, asked: map[string]bool{main: true}}
+	c := &collector{fsys: fsys, requested: map[string]bool{main: true}}
 	text, err = c.read(main)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("read %s: %w", main, err)
@@ -133,26 +133,26 @@ func Collect(fsys fs.FS, main string) (text []byte, files []source.File, warning
 		a.collector = c
 		a.adapt(doc)
 	}
-	return text, c.files, c.warnings, cmp.Or(c.beyond, c.unread)
+	return text, c.files, c.warnings, cmp.Or(c.limitErr, c.readErr)
 }
 
 type collector struct {
-	fsys  fs.FS
-	files []source.File
-	bytes int
-	asked map[string]bool
-	// unread is the first file that cannot be read; beyond, if set, is the bound that is exceeded: no more files are read.
-	unread, beyond error
-	warnings       []source.Diagnostic
+	fsys      fs.FS
+	files     []source.File
+	bytes     int
+	requested map[string]bool
+	// readErr is the first error of reading a file. limitErr, if set, is the exceeded limit; no more files are read.
+	readErr, limitErr error
+	warnings          []source.Diagnostic
 }
 
-// file reads a file that has not been asked for before, if it is there.
+// file returns the content of a file that has not been requested before; ok is false if it does not exist.
 func (c *collector) file(name string) (text string, ok bool) {
-	if c.asked[name] || c.beyond != nil {
+	if c.requested[name] || c.limitErr != nil {
 		return "", false
 	}
-	if c.asked[name] = true; len(c.asked) > maxAsked {
-		c.beyond = fmt.Errorf("the agent refers to more than %d files; use fewer capabilities or agents", maxAsked)
+	if c.requested[name] = true; len(c.requested) > maxRequested {
+		c.limitErr = fmt.Errorf("the agent refers to more than %d files; use fewer capabilities or agents", maxRequested)
 		return "", false
 	}
 	data, err := c.read(name)
@@ -160,52 +160,52 @@ func (c *collector) file(name string) (text string, ok bool) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", false
 	case err != nil:
-		c.unread = cmp.Or(c.unread, fmt.Errorf("read %s: %w", name, err))
+		c.readErr = cmp.Or(c.readErr, fmt.Errorf("read %s: %w", name, err))
 		return "", false
 	}
 	switch c.bytes += len(data); {
 	case c.bytes > MaxFolderBytes:
-		c.beyond = fmt.Errorf("read %s: the agent's files have more than %d bytes in total; use fewer capabilities or agents", name, MaxFolderBytes)
+		c.limitErr = fmt.Errorf("read %s: the agent's files have more than %d bytes in total; use fewer capabilities or agents", name, MaxFolderBytes)
 		return "", false
 	case len(c.files) >= MaxFiles:
-		c.beyond = fmt.Errorf("read %s: the agent has more than %d files; use fewer capabilities or agents", name, MaxFiles)
+		c.limitErr = fmt.Errorf("read %s: the agent has more than %d files; use fewer capabilities or agents", name, MaxFiles)
 		return "", false
 	}
 	c.files = append(c.files, source.File{Name: name, Text: string(data)})
 	return string(data), true
 }
 
-// without calls read, which reads files of another agent, and reports whether it could. If not, drop is called, and a
-// warning says why the agent is left out.
-func (c *collector) without(file string, read func()) (ok bool) {
-	before := c.unread
-	c.unread = nil
+// tryRead calls read, which reads files of another agent, and reports whether all could be read. If not, it removes the
+// agent's file and adds a warning.
+func (c *collector) tryRead(file string, read func()) (ok bool) {
+	before := c.readErr
+	c.readErr = nil
 	read()
-	if ok = c.unread == nil; !ok {
+	if ok = c.readErr == nil; !ok {
 		c.files = slices.DeleteFunc(c.files, func(f source.File) bool { return f.Name == file })
 		c.warnings = append(c.warnings, source.Diagnostic{Severity: source.Warning, Code: CodeNotStarted, File: file, Line: 1, Col: 1,
-			Text: "no run can start the agent in " + path.Dir(file) + ": " + c.unread.Error(), Help: "make its files readable, or remove it"})
+			Text: "no run can start the agent in " + path.Dir(file) + ": " + c.readErr.Error(), Help: "make its files readable, or remove it"})
 	}
-	c.unread = before
+	c.readErr = before
 	return ok
 }
 
 func (c *collector) read(file string) ([]byte, error) {
-	info, err := fs.Stat(c.fsys, file) // before it is opened: that of a pipe waits for a writer
+	info, err := fs.Stat(c.fsys, file) // before opening it: opening a pipe blocks until it has a writer
 	if err != nil {
-		return nil, plainly(err)
+		return nil, withoutPath(err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is not a regular file")
 	}
 	f, err := c.fsys.Open(file)
 	if err != nil {
-		return nil, plainly(err)
+		return nil, withoutPath(err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
 	if err != nil {
-		return nil, plainly(err)
+		return nil, withoutPath(err)
 	}
 	if len(data) > MaxFileBytes {
 		return nil, fmt.Errorf("it exceeds the limit of %d bytes for an agent's file", MaxFileBytes)
@@ -213,8 +213,8 @@ func (c *collector) read(file string) ([]byte, error) {
 	return data, nil
 }
 
-// plainly drops what the message names anyway.
-func plainly(err error) error {
+// withoutPath removes the operation and the path from an error, because the message contains the path.
+func withoutPath(err error) error {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return at.Err
 	}

@@ -15,7 +15,7 @@ type hook struct {
 	event, agent string
 	block        bool
 	seconds      int
-	// flow is that of its agent, or nil.
+	// flow is the flow of its agent, or nil.
 	flow *plan.Flow
 }
 
@@ -25,19 +25,19 @@ const (
 	onRunFinish = "on_run_finish"
 )
 
-// maxHookSeconds is the longest that a hook may take: a day.
+// maxHookSeconds is the maximum timeout of a hook: one day.
 const maxHookSeconds = 86_400
 
 func (g *agent) readHooks() {
-	v := g.Want("hooks", source.Object)
+	v := g.Expect("hooks", source.Object)
 	if v == nil {
 		return
 	}
 	all := g.a.object(v, "hooks of "+g.Name)
-	all.Closed(CodeHook, hooksShape.Names()...)
+	all.RejectUnknown(CodeHook, hooksShape.Names()...)
 	for _, event := range []string{onRunStart, onRunFinish} {
-		if h := all.Want(event, source.Object); h != nil && g.a.hooking != "" {
-			g.a.Warnf(h.Pos, CodeNoEffect, "remove it", "%s has a hook %s but runs as %s; hooks of hooks do not run", g.Name, event, g.a.hooking)
+		if h := all.Expect(event, source.Object); h != nil && g.a.hookName != "" {
+			g.a.Warnf(h.Pos, CodeNoEffect, "remove it", "%s has a hook %s but runs as %s; hooks of hooks do not run", g.Name, event, g.a.hookName)
 		} else if h != nil {
 			g.hooks = append(g.hooks, g.hook(event, h))
 		}
@@ -46,7 +46,7 @@ func (g *agent) readHooks() {
 
 func (g *agent) hook(event string, v *source.Value) hook {
 	o := g.a.object(v, event+" of "+g.Name)
-	o.Closed(CodeHook, hookShape.Names()...)
+	o.RejectUnknown(CodeHook, hookShape.Names()...)
 	onError := o.Text("on_error")
 	h := hook{event: event, agent: o.Required("agent_name"), block: onError == "block", seconds: 300}
 	if kind := o.Text("type"); kind != "agent" && kind != "" {
@@ -62,17 +62,17 @@ func (g *agent) hook(event string, v *source.Value) hook {
 		}
 		h.seconds = n
 	}
-	if h.agent != "" && g.a.hooking == "" {
+	if h.agent != "" && g.a.hookName == "" {
 		h.flow = o.hookFlow(&h)
 	}
 	return h
 }
 
-// hookFlow returns the flow of a hook's agent, or nil. A missing agent is an error where the hook blocks.
+// hookFlow returns the flow of a hook's agent, or nil. A missing agent is an error only if the hook blocks.
 func (o *object) hookFlow(h *hook) *plan.Flow {
 	file, ok := "", false
 	if plainName.MatchString(h.agent) {
-		file, ok = o.a.registered(dirAgents, h.agent, fileAgent)
+		file, ok = o.a.registryFile(dirAgents, h.agent, fileAgent)
 	}
 	switch {
 	case !ok && path.Base(path.Dir(o.file())) == h.agent:
@@ -90,20 +90,20 @@ func (o *object) hookFlow(h *hook) *plan.Flow {
 		return nil
 	}
 	other := *o.a
-	other.main, other.hooking = file, o.Name
+	other.main, other.hookName = file, o.Name
 	if root.Kind != source.Object {
 		other.object(root, "the agent "+source.Quote(h.agent))
 		return nil
 	}
 	g := other.agent(root)
-	other.unsupported(g)
+	other.warnUnsupported(g)
 	f := other.plan(g)
 	f.ID = h.event
-	mark(g, f)
+	markStarter(g, f)
 	return f
 }
 
-func (g *agent) hooksOf(f *plan.Flow) {
+func (g *agent) addHooks(f *plan.Flow) {
 	for _, h := range g.hooks {
 		if h.flow == nil {
 			continue
@@ -119,37 +119,37 @@ func (g *agent) hooksOf(f *plan.Flow) {
 	}
 }
 
-// tagsHeader is the config of the orchestrator's server that lists only agents with all of its tags.
+// tagsHeader is the config of the orchestrator's server that restricts the list of agents to those with all of its tags.
 const tagsHeader = "X-Agent-Tags"
 
-// callbackHeader is the config that says when started sessions call back. The framework has none.
+// callbackHeader is the config that determines when started sessions call back. It is an extension of the framework.
 const callbackHeader = "X-Agent-Callback"
 
-// Values of callbackHeader: after the turn that was asked for, which is the framework's own time,
-// or when a session expects no callbacks of its own any more.
+// Values of callbackHeader: when the requested turn ends, as in the framework, or when the
+// session expects no more callbacks of its own.
 const (
 	callbackTurn    = "turn"
 	callbackSettled = "settled"
 )
 
-func (g *agent) callsBack(s *server) {
+func (g *agent) checkCallback(s *server) {
 	for _, h := range s.headers {
 		if strings.EqualFold(h.name, callbackHeader) && h.value != callbackTurn && h.value != callbackSettled {
-			g.a.Errorf(h.at, CodeServerConfig, "use "+callbackTurn+" or "+callbackSettled, "the config %s is %s, want %s or %s",
+			g.a.Errorf(h.at, CodeServerConfig, "use "+callbackTurn+" or "+callbackSettled, "the config %s is %s, expected %s or %s",
 				source.Quote(h.name), source.Quote(h.value), callbackTurn, callbackSettled)
 		}
 	}
 }
 
-// mark notes the tags of the agents that an agent may start, until all agents are known.
-func mark(g *agent, f *plan.Flow) {
+// markStarter stores the tags of the agents that an agent may start in Starts, until all agents are known.
+func markStarter(g *agent, f *plan.Flow) {
 	if s := g.orchestrator(); s != nil && f.Nodes[0].Agent != nil {
-		f.Nodes[0].Agent.Starts = []plan.Startable{{Tags: []string{s.headersOf(tagsHeader)}}}
-		f.Nodes[0].Agent.CallbackWhenSettled = s.headersOf(callbackHeader) == callbackSettled
+		f.Nodes[0].Agent.Starts = []plan.Startable{{Tags: []string{s.headerValue(tagsHeader)}}}
+		f.Nodes[0].Agent.CallbackWhenSettled = s.headerValue(callbackHeader) == callbackSettled
 	}
 }
 
-// starters are the agents of a flow, and of those beside it, that start others.
+// starters returns the agents of a flow and its sub-agents that start others.
 func starters(f *plan.Flow) []*plan.Agent {
 	var out []*plan.Agent
 	if n := f.Nodes[0].Agent; n != nil && n.Starts != nil {
@@ -161,9 +161,9 @@ func starters(f *plan.Flow) []*plan.Agent {
 	return out
 }
 
-// startable gives agents with the orchestrator's server, and those of hooks, the agents that they can start.
-func (a *adaptation) startable(g *agent, f *plan.Flow) {
-	mark(g, f)
+// setStartable sets the agents that the flow's starters can start, and adds their flows.
+func (a *adaptation) setStartable(g *agent, f *plan.Flow) {
+	markStarter(g, f)
 	if len(starters(f)) == 0 {
 		return
 	}
@@ -176,10 +176,10 @@ func (a *adaptation) startable(g *agent, f *plan.Flow) {
 		var other *agent
 		var flow *plan.Flow
 		var first *source.Diagnostic
-		read := func() { other, flow, first = a.other(file) }
+		read := func() { other, flow, first = a.compileOther(file) }
 		if a.collector == nil {
 			read()
-		} else if !a.collector.without(file, read) {
+		} else if !a.collector.tryRead(file, read) {
 			continue
 		}
 		switch {
@@ -193,8 +193,8 @@ func (a *adaptation) startable(g *agent, f *plan.Flow) {
 			continue
 		}
 		all = append(all, plan.Startable{Agent: flow.ID, Type: other.kind, Tags: other.tags()})
-		mark(other, flow)
-		lift(f, flow)
+		markStarter(other, flow)
+		addAgent(f, flow)
 	}
 	slices.SortFunc(all, func(x, y plan.Startable) int { return strings.Compare(x.Agent, y.Agent) })
 	for _, n := range starters(f) {
@@ -202,8 +202,8 @@ func (a *adaptation) startable(g *agent, f *plan.Flow) {
 	}
 }
 
-// lift puts a flow and those of its hooks, which get its name before theirs, beside others.
-func lift(f, flow *plan.Flow) {
+// addAgent adds a flow and the flows of its hooks, whose ids are prefixed with the flow's id, to the agents of f.
+func addAgent(f, flow *plan.Flow) {
 	subs := flow.Agents
 	flow.Agents = nil
 	for i := range subs {
@@ -218,7 +218,7 @@ func lift(f, flow *plan.Flow) {
 	f.Agents = append(append(f.Agents, *flow), subs...)
 }
 
-// visible hides agents that have not all of some tags, separated by commas.
+// visible returns the agents, with those hidden that lack one of the comma-separated tags.
 func visible(all []plan.Startable, tags string) []plan.Startable {
 	out := slices.Clone(all)
 	for i := range out {
@@ -231,15 +231,15 @@ func visible(all []plan.Startable, tags string) []plan.Startable {
 	return out
 }
 
-// orchestrator is the agent's entry of the framework's own server, or nil.
+// orchestrator returns the agent's entry of the framework's own server, or nil.
 func (g *agent) orchestrator() *server {
-	if i := slices.IndexFunc(g.servers, func(s server) bool { return s.orchestrator && !s.refused }); i >= 0 {
+	if i := slices.IndexFunc(g.servers, func(s server) bool { return s.orchestrator && !s.invalid }); i >= 0 {
 		return &g.servers[i]
 	}
 	return nil
 }
 
-func (s *server) headersOf(name string) string {
+func (s *server) headerValue(name string) string {
 	for _, h := range s.headers {
 		if strings.EqualFold(h.name, name) {
 			return h.value
@@ -258,17 +258,17 @@ func (g *agent) tags() []string {
 	return out
 }
 
-// otherAgents are the files of all agents in the registries, without this one, by name.
+// otherAgents returns the sorted file names of all other agents in the registries.
 func (a *adaptation) otherAgents() []string {
 	var out []string
 	for _, root := range roots(path.Dir(a.main)) {
 		dir := path.Join(root, dirAgents)
 		if a.collector != nil {
-			list, _ := fs.ReadDir(a.collector.fsys, dir) // none where there is no such folder
+			list, _ := fs.ReadDir(a.collector.fsys, dir) // empty if the folder does not exist
 			for _, e := range list {
 				file := path.Join(dir, e.Name(), fileAgent)
 				if plainName.MatchString(e.Name()) && (e.IsDir() || e.Type()&fs.ModeSymlink != 0) {
-					a.collector.without(file, func() { a.has(file) })
+					a.collector.tryRead(file, func() { a.exists(file) })
 				}
 			}
 		}
@@ -282,22 +282,22 @@ func (a *adaptation) otherAgents() []string {
 	return out
 }
 
-// other adapts another agent. It returns no flow for a disabled one, and the first error of a wrong one.
-func (a *adaptation) other(file string) (*agent, *plan.Flow, *source.Diagnostic) {
+// compileOther compiles another agent. It returns no flow if the agent is disabled, and the first error if it is invalid.
+func (a *adaptation) compileOther(file string) (*agent, *plan.Flow, *source.Diagnostic) {
 	doc, diags := source.Parse(file, []byte(a.files[file]))
 	if doc == nil {
 		return nil, nil, &diags[0]
 	}
 	o := *a
 	o.Reader, o.main, o.parsed = source.NewReader(), file, map[string]*source.Value{}
-	if _, off := o.beside(fileDisabled); off {
+	if _, off := o.agentFile(fileDisabled); off {
 		return nil, nil, nil
 	}
 	if doc.Root.Kind != source.Object {
-		return nil, nil, &source.Diagnostic{File: file, Text: "the document is " + doc.Root.Kind.String() + ", want an object"}
+		return nil, nil, &source.Diagnostic{File: file, Text: "the document is " + doc.Root.Kind.String() + ", expected an object"}
 	}
 	g := o.agent(doc.Root)
-	o.unsupported(g)
+	o.warnUnsupported(g)
 	for i := range o.Diags {
 		if o.Diags[i].Severity == source.Error {
 			return nil, nil, &o.Diags[i]

@@ -10,15 +10,15 @@ import (
 	"weft/workflows/plan"
 )
 
-// What the framework does not bound and a run must.
+// Limits of a run that the framework does not have.
 const (
-	// maxCalls is the budget of tool calls of one run.
+	// maxCalls is the maximum number of tool calls.
 	maxCalls = 200
-	// maxErrors is how many tool errors in a row end it.
+	// maxErrors is the number of consecutive tool errors that end the run.
 	maxErrors = 20
 )
 
-// style is how errors name places.
+// style returns the format of paths in validation errors.
 func (a *adaptation) style() string {
 	if a.profile == ProfileDocumented {
 		return plan.StyleDocumented
@@ -26,7 +26,7 @@ func (a *adaptation) style() string {
 	return plan.StyleFramework
 }
 
-// plan makes a flow of one node, the agent, which gives the result.
+// plan returns a flow of one node, the agent, which produces the result.
 func (a *adaptation) plan(g *agent) *plan.Flow {
 	id := g.name
 	if id == plan.Start || id == plan.End {
@@ -36,17 +36,17 @@ func (a *adaptation) plan(g *agent) *plan.Flow {
 	if len(g.output) > 0 && string(g.output) != "{}" {
 		agent.Output = &plan.Output{Schema: g.output, Repairs: 1, Style: a.style()}
 	}
-	in := &plan.Inputs{Schema: g.params, Mode: g.mode, Style: a.style(), Placeholders: replaced(g.prompt) || replaced(string(g.output))}
+	in := &plan.Inputs{Schema: g.params, Mode: g.mode, Style: a.style(), Placeholders: hasPlaceholder(g.prompt) || hasPlaceholder(string(g.output))}
 	connections := g.connections()
 	for _, c := range connections {
 		if agent.Toolboxes == nil {
 			agent.Toolboxes = &plan.Toolboxes{All: true}
 		}
 		agent.Toolboxes.Connections = append(agent.Toolboxes.Connections, c.ID)
-		in.Placeholders = in.Placeholders || replaced(c.URL)
+		in.Placeholders = in.Placeholders || hasPlaceholder(c.URL)
 		for _, h := range c.Headers {
-			// What must have a value is looked at when a run starts.
-			in.Placeholders = in.Placeholders || h.Required || replaced(h.Value)
+			// Required headers are checked when a run starts.
+			in.Placeholders = in.Placeholders || h.Required || hasPlaceholder(h.Value)
 		}
 	}
 	node := plan.Node{ID: id, Name: g.name, Kind: plan.KindAgent, Exit: true, Agent: agent}
@@ -62,11 +62,11 @@ func (a *adaptation) plan(g *agent) *plan.Flow {
 	if g.orchestrator() != nil {
 		agent.Builtins = plan.SessionTools
 	}
-	g.hooksOf(f)
+	g.addHooks(f)
 	return f
 }
 
-// connections are the agent's MCP servers; those that the worker configures have neither address nor headers.
+// connections returns the agent's MCP servers; those that the worker configures have neither URL nor headers.
 func (g *agent) connections() []plan.Connection {
 	var out []plan.Connection
 	for _, s := range g.servers {
@@ -88,19 +88,19 @@ func (g *agent) connections() []plan.Connection {
 	return out
 }
 
-// kinds are the kinds of placeholders that a run's start replaces.
-var kinds = map[string]bool{"params": true, "scope": true, "runtime": true}
+// placeholderKinds are the kinds of placeholders that are replaced when a run starts.
+var placeholderKinds = map[string]bool{"params": true, "scope": true, "runtime": true}
 
-// replaced reports whether a text holds a placeholder that a run's start replaces.
-func replaced(text string) bool {
+// hasPlaceholder reports whether a text contains a placeholder that is replaced when a run starts.
+func hasPlaceholder(text string) bool {
 	return slices.ContainsFunc(inputs.Placeholder.FindAllStringSubmatch(text, -1), func(m []string) bool {
 		kind, _, ok := strings.Cut(m[1], ".")
-		return ok && kinds[kind]
+		return ok && placeholderKinds[kind]
 	})
 }
 
-// unsupported warns of what has no effect on a run.
-func (a *adaptation) unsupported(g *agent) {
+// warnUnsupported warns of parts that have no effect on a run.
+func (a *adaptation) warnUnsupported(g *agent) {
 	for _, s := range g.scripts {
 		a.Warnf(s.at, CodeNoEffect, "add a tool that runs it to the agent", "the script %s is described to the model, but no tool runs it", source.Quote(s.text))
 	}

@@ -12,34 +12,34 @@ import (
 type server struct {
 	name, title, description, url string
 	headers                       []header
-	// orchestrator marks the framework's own server, which starts other agents.
+	// orchestrator reports whether it is the framework's own server, which starts other agents.
 	orchestrator bool
-	// configured reports whether the worker's own connection of this name is used.
+	// configured reports whether a connection in the worker's settings is used.
 	configured bool
-	// connection is that connection's id; transport is the plan's.
+	// connection is the id of that connection; transport is the plan's transport.
 	connection, transport string
-	// refused reports whether an error was reported, so that nothing more is.
-	refused bool
+	// invalid reports whether an error of the server has been reported.
+	invalid bool
 	at      source.Pos
 }
 
-// header is sent with every call of a server. Its value may hold placeholders.
+// header is sent with every request to a server. Its value may contain placeholders.
 type header struct {
 	name, value string
-	// required reports whether the value may not be missing.
+	// required reports whether the value must be set when a run starts.
 	required bool
 	at       source.Pos
 }
 
-// The marks of the framework's own server: its entry in the registry and its address.
+// orchestratorRef and orchestratorURLs identify the framework's own server by reference or by URL.
 const orchestratorRef = "orchestrator"
 
 var orchestratorURLs = []string{"${runner.orchestrator_mcp_url}", "${AGENT_ORCHESTRATOR_MCP_URL}"}
 
-// ownServers reads agent.mcp.json, or the field that the framework's API takes.
+// ownServers reads agent.mcp.json, or the field mcp_servers of the framework's API.
 func (g *agent) ownServers() {
-	file, ok := g.a.beside(fileMCP)
-	inline := g.Want("mcp_servers", source.Object)
+	file, ok := g.a.agentFile(fileMCP)
+	inline := g.Expect("mcp_servers", source.Object)
 	switch {
 	case ok && inline != nil:
 		g.a.Errorf(inline.Pos, CodeTwice, "keep one of the two", "the MCP servers of %s are defined both here and in %s", g.Name, file)
@@ -56,14 +56,14 @@ func (g *agent) serversOf(file string) {
 	if o == nil {
 		return
 	}
-	o.Only("mcpServers")
-	if v := o.Want("mcpServers", source.Object); v != nil {
+	o.WarnUnknown("mcpServers")
+	if v := o.Expect("mcpServers", source.Object); v != nil {
 		g.serverMap(g.a.object(v, "mcpServers"))
 	}
 }
 
 func (g *agent) serverMap(o *object) {
-	if !o.fits(o.Value, o.Name, maxServers) {
+	if !o.withinLimit(o.Value, o.Name, maxServers) {
 		return
 	}
 	for _, m := range o.Value.Members {
@@ -85,64 +85,64 @@ func (g *agent) serverMap(o *object) {
 			v.inline(&s)
 		}
 		if s.orchestrator {
-			g.callsBack(&s)
+			g.checkCallback(&s)
 		}
-		s.refused = g.a.Errors > before
+		s.invalid = g.a.Errors > before
 		g.servers = append(g.servers, s)
 	}
 }
 
 func (o *object) reference(s *server) {
-	o.Of(&referenceShape)
+	o.Check(&referenceShape)
 	ref := o.Required("ref")
 	if ref == "" {
 		return
 	}
-	given := o.config()
+	config := o.config()
 	s.orchestrator = ref == orchestratorRef
 	file, known := "", plainName.MatchString(ref)
 	if known {
-		file, known = o.a.registered(dirServers, ref, fileServer)
+		file, known = o.a.registryFile(dirServers, ref, fileServer)
 	}
 	if !known {
 		s.configured, s.connection = o.a.host.Connections[ref], ref
-		if s.configured && len(given) > 0 {
+		if s.configured && len(config) > 0 {
 			o.a.Warnf(o.Pos("config"), CodeNoEffect, "set the headers in the worker's connection", "%s is the worker's connection %s; its config has no effect", o.Name, source.Quote(ref))
 		}
 		if s.orchestrator || s.configured {
-			s.headers = given
+			s.headers = config
 			return
 		}
-		o.a.errorAbout(s.name, ref, o.Pos("ref"), CodeServer, "add "+dirServers+"/NAME/"+fileServer+", or configure a connection with this id on the worker",
+		o.a.serverError(s.name, ref, o.Pos("ref"), CodeServer, "add "+dirServers+"/NAME/"+fileServer+", or configure a connection with this id on the worker",
 			"%s refers to %s, which is not in the registry", o.Name, source.Quote(ref))
 		return
 	}
 	if entry := o.a.open(file, "MCP server "+source.Quote(ref)); entry != nil {
-		entry.register(s, o, given)
+		entry.applyEntry(s, o, config)
 	}
 }
 
-// register takes what the registry says of a server, and the config on top.
-func (o *object) register(s *server, use *object, given []header) {
-	o.Of(&serverShape)
+// applyEntry sets a server from its registry entry, with the headers of the reference merged over the defaults.
+func (o *object) applyEntry(s *server, use *object, config []header) {
+	o.Check(&serverShape)
 	s.title, s.description = o.Text("name"), o.Text("description")
 	s.url = o.Required("url")
 	o.address(s)
-	if v := o.Want("default_config", source.Object); v != nil {
+	if v := o.Expect("default_config", source.Object); v != nil {
 		s.headers = o.a.object(v, "default_config of "+o.Name).headers()
 	}
-	for _, h := range given {
+	for _, h := range config {
 		if i := slices.IndexFunc(s.headers, func(d header) bool { return d.name == h.name }); i >= 0 {
 			s.headers[i] = h
 		} else {
 			s.headers = append(s.headers, h)
 		}
 	}
-	rules := o.Want("config_schema", source.Object)
-	if rules == nil || !o.fits(rules, "config_schema of "+o.Name, maxHeaders) {
+	fields := o.Expect("config_schema", source.Object)
+	if fields == nil || !o.withinLimit(fields, "config_schema of "+o.Name, maxHeaders) {
 		return
 	}
-	for _, m := range rules.Members {
+	for _, m := range fields.Members {
 		field := o.a.object(m.Value, "config_schema."+m.Key+" of "+o.Name)
 		if field.OK {
 			field.checkHeader(m.Key, s, use)
@@ -150,13 +150,13 @@ func (o *object) register(s *server, use *object, given []header) {
 	}
 }
 
-// checkHeader holds a server's config to one field of its schema.
+// checkHeader validates a header of a server by its field of config_schema.
 func (o *object) checkHeader(name string, s *server, use *object) {
-	o.Of(&configShape)
+	o.Check(&configShape)
 	i := slices.IndexFunc(s.headers, func(h header) bool { return h.name == name })
 	if i < 0 {
 		if o.Flag("required") && !s.orchestrator {
-			o.a.errorAbout(s.name, name, use.Value.Pos, CodeServerConfig, "add it to config", "%s requires the config %s", use.Name, source.Quote(name))
+			o.a.serverError(s.name, name, use.Value.Pos, CodeServerConfig, "add it to config", "%s requires the config %s", use.Name, source.Quote(name))
 		}
 		return
 	}
@@ -174,16 +174,16 @@ func (o *object) checkHeader(name string, s *server, use *object) {
 	}
 }
 
-// errorAbout reports an error that names a server and its ref or config.
-func (a *adaptation) errorAbout(server, what string, at source.Pos, code, help, format string, args ...any) {
+// serverError reports an error that names a server and its ref or config.
+func (a *adaptation) serverError(server, what string, at source.Pos, code, help, format string, args ...any) {
 	d := source.Error.At(at, code, help, format, args...)
 	d.About = [2]string{server, what}
 	a.Report(d)
 }
 
-// config are the headers of a reference; earlier versions had them under "headers".
+// config returns the headers of a reference. In earlier versions they were nested in "headers".
 func (o *object) config() []header {
-	v := o.Want("config", source.Object)
+	v := o.Expect("config", source.Object)
 	if v == nil {
 		return nil
 	}
@@ -193,12 +193,12 @@ func (o *object) config() []header {
 		return c.headers()
 	}
 	o.a.Warnf(nested.Pos, CodeOlder, "move them into config", "the headers of %s have the format of an earlier version", c.Name)
-	c.Only("headers")
+	c.WarnUnknown("headers")
 	return o.a.object(nested, "headers of "+o.Name).headers()
 }
 
 func (o *object) headers() []header {
-	if !o.fits(o.Value, o.Name, maxHeaders) {
+	if !o.withinLimit(o.Value, o.Name, maxHeaders) {
 		return nil
 	}
 	var out []header
@@ -212,7 +212,7 @@ func (o *object) headers() []header {
 		case source.Bool:
 			h.value = m.Value.Describe()
 		default:
-			o.a.Errorf(m.Value.Pos, CodeWrongType, source.HowToWrite[source.String], "%s of %s is %s, want a string", source.Quote(m.Key), o.Name, m.Value.Describe())
+			o.a.Errorf(m.Value.Pos, CodeWrongType, source.TypeHelp[source.String], "%s of %s is %s, expected a string", source.Quote(m.Key), o.Name, m.Value.Describe())
 			continue
 		}
 		if !source.IsHeader(m.Key, h.value) {
@@ -221,7 +221,7 @@ func (o *object) headers() []header {
 			continue
 		}
 		for _, p := range inputs.Placeholder.FindAllStringSubmatch(h.value, -1) {
-			if kind, _, _ := strings.Cut(p[1], "."); !kinds[kind] && kind != "env" && kind != "runner" {
+			if kind, _, _ := strings.Cut(p[1], "."); !placeholderKinds[kind] && kind != "env" && kind != "runner" {
 				o.a.Warnf(m.Value.Pos, CodePlaceholder, "use ${params.NAME}, ${scope.NAME}, ${env.NAME}, ${runtime.run_id} or ${runtime.session_id}",
 					"%s of %s is not replaced", source.Quote(p[0]), o.Name)
 			}
@@ -231,12 +231,12 @@ func (o *object) headers() []header {
 	return out
 }
 
-// inline reads a server that is written out, as all were before the registry.
+// inline reads an inline server, the only form before the registry existed.
 func (o *object) inline(s *server) {
-	o.Of(&inlineShape)
+	o.Check(&inlineShape)
 	s.url = o.Text("url")
 	kind := o.Text("type")
-	command := o.Want("command", source.String)
+	command := o.Expect("command", source.String)
 	if command != nil || kind == "stdio" {
 		s.configured, s.connection = o.a.host.Connections[s.name], s.name
 		if !s.configured {
@@ -258,19 +258,19 @@ func (o *object) inline(s *server) {
 	}
 	o.a.Warnf(o.Value.Pos, CodeOlder, "put it into "+dirServers+"/ and refer to it", "%s is an inline server, which the framework no longer accepts", o.Name)
 	o.address(s)
-	if v := o.Want("headers", source.Object); v != nil {
+	if v := o.Expect("headers", source.Object); v != nil {
 		s.headers = o.a.object(v, "headers of "+o.Name).headers()
 	}
 }
 
-// address judges a server's URL. It never repeats one that holds a password.
+// address validates a server's URL. Messages never contain a URL with a password.
 func (o *object) address(s *server) {
 	if slices.Contains(orchestratorURLs, s.url) {
 		s.orchestrator = true
 		return
 	}
 	for _, m := range inputs.Placeholder.FindAllStringSubmatch(s.url, -1) {
-		if kind, _, _ := strings.Cut(m[1], "."); !kinds[kind] {
+		if kind, _, _ := strings.Cut(m[1], "."); !placeholderKinds[kind] {
 			o.a.Errorf(o.Pos("url"), CodeServerURL, "use the address itself, ${params.NAME} or ${scope.NAME}", "the url of %s contains the unknown placeholder %s", o.Name, source.Quote(m[0]))
 			return
 		}

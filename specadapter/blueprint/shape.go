@@ -5,10 +5,10 @@ import (
 	"weft/workflows/plan"
 )
 
-// headersType is that of what a server is sent with every call.
+// headersType is the type of the headers of every request to a server.
 var headersType = shape.Schema{"type": "object", "maxProperties": maxHeaders, "additionalProperties": shape.Schema{"type": []string{"string", "number", "boolean", "null"}}}
 
-// times are fields that the framework's API adds.
+// times are timestamps that the framework's API adds.
 var times = []shape.Field{
 	{Name: "created_at", Type: shape.Any, Doc: "Creation time at the framework. It has no effect on a run."},
 	{Name: "modified_at", Type: shape.Any, Doc: "Time of the last change at the framework. It has no effect on a run."},
@@ -26,9 +26,9 @@ var (
 		{Name: "output_schema", Type: shape.JSONSchema, Doc: "JSON Schema of the result. The model is asked to correct an answer that does not match."},
 		{Name: "system_prompt", Type: shape.Text, Doc: "System prompt, instead of the file " + filePrompt + "."},
 		{Name: "mcp_servers", Type: shape.Ref("servers"), Doc: "MCP servers, instead of the file " + fileMCP + "."},
-		{Name: "skills", Type: words, Doc: "Skills of the framework's executors. They have no effect on a run."},
-		{Name: "tags", Type: words, Doc: "Labels by which an orchestrator selects agents."},
-		{Name: "capabilities", Type: words, Doc: "Names of folders in " + dirCapabilities + "/: each adds text, MCP servers or a script."},
+		{Name: "skills", Type: stringList, Doc: "Skills of the framework's executors. They have no effect on a run."},
+		{Name: "tags", Type: stringList, Doc: "Labels by which an orchestrator selects agents."},
+		{Name: "capabilities", Type: stringList, Doc: "Names of folders in " + dirCapabilities + "/: each adds text, MCP servers or a script."},
 		{Name: "demands", Type: shape.Ref("demands"), Doc: "Requirements on the runner. They have no effect: any worker may run the agent."},
 		{Name: "hooks", Type: shape.Ref("hooks"), Doc: "Agents that run before and after each run."},
 		{Name: "input_mode", Type: shape.OneOf(plan.InputsMerged, plan.InputsAuthoritative), Doc: "merged: a prompt is required in addition to parameters_schema. authoritative: parameters_schema alone."},
@@ -39,7 +39,7 @@ var (
 		{Name: "project_dir", Type: shape.Text, Doc: "Working directory of the runner."},
 		{Name: "executor_profile", Type: shape.Text, Doc: "Profile of the runner's executor."},
 		{Name: "executor_type", Type: shape.Text, Doc: "Type of the runner's executor."},
-		{Name: "tags", Type: words, Doc: "Tags of the runner."},
+		{Name: "tags", Type: stringList, Doc: "Tags of the runner."},
 	}}
 	hooksShape = shape.Object{Name: "hooks", Doc: "Agents that run before and after each run.", Fields: []shape.Field{
 		{Name: onRunStart, Type: shape.Ref("hook"), Doc: "Runs before the run. It may change the inputs or block the run."},
@@ -92,10 +92,10 @@ var (
 		{Name: "script", Type: shape.Text, Doc: "Name of a folder in " + dirScripts + "/."},
 	}, times...)}
 
-	words = shape.Schema{"type": "array", "items": shape.Text, "maxItems": maxWords}
+	stringList = shape.Schema{"type": "array", "items": shape.Text, "maxItems": maxListItems}
 )
 
-// Schema is the JSON Schema of agent.json. Its definitions server, script and capability are those of the registries' files.
+// Schema returns the JSON Schema of agent.json. Its definitions server, script and capability describe the registries' files.
 func (Adapter) Schema() shape.Schema {
 	out := shape.Document("Agent blueprint", &agentShape, &demandsShape, &hooksShape, &hookShape, &referenceShape, &inlineShape, &serverShape, &configShape, &scriptShape, &capabilityShape)
 	out["$defs"].(shape.Schema)["servers"] = shape.Schema{"type": "object", "maxProperties": maxServers, "description": "MCP servers by name.",

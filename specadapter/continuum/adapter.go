@@ -1,9 +1,9 @@
-// Package continuum adapts Continuum Agent JSON to plans.
+// Package continuum compiles Continuum Agent JSON to plans.
 //
-// It accepts both variants if the dialect's texts contradict each other, see README.md. It
-// never guesses silently: every default and every omission is reported as a diagnostic.
+// If the texts of the specification contradict each other, it accepts both variants, see README.md.
+// Every default and every ignored part is reported as a diagnostic.
 //
-// Start at [Adapter.Adapt]; graph.go reads one graph, check.go validates it.
+// Start at [Adapter.Adapt]; graph.go parses a graph, check.go validates it.
 package continuum
 
 import (
@@ -20,45 +20,45 @@ const Name = "continuum"
 
 // The profiles.
 const (
-	// ProfileDefault fills in what documents in the wild leave out, with warnings.
+	// ProfileDefault sets defaults for required fields that existing documents omit, with warnings.
 	ProfileDefault = "default"
-	// ProfileStrict wants what the schema calls required.
+	// ProfileStrict requires all fields that the specification's schema requires.
 	ProfileStrict = "strict"
 )
 
 // Adapter is the dialect's adapter.
 type Adapter struct{}
 
-// Name is "continuum".
+// Name returns "continuum".
 func (Adapter) Name() string { return Name }
 
-// Profiles are default and strict.
+// Profiles returns default and strict.
 func (Adapter) Profiles() []string { return []string{ProfileDefault, ProfileStrict} }
 
-// Detect looks for the members that a graph or a bundle begins with, and for none of those
-// that mark Agent Spec, which has nodes too.
+// Detect reports whether the document has members of a graph or a bundle and none that mark
+// other dialects with nodes or agents.
 func (Adapter) Detect(doc *source.Document) (bool, string) {
-	const looked = `an object with "nodes", or with "agents" and "data_connections"`
+	const evidence = `an object with "nodes", or with "agents" and "data_connections"`
 	if foreign := doc.Root.FirstOf("component_type", "agentspec_version", "transitions", "defaultModel"); foreign != "" {
-		return false, looked + ", and without " + source.Quote(foreign)
+		return false, evidence + ", and without " + source.Quote(foreign)
 	}
 	for _, a := range doc.Root.Get("agents").Elements() {
 		if a.Get("type") != nil && a.Get("nodes") == nil {
-			return false, looked + `, and no agents with a "type"` // agents of another kind
+			return false, evidence + `, and no agents with a "type"` // agents of another dialect
 		}
 	}
-	return doc.Root.FirstOf("nodes", "edges", "agents", "data_connections", "response_format", "generation_prompt", "execution_plan") != "", looked
+	return doc.Root.FirstOf("nodes", "edges", "agents", "data_connections", "response_format", "generation_prompt", "execution_plan") != "", evidence
 }
 
-// Adapt makes the plan of a graph, of a bundle of connections and agents, or of a graph
-// that carries either beside its nodes.
+// Adapt returns the plan of a graph, of a bundle of connections and agents, or of a graph
+// that also contains connections or agents.
 func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
 	a := &adaptation{Reader: source.NewReader(), file: doc.Name, host: host}
 	a.Strict, a.Group, a.Codes.Missing = profile == ProfileStrict, true, "V12"
 	src := plan.Source{File: doc.Name}
 	if doc.Root.Kind != source.Object {
 		a.Errorf(doc.Root.Pos, CodeWrongType, "use a graph: {\"name\": ..., \"nodes\": [...], \"edges\": [...]}",
-			"the document is %s, want an object", doc.Root.Kind)
+			"the document is %s, expected an object", doc.Root.Kind)
 		return nil, src, a.Diags
 	}
 	flow := a.document(doc.Root, &src)
@@ -81,14 +81,14 @@ func (a *adaptation) document(root *source.Value, src *plan.Source) *plan.Flow {
 		graph := *top
 		graph.Name = "the graph"
 		bundle = append(bundle, graphFile{Fields: &graph})
-		top.Of(&documentShape)
+		top.Check(&documentShape)
 	} else {
-		top.Of(&bundleShape)
+		top.Check(&bundleShape)
 	}
 	for i, v := range top.List("agents") {
 		o := a.Fields(v, fmt.Sprintf("agent %d of the bundle", i+1), "agents[].")
 		if o.OK {
-			o.Of(&graphShape)
+			o.Check(&graphShape)
 			bundle = append(bundle, graphFile{Fields: o})
 		}
 	}
@@ -104,29 +104,29 @@ func (a *adaptation) document(root *source.Value, src *plan.Source) *plan.Flow {
 	return a.plans(bundle, src)
 }
 
-// graphFile is a graph of the document before its parts are read.
+// graphFile is a graph of the document whose parts have not been parsed.
 type graphFile struct {
 	*source.Fields
 	id string
 }
 
-// identify reads the ids of the graphs and reports those that are missing or doubled.
+// identify reads the ids of the graphs and reports missing and duplicate ones.
 func (a *adaptation) identify(bundle []graphFile) {
 	seen := map[string]source.Pos{}
 	for i := range bundle {
 		g := &bundle[i]
-		id, bad := g.Text("id"), !g.Is("id", source.String)
+		id, invalid := g.Text("id"), !g.Is("id", source.String)
 		g.id = id
 		if first, ok := seen[id]; ok && id != "" {
 			a.Errorf(g.Pos("id"), CodeDuplicateAgent, "use a unique id", "duplicate agent id %s, first used at line %d", source.Quote(id), first.Line)
-		} else if id == "" && !bad && g.Path != "" && len(bundle) > 1 {
+		} else if id == "" && !invalid && g.Path != "" && len(bundle) > 1 {
 			a.Errorf(g.Pos("id"), "V12", `add an id; connections name it by "agent_id"`, "%s has no id", g.Name)
 		}
 		seen[id] = g.Pos("id")
 	}
 }
 
-// plans makes the flow of every graph; the root's carries the others.
+// plans compiles all graphs and returns the root flow, which contains the others as agents.
 func (a *adaptation) plans(bundle []graphFile, src *plan.Source) *plan.Flow {
 	at := a.root(bundle)
 	root, positions := a.graph(bundle[at])
@@ -146,30 +146,30 @@ func (a *adaptation) plans(bundle []graphFile, src *plan.Source) *plan.Flow {
 	return root
 }
 
-// root chooses the graph that a run begins with: at the top, or the one that no connection names.
+// root returns the index of the graph where a run starts: the top-level graph, or the one that no connection refers to.
 func (a *adaptation) root(bundle []graphFile) int {
 	if bundle[0].Path == "" || len(bundle) == 1 {
 		return 0
 	}
-	var free []int
+	var unreferenced []int
 	for i, g := range bundle {
 		if !a.conns.agents[g.id] {
-			free = append(free, i)
+			unreferenced = append(unreferenced, i)
 		}
 	}
-	if len(free) == 1 {
-		return free[0]
+	if len(unreferenced) == 1 {
+		return unreferenced[0]
 	}
-	at, why := 0, "a connection refers to each agent of the bundle"
-	if len(free) > 1 {
-		at, why = free[0], "no connection refers to several agents of the bundle"
+	at, problem := 0, "a connection refers to each agent of the bundle"
+	if len(unreferenced) > 1 {
+		at, problem = unreferenced[0], "no connection refers to several agents of the bundle"
 	}
 	a.Warnf(bundle[at].Value.Pos, CodeRootAgent, "list the agent that a run starts at first, and refer to the others by connections of type 2",
-		"%s; a run starts at %s", why, source.Quote(bundle[at].id))
+		"%s; a run starts at %s", problem, source.Quote(bundle[at].id))
 	return at
 }
 
-// flowName is the fallback for a graph without a name.
+// flowName returns the name for a graph without one: its id or the name of the file.
 func (a *adaptation) flowName(id string) string {
 	if id != "" {
 		return id
@@ -181,7 +181,7 @@ func (a *adaptation) flowName(id string) string {
 	return "flow"
 }
 
-// Codes beside those of the dialect's own V and L rules. README.md lists them.
+// Codes in addition to the V and L rules of the dialect. README.md lists them.
 const (
 	CodeWrongType       = source.CodeWrongType
 	CodeMissing         = source.CodeMissing
@@ -199,8 +199,8 @@ const (
 	CodeTooManyElements = "too-many"
 )
 
-// expected reports a field that the schema requires and many documents leave out.
-func (a *adaptation) expected(o *source.Fields, key, instead string) {
+// requireField reports the absence of a field that the schema requires but many documents omit.
+func (a *adaptation) requireField(o *source.Fields, key, instead string) {
 	if o.Get(key) == nil {
 		a.Strictf(o.Pos(key), CodeMissing, instead, "%s has no %s", o.Name, key)
 	}

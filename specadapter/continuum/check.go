@@ -9,7 +9,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// check checks the graph as a whole. nodes and edges count those that the document lists.
+// check validates the graph. nodes and edges are the numbers of those in the document, including invalid ones.
 func (g *graph) check(nodes, edges int) {
 	if nodes == 0 {
 		return
@@ -20,7 +20,7 @@ func (g *graph) check(nodes, edges int) {
 		}
 		return
 	}
-	// The links out of and into each numbered part, in edge order.
+	// The indexes of the links out of and into each node, in edge order.
 	out, in := make([][]int, g.end()+1), make([][]int, g.end()+1)
 	for i, l := range g.links {
 		out[l.from], in[l.to] = append(out[l.from], i), append(in[l.to], i)
@@ -32,7 +32,7 @@ func (g *graph) check(nodes, edges int) {
 	g.lintExecutionPlan()
 }
 
-// checkReach reports unreachable nodes (V5), and graphs without entry (V4) or way to END (V6).
+// checkReach reports unreachable nodes (V5), and graphs without an edge from START (V4) or a path to END (V6).
 func (g *graph) checkReach(out [][]int) {
 	if len(out[g.start()]) == 0 {
 		g.Errorf(g.object.Pos("edges"), "V4", "add an edge from START to the first node", "%s has no edge from START", g.object.Name)
@@ -46,7 +46,7 @@ func (g *graph) checkReach(out [][]int) {
 	})
 	for n := range g.flow.Nodes {
 		if !reached[n] {
-			g.Errorf(g.places[n], "V5", "add an edge to it or remove it", "node %s cannot be reached from START", source.Quote(g.flow.Nodes[n].ID))
+			g.Errorf(g.nodePositions[n], "V5", "add an edge to it or remove it", "node %s cannot be reached from START", source.Quote(g.flow.Nodes[n].ID))
 		}
 	}
 	if !reached[g.end()] {
@@ -54,38 +54,38 @@ func (g *graph) checkReach(out [][]int) {
 	}
 }
 
-// checkCycles reports the unconditional edges that close a cycle of such (V15), which only the step limit ends.
+// checkCycles reports unconditional edges that close a cycle of unconditional edges (V15), which only the step limit ends.
 func (g *graph) checkCycles(out [][]int) {
 	var path []string
-	place := make([]int, g.end()+1) // in path, from 1 on; -1 for those that were left
+	pathIndex := make([]int, g.end()+1) // 1-based index in path; -1 for finished nodes
 	var visit func(n int, id string)
 	visit = func(n int, id string) {
 		path = append(path, id)
-		place[n] = len(path)
+		pathIndex[n] = len(path)
 		for _, i := range out[n] {
 			switch l := g.links[i]; {
-			case l.conditional || l.to == g.end() || place[l.to] < 0:
-			case place[l.to] == 0:
+			case l.conditional || l.to == g.end() || pathIndex[l.to] < 0:
+			case pathIndex[l.to] == 0:
 				visit(l.to, g.flow.Nodes[l.to].ID)
 			default:
-				g.Warnf(g.edgePlaces[l.edge], "V15", "add a condition_prompt to it and one to an edge out of the cycle",
-					"the cycle of %s has no condition; it only ends at the step limit", source.Listed(path[place[l.to]-1:], source.ListedNames))
+				g.Warnf(g.edgePositions[l.edge], "V15", "add a condition_prompt to it and one to an edge out of the cycle",
+					"the cycle of %s has no condition; it only ends at the step limit", source.Listed(path[pathIndex[l.to]-1:], source.ListedNames))
 			}
 		}
-		path, place[n] = path[:len(path)-1], -1
+		path, pathIndex[n] = path[:len(path)-1], -1
 	}
 	for n := range g.flow.Nodes {
-		if place[n] == 0 {
+		if pathIndex[n] == 0 {
 			visit(n, g.flow.Nodes[n].ID)
 		}
 	}
 }
 
-// lintNodes reports what is legal at single nodes and often a mistake (L1, L3, L4, L6).
+// lintNodes reports valid but suspicious properties of nodes (L1, L3, L4, L6).
 func (g *graph) lintNodes(out, in [][]int) {
 	exits := 0
 	for n := range g.flow.Nodes {
-		node, at := &g.flow.Nodes[n], g.places[n]
+		node, at := &g.flow.Nodes[n], g.nodePositions[n]
 		id := source.Quote(node.ID)
 		if node.Exit {
 			exits++
@@ -115,7 +115,7 @@ func (g *graph) lintNodes(out, in [][]int) {
 
 var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
 
-// lintUUID reports, in the strict profile, an id that is no UUID (L8).
+// lintUUID reports, in the strict profile, an id that is not a UUID (L8).
 func (a *adaptation) lintUUID(o *source.Fields) {
 	v := o.Get("id")
 	if !a.Strict || v == nil || v.Kind != source.String || v.Text == "" || uuid.MatchString(v.Text) ||
@@ -125,23 +125,22 @@ func (a *adaptation) lintUUID(o *source.Fields) {
 	a.Warnf(v.Pos, "L8", "use a UUID; the dialect's checklist requires one, although its schema requires camelCase", "the id %s is not a UUID", source.Quote(v.Text))
 }
 
-// maxJoinWork bounds the visited edges; in larger graphs some lints are missing.
+// maxJoinWork limits the number of visited edges; in larger graphs some joins are not checked.
 const maxJoinWork = 200_000
 
-// endless is the length of a branch that can go round a loop.
+// endless is the length of a branch that can repeat a loop.
 const endless = 1 << 30
 
-// lintJoins reports plain nodes at which branches of one fork can arrive at different
-// steps, so that they run more than once (L2).
+// lintJoins reports nodes that are not deferred and at which branches of one fork can arrive
+// at different steps, so that the nodes run more than once (L2).
 //
-// The rule. A fork is START or a node from which more than one branch can start at once:
-// each unconditional edge is a branch, all conditional edges of the node are one more,
-// because authors write their questions as alternatives. From each fork, branches are
-// followed up to the fork itself and to deferred nodes, which wait for all. A plain node
-// is reported if two of its incoming edges bring different branches (no branch in common,
-// so that neither is a mere loop back or a later split of the other) after numbers of steps
-// that can differ: because the branches are not equally long, or because one can go round
-// a loop.
+// A fork is START or a node from which more than one branch can start at once: each
+// unconditional edge is a branch, and all conditional edges of the node together are one
+// more, because authors write their questions as alternatives. From each fork, branches are
+// followed up to the fork itself and to deferred nodes, which wait for all branches. A node
+// is reported if two of its incoming edges have no branch in common (so that neither is a
+// loop back or a later split of the other) and their numbers of steps can differ: because
+// the branches have different lengths, or because one contains a loop.
 func (g *graph) lintJoins(out, in [][]int) {
 	s := &joinSearch{graph: g, out: out, in: in, found: map[int]bool{}}
 	s.follow(g.start())
@@ -150,30 +149,30 @@ func (g *graph) lintJoins(out, in [][]int) {
 	}
 }
 
-// joinSearch follows the branches of one fork after another.
+// joinSearch is the state of lintJoins.
 type joinSearch struct {
 	*graph
 	out, in [][]int
 	found   map[int]bool
 	work    int
 
-	// fork is the one whose branches are followed: branch has the bit of the branch that each of its links belongs to, reach
-	// what the branches come to, reached the same in order.
+	// fork is the current fork. branch maps each of its links to the bit of its branch; reach maps the nodes that the
+	// branches reach to details, and reached lists them in order.
 	fork    int
 	branch  map[int]uint64
 	reach   map[int]*reach
 	reached []int
 }
 
-// reach says which branches come to a node, as a set of bits, and after how many steps.
+// reach holds the branches that reach a node, as a bit set, and after how many steps.
 type reach struct {
 	branches          uint64
 	shortest, longest int
-	// indegree and most are those of the search for the longest way.
-	indegree, most int
+	// indegree and maxSteps are used by the search for the longest path.
+	indegree, maxSteps int
 }
 
-// stops reports whether a branch is followed to a part but not beyond.
+// stops reports whether branches are not followed past a node.
 func (s *joinSearch) stops(n int) bool {
 	return n == s.fork || n >= len(s.flow.Nodes) || s.flow.Nodes[n].Deferred
 }
@@ -195,7 +194,7 @@ func (s *joinSearch) follow(fork int) {
 	}
 }
 
-// branches gives each link from the fork the bit of its branch, and reports whether there are several.
+// branches assigns each link from the fork the bit of its branch, and reports whether there are several.
 func (s *joinSearch) branches() bool {
 	s.branch = map[int]uint64{}
 	next, alternatives := 0, uint64(0)
@@ -213,7 +212,7 @@ func (s *joinSearch) branches() bool {
 	return next > 1
 }
 
-// spread finds what each branch reaches, and the fewest steps to it.
+// spread finds the nodes that each branch reaches, and the minimum number of steps to them.
 func (s *joinSearch) spread() {
 	var queue []int
 	arrive := func(n int, branches uint64, steps int) {
@@ -241,9 +240,9 @@ func (s *joinSearch) spread() {
 	}
 }
 
-// measure finds the most steps to each reached node, in topological order; those behind loops stay endless.
+// measure finds the maximum number of steps to each reached node, in topological order; it remains endless after a loop.
 func (s *joinSearch) measure() {
-	onward := func(n int, visit func(to int)) {
+	forEachNext := func(n int, visit func(to int)) {
 		if !s.stops(n) {
 			for _, i := range s.out[n] {
 				visit(s.links[i].to)
@@ -251,7 +250,7 @@ func (s *joinSearch) measure() {
 		}
 	}
 	for _, n := range s.reached {
-		onward(n, func(to int) {
+		forEachNext(n, func(to int) {
 			s.work++
 			s.reach[to].indegree++
 		})
@@ -261,10 +260,10 @@ func (s *joinSearch) measure() {
 		n := ready[len(ready)-1]
 		ready = ready[:len(ready)-1]
 		from := s.reach[n]
-		from.longest = max(from.most, 1)
-		onward(n, func(to int) {
+		from.longest = max(from.maxSteps, 1)
+		forEachNext(n, func(to int) {
 			r := s.reach[to]
-			r.most = max(r.most, from.longest+1)
+			r.maxSteps = max(r.maxSteps, from.longest+1)
 			if r.indegree--; r.indegree == 0 {
 				ready = append(ready, to)
 			}
@@ -272,7 +271,7 @@ func (s *joinSearch) measure() {
 	}
 }
 
-// arrival is one edge by which branches come to a join.
+// arrival is an edge by which branches reach a join.
 type arrival struct {
 	link              int
 	branches          uint64
@@ -300,7 +299,7 @@ func (s *joinSearch) join(n int) {
 				continue
 			}
 			s.found[n] = true
-			s.Warnf(s.places[n], "L2", `set "defer": true on it to wait for all branches`,
+			s.Warnf(s.nodePositions[n], "L2", `set "defer": true on it to wait for all branches`,
 				"node %s can run more than once: branches of %s reach it %s and %s", source.Quote(s.flow.Nodes[n].ID), s.name(s.fork),
 				s.describe(a), s.describe(b))
 			return

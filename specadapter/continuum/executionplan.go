@@ -8,19 +8,19 @@ import (
 	"weft/workflows/plan"
 )
 
-// lintExecutionPlan compares the drawing in execution_plan, which has no effect, with the edges (L5).
+// lintExecutionPlan compares the diagram in execution_plan, which has no effect, with the edges (L5).
 func (g *graph) lintExecutionPlan() {
 	v := g.object.Get("execution_plan")
 	if v == nil || v.Kind != source.String || strings.TrimSpace(v.Text) == "" {
 		return
 	}
-	drawn := readMermaid(v.Text)
-	names := g.drawnNames(drawn)
+	diagram := parseMermaid(v.Text)
+	names := g.diagramNames(diagram)
 	have, want := map[[2]string]bool{}, map[[2]string]bool{}
 	var extra, missing []string
-	for i, l := range drawn.links {
-		drawn.links[i] = [2]string{names(l[0]), names(l[1])}
-		have[drawn.links[i]] = true
+	for i, l := range diagram.links {
+		diagram.links[i] = [2]string{names(l[0]), names(l[1])}
+		have[diagram.links[i]] = true
 	}
 	for _, e := range g.flow.Edges {
 		pair := [2]string{e.From, e.To}
@@ -29,14 +29,14 @@ func (g *graph) lintExecutionPlan() {
 		}
 		want[pair] = true
 	}
-	for _, e := range drawn.links {
+	for _, e := range diagram.links {
 		if !want[e] {
 			extra = append(extra, e[0]+" --> "+e[1])
 			want[e] = true
 		}
 	}
 	var parts []string
-	if len(drawn.links) == 0 {
+	if len(diagram.links) == 0 {
 		parts, missing = []string{"it has no readable edge"}, nil
 	}
 	if len(missing) > 0 {
@@ -51,8 +51,8 @@ func (g *graph) lintExecutionPlan() {
 	}
 }
 
-// drawnNames maps names in a drawing to node ids: by id, or by a label or name that is unique.
-func (g *graph) drawnNames(d *drawing) func(string) string {
+// diagramNames returns a function that maps names in a diagram to node ids: by id, or by a unique label or name.
+func (g *graph) diagramNames(d *diagram) func(string) string {
 	ids := map[string]bool{plan.Start: true, plan.End: true}
 	byName := map[string]string{"start": plan.Start, "end": plan.End}
 	for i := range g.flow.Nodes {
@@ -68,34 +68,34 @@ func (g *graph) drawnNames(d *drawing) func(string) string {
 			}
 		}
 	}
-	return func(drawn string) string {
-		if ids[drawn] {
-			return drawn
+	return func(diagram string) string {
+		if ids[diagram] {
+			return diagram
 		}
-		label := d.labels[drawn]
-		for _, name := range append([]string{drawn, label}, strings.Split(label, "<br/>")...) {
+		label := d.labels[diagram]
+		for _, name := range append([]string{diagram, label}, strings.Split(label, "<br/>")...) {
 			if id := byName[source.Fold(name)]; id != "" {
 				return id
 			}
 		}
-		return drawn
+		return diagram
 	}
 }
 
-type drawing struct {
+type diagram struct {
 	links  [][2]string
 	labels map[string]string
 }
 
-// maxDrawnLinks bounds a drawing; A & B --> C & D multiplies.
-const maxDrawnLinks = 2 * plan.MaxEdges
+// maxDiagramLinks limits the links of a diagram; A & B --> C & D multiplies them.
+const maxDiagramLinks = 2 * plan.MaxEdges
 
-// maxDrawnPart bounds the text of a node or link, so that a line is read in time linear in its length.
-const maxDrawnPart = 1000
+// maxDiagramPart is the maximum length of a node or link, so that parsing takes time linear in the length of a line.
+const maxDiagramPart = 1000
 
-// readMermaid reads the edges of a flowchart and skips what it cannot read.
-func readMermaid(text string) *drawing {
-	d := &drawing{labels: map[string]string{}}
+// parseMermaid parses the edges of a flowchart and skips statements that it cannot parse.
+func parseMermaid(text string) *diagram {
+	d := &diagram{labels: map[string]string{}}
 	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
 		for more := !strings.HasPrefix(strings.TrimSpace(line), "%%"); more; {
 			_, line, more = strings.Cut(d.statement(line), ";")
@@ -106,17 +106,17 @@ func readMermaid(text string) *drawing {
 
 var notStatement = regexp.MustCompile(`^[ \t]*(?:graph|flowchart|subgraph|direction|classDef|class|style|linkStyle|click)(?:[ \t]|$)`)
 
-// arrow is a link: with a head, without one, or in two parts around a text; each may have |text| behind it.
+// arrow matches a link: with a head, without one, or in two parts around a text; each may be followed by |text|.
 var arrow = regexp.MustCompile(`^[ \t]*<*(?:[-=~][-=~.]+(?:>|[xo] )|[-=~][-=~.]+[-=~]|[-=~][-=~.](?:.*?(?:--|==|\.-)[-=~.]*(?:>|[xo] )?)?)[ \t]*(?:\|[^|]*\|)?`)
 
-// statement reads A --> B -->|text| C & D, and returns what follows.
-func (d *drawing) statement(s string) string {
+// statement parses A --> B -->|text| C & D and returns the remaining text.
+func (d *diagram) statement(s string) string {
 	if notStatement.MatchString(s) {
 		return s
 	}
 	from, rest := d.group(s)
 	for len(from) > 0 {
-		link := arrow.FindString(rest[:min(len(rest), maxDrawnPart)])
+		link := arrow.FindString(rest[:min(len(rest), maxDiagramPart)])
 		if link == "" {
 			break
 		}
@@ -124,7 +124,7 @@ func (d *drawing) statement(s string) string {
 		to, rest = d.group(rest[len(link):])
 		for _, a := range from {
 			for _, b := range to {
-				if len(d.links) < maxDrawnLinks {
+				if len(d.links) < maxDiagramLinks {
 					d.links = append(d.links, [2]string{a, b})
 				}
 			}
@@ -134,15 +134,15 @@ func (d *drawing) statement(s string) string {
 	return rest
 }
 
-// drawnNode is an id, a label in whatever brackets and a class. A - goes on with an id inside of a UUID or the like,
-// but not where a link begins.
-var drawnNode = regexp.MustCompile(`^[ \t]*([\w\x{80}-\x{10ffff}](?:[\w.\x{80}-\x{10ffff}]|-[\w\x{80}-\x{10ffff}])*)` +
+// diagramNode matches an id, a label in any brackets and a class. A hyphen belongs to the id only between two
+// characters of it, as in a UUID; otherwise it begins a link.
+var diagramNode = regexp.MustCompile(`^[ \t]*([\w\x{80}-\x{10ffff}](?:[\w.\x{80}-\x{10ffff}]|-[\w\x{80}-\x{10ffff}])*)` +
 	`(@?[\[({>](?:"[^"]*"|\[[^\]]*\]|\([^)]*\)|\{[^}]*\}|[^\[\](){}"])*[\])}]+)?(?::::\w*)?`)
 
-// group reads A[Label] & B, and returns the ids, none where one cannot be read, and what follows.
-func (d *drawing) group(s string) (ids []string, rest string) {
+// group parses A[Label] & B. It returns the ids, none if one cannot be parsed, and the remaining text.
+func (d *diagram) group(s string) (ids []string, rest string) {
 	for {
-		m := drawnNode.FindStringSubmatch(s[:min(len(s), maxDrawnPart)])
+		m := diagramNode.FindStringSubmatch(s[:min(len(s), maxDiagramPart)])
 		if m == nil {
 			return nil, s
 		}

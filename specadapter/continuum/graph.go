@@ -16,20 +16,20 @@ const (
 	defaultMaxErrors = 3
 )
 
-// graph is one graph while it is read. Nodes are numbered in order, then start and end.
+// graph is the state of compiling one graph. Nodes are numbered in order, followed by start and end.
 type graph struct {
 	*adaptation
 	object *source.Fields
 	format responseFormat
 	flow   plan.Flow
-	// index numbers the nodes; places are where they begin.
-	index  map[string]int
-	places []source.Pos
-	// edgePlaces are where the flow's edges begin; links are those between known nodes.
-	edgePlaces []source.Pos
-	links      []link
-	positions  []plan.Position
-	nodeList   string
+	// index maps node ids to numbers; nodePositions are the positions of the nodes.
+	index         map[string]int
+	nodePositions []source.Pos
+	// edgePositions are the positions of the flow's edges; links are the edges between known nodes.
+	edgePositions []source.Pos
+	links         []link
+	positions     []plan.Position
+	nodeList      string
 }
 
 type link struct {
@@ -68,22 +68,22 @@ func (a *adaptation) graph(f graphFile) (*plan.Flow, []plan.Position) {
 func (g *graph) head() {
 	o := g.object
 	g.lintUUID(o)
-	name, bad := o.Text("name"), !o.Is("name", source.String)
-	if !bad && strings.TrimSpace(name) == "" {
+	name, invalid := o.Text("name"), !o.Is("name", source.String)
+	if !invalid && strings.TrimSpace(name) == "" {
 		name = g.flowName(g.flow.ID)
 		g.Strictf(o.Pos("name"), CodeMissing, "set \"name\"", "%s has no name; using %s", o.Name, source.Quote(name))
 	}
 	g.flow.Name = name
 	g.flow.Description = o.Text("description")
 	o.Text("generation_prompt")
-	g.expected(o, "generation_prompt", "it has no effect on a run; set it to the prompt that generated the graph")
-	g.expected(o, "response_format", `answers are Markdown; use {"type": 1, "payload": null}`)
+	g.requireField(o, "generation_prompt", "it has no effect on a run; set it to the prompt that generated the graph")
+	g.requireField(o, "response_format", `answers are Markdown; use {"type": 1, "payload": null}`)
 	g.format = g.responseFormat()
 	o.Text("execution_plan")
-	g.expected(o, "execution_plan", "it has no effect on a run; draw the graph in Mermaid")
+	g.requireField(o, "execution_plan", "it has no effect on a run; draw the graph in Mermaid")
 }
 
-// fits refuses a graph without nodes, or with more than a plan holds.
+// fits reports whether a graph is within the limits of a plan. It also rejects one without nodes.
 func (g *graph) fits(nodes, edges int) bool {
 	if v := g.object.Get("nodes"); nodes == 0 && (v == nil || v.Kind == source.Array) {
 		g.Errorf(g.object.Pos("nodes"), CodeNoNodes, "add at least one node", "%s has no nodes", g.object.Name)
@@ -96,12 +96,12 @@ func (g *graph) fits(nodes, edges int) bool {
 	return true
 }
 
-func (g *graph) place(path string, at source.Pos) {
+func (g *graph) addPosition(path string, at source.Pos) {
 	g.positions = append(g.positions, plan.Position{Path: path, Line: at.Line, Col: at.Col})
 }
 
 func (g *graph) node(i int, v *source.Value) {
-	o := g.adaptation.Fields(v, fmt.Sprintf("node %d", i+1), g.object.Path+"nodes[].").Of(&nodeShape)
+	o := g.adaptation.Fields(v, fmt.Sprintf("node %d", i+1), g.object.Path+"nodes[].").Check(&nodeShape)
 	if !o.OK {
 		return
 	}
@@ -112,7 +112,7 @@ func (g *graph) node(i int, v *source.Value) {
 	n := plan.Node{ID: id, Kind: plan.KindAgent, Name: o.Required("name"), Exit: o.Flag("is_exit_node"), Deferred: o.Flag("defer")}
 	agent := &plan.Agent{Prompt: o.Required("prompt"), MaxCalls: g.maxCalls(o), MaxErrors: defaultMaxErrors}
 	tools := g.tools(o)
-	agent.Tools, agent.Builtins = named(tools, g.conns), builtins(tools)
+	agent.Tools, agent.Builtins = assignNames(tools, g.conns), builtins(tools)
 	if n.Exit {
 		g.lintExit(o, len(tools))
 	}
@@ -122,18 +122,18 @@ func (g *graph) node(i int, v *source.Value) {
 	}
 	g.index[id] = len(g.flow.Nodes)
 	g.flow.Nodes = append(g.flow.Nodes, n)
-	g.places = append(g.places, v.Pos)
-	g.place(plan.NodePath(id), v.Pos)
+	g.nodePositions = append(g.nodePositions, v.Pos)
+	g.addPosition(plan.NodePath(id), v.Pos)
 	for i := range tools {
-		g.place(plan.ToolPath(id, i), tools[i].at)
+		g.addPosition(plan.ToolPath(id, i), tools[i].at)
 	}
 }
 
-// nodeID reads a node's id. Usable reports whether edges can refer to it.
+// nodeID returns a node's id. usable reports whether edges can refer to it.
 func (g *graph) nodeID(o *source.Fields) (id string, usable bool) {
-	v, bad := o.Want("id", source.String), !o.Is("id", source.String)
+	v, invalid := o.Expect("id", source.String), !o.Is("id", source.String)
 	if v == nil {
-		if !bad {
+		if !invalid {
 			g.Errorf(o.Pos("id"), "V12", `set "id"`, "%s has no id", o.Name)
 		}
 		return "", false
@@ -145,7 +145,7 @@ func (g *graph) nodeID(o *source.Fields) (id string, usable bool) {
 		g.Errorf(v.Pos, "V1", "use another id; edges use START and END for the flow's entry and exit", "%s has the id %s", o.Name, id)
 	default:
 		if first, double := g.index[id]; double {
-			g.Errorf(v.Pos, "V1", "use a unique id", "duplicate node id %s, first used at line %d", source.Quote(id), g.places[first].Line)
+			g.Errorf(v.Pos, "V1", "use a unique id", "duplicate node id %s, first used at line %d", source.Quote(id), g.nodePositions[first].Line)
 			return id, false
 		}
 		g.lintUUID(o)
@@ -161,21 +161,21 @@ func (g *graph) maxCalls(o *source.Fields) int {
 	}
 	n, ok := v.Int()
 	if !ok {
-		g.Errorf(v.Pos, "V7", "use a whole number, or remove it for the default of 10", "max_iterations of %s is %s, want a whole number from 1 to 2147483647",
+		g.Errorf(v.Pos, "V7", "use a whole number, or remove it for the default of 10", "max_iterations of %s is %s, expected a whole number from 1 to 2147483647",
 			o.Name, v.Describe())
 		return defaultMaxCalls
 	}
 	return n
 }
 
-// outputs gives the response format to the nodes that give the result: the exit nodes or, where there are none, those at
-// which a branch ends. A node with only conditional edges, none of them to END, is asked for it once none of them holds.
+// outputs sets the system messages, and the response format of the nodes that produce the result: the exit nodes or else
+// those at which a branch ends. A node with only conditional edges and none to END is asked for it once no condition holds.
 func (g *graph) outputs() {
 	exits := slices.ContainsFunc(g.flow.Nodes, func(n plan.Node) bool { return n.Exit })
-	ends, goesOn, always := make([]bool, g.end()), make([]bool, g.end()), make([]bool, g.end())
+	ends, continues, always := make([]bool, g.end()), make([]bool, g.end()), make([]bool, g.end())
 	for _, l := range g.links {
 		ends[l.from] = ends[l.from] || l.to == g.end()
-		goesOn[l.from] = goesOn[l.from] || l.to != g.end()
+		continues[l.from] = continues[l.from] || l.to != g.end()
 		always[l.from] = always[l.from] || !l.conditional
 	}
 	for i := range g.flow.Nodes {
@@ -185,7 +185,7 @@ func (g *graph) outputs() {
 			n.Name, g.flow.Name, n.Agent.Prompt)
 		switch {
 		case !g.format.json:
-		case n.Exit || !exits && (ends[i] || !goesOn[i]):
+		case n.Exit || !exits && (ends[i] || !continues[i]):
 			n.Agent.System = g.format.ask(n.Agent.System)
 			n.Agent.Output = &plan.Output{Schema: g.format.schema, Repairs: 1}
 		case !exits && !always[i]:
@@ -195,7 +195,7 @@ func (g *graph) outputs() {
 	}
 }
 
-// lintExit judges an exit node's tools by the response format.
+// lintExit checks an exit node's tools against the response format.
 func (g *graph) lintExit(o *source.Fields, tools int) {
 	if !g.format.json && tools > 0 {
 		g.Infof(o.Value.Pos, CodeExitTools, "move the tools to an earlier node if this node should only summarize",
@@ -207,9 +207,9 @@ func (g *graph) lintExit(o *source.Fields, tools int) {
 	}
 }
 
-// edge reads one AgentEdge. seen are the ids of the edges before it.
+// edge compiles an AgentEdge. seen maps the ids of previous edges to positions.
 func (g *graph) edge(i int, v *source.Value, names *source.Suggester, seen map[string]source.Pos) {
-	o := g.adaptation.Fields(v, fmt.Sprintf("edge %d", i+1), g.object.Path+"edges[].").Of(&edgeShape)
+	o := g.adaptation.Fields(v, fmt.Sprintf("edge %d", i+1), g.object.Path+"edges[].").Check(&edgeShape)
 	if !o.OK {
 		return
 	}
@@ -227,12 +227,12 @@ func (g *graph) edge(i int, v *source.Value, names *source.Suggester, seen map[s
 	var from, to int
 	e.From, from = g.endpoint(o, "source", plan.Start, plan.End, names)
 	e.To, to = g.endpoint(o, "target", plan.End, plan.Start, names)
-	g.place(plan.EdgePath(len(g.flow.Edges)), v.Pos)
+	g.addPosition(plan.EdgePath(len(g.flow.Edges)), v.Pos)
 	if from >= 0 && to >= 0 {
 		g.links = append(g.links, link{from: from, to: to, edge: len(g.flow.Edges), conditional: e.Question != ""})
 	}
 	g.flow.Edges = append(g.flow.Edges, e)
-	g.edgePlaces = append(g.edgePlaces, v.Pos)
+	g.edgePositions = append(g.edgePositions, v.Pos)
 }
 
 func (g *graph) question(o *source.Fields) string {
@@ -246,12 +246,12 @@ func (g *graph) question(o *source.Fields) string {
 	return ""
 }
 
-// endpoint reads one end of an edge and its number, -1 where there are none. A misspelt id
-// that resembles a known one is an error and still counts as that node, so that one
-// mistake does not look like several.
-func (g *graph) endpoint(o *source.Fields, key, special, wrong string, names *source.Suggester) (string, int) {
-	id, bad := o.Text(key), !o.Is(key, source.String)
-	if bad {
+// endpoint returns the id and number of one end of an edge; the number is -1 if there is none. A misspelt
+// id that resembles a known one is an error but stands for that node, so that one mistake does not cause
+// several diagnostics.
+func (g *graph) endpoint(o *source.Fields, key, special, opposite string, names *source.Suggester) (string, int) {
+	id, invalid := o.Text(key), !o.Is(key, source.String)
+	if invalid {
 		return id, -1
 	}
 	switch id {
@@ -260,8 +260,8 @@ func (g *graph) endpoint(o *source.Fields, key, special, wrong string, names *so
 		return id, -1
 	case special:
 		return id, g.number(special)
-	case wrong:
-		g.Errorf(o.Pos(key), "V3", fmt.Sprintf("use the id of a node, or %s", special), "%s has %s as its %s", o.Name, wrong, key)
+	case opposite:
+		g.Errorf(o.Pos(key), "V3", fmt.Sprintf("use the id of a node, or %s", special), "%s has %s as its %s", o.Name, opposite, key)
 		return id, -1
 	}
 	if n, ok := g.index[id]; ok {
@@ -273,13 +273,13 @@ func (g *graph) endpoint(o *source.Fields, key, special, wrong string, names *so
 		help = fmt.Sprintf("did you mean %q?", near)
 	}
 	g.Errorf(o.Pos(key), "V2", help, "unknown node %s as the %s of %s", source.Quote(id), key, o.Name)
-	if near == "" || near == wrong {
+	if near == "" || near == opposite {
 		return id, -1
 	}
 	return id, g.number(near)
 }
 
-// number is a node's number, or that of START or END.
+// number returns the number of a node, of START or of END.
 func (g *graph) number(id string) int {
 	switch id {
 	case plan.Start:
@@ -290,14 +290,14 @@ func (g *graph) number(id string) int {
 	return g.index[id]
 }
 
-// responseFormat is what a graph asks of its exit nodes; the zero value is Markdown.
+// responseFormat is the format of a graph's result; the zero value is Markdown.
 type responseFormat struct {
 	json   bool
 	schema json.RawMessage
 	rules  string
 }
 
-// ask appends the demand for the format to a message.
+// ask appends the request for the format to a message.
 func (f *responseFormat) ask(text string) string {
 	if len(f.schema) > 0 {
 		text = structured.Enrich(text, f.schema)
@@ -307,9 +307,9 @@ func (f *responseFormat) ask(text string) string {
 	return structured.Rules(text, f.rules)
 }
 
-// bad reports a wrong response_format (V8).
-func (g *graph) bad(v *source.Value, help, field, want string) {
-	g.Errorf(v.Pos, "V8", help, "%s of %s is %s, want %s", field, g.object.Name, v.Describe(), want)
+// invalidFormat reports an invalid response_format (V8).
+func (g *graph) invalidFormat(v *source.Value, help, field, expected string) {
+	g.Errorf(v.Pos, "V8", help, "%s of %s is %s, expected %s", field, g.object.Name, v.Describe(), expected)
 }
 
 func (g *graph) responseFormat() responseFormat {
@@ -319,14 +319,14 @@ func (g *graph) responseFormat() responseFormat {
 		return responseFormat{}
 	}
 	if v.Kind != source.Object {
-		g.bad(v, shape, "response_format", "an object")
+		g.invalidFormat(v, shape, "response_format", "an object")
 		return responseFormat{}
 	}
 	where := g.object.Path + "response_format."
-	o := g.adaptation.Fields(v, "response_format", where).Of(&formatShape)
+	o := g.adaptation.Fields(v, "response_format", where).Check(&formatShape)
 	payload := o.Get("payload")
 	if payload != nil && payload.Kind != source.Object {
-		g.bad(payload, shape, "payload", "an object or null")
+		g.invalidFormat(payload, shape, "payload", "an object or null")
 		payload = nil
 	}
 	kind := o.Get("type")
@@ -343,7 +343,7 @@ func (g *graph) responseFormat() responseFormat {
 	case 2:
 		return g.blueprint(payload, where+"payload.")
 	}
-	g.bad(kind, shape, "type", "1 (Markdown) or 2 (Blueprint)")
+	g.invalidFormat(kind, shape, "type", "1 (Markdown) or 2 (Blueprint)")
 	return responseFormat{}
 }
 
@@ -352,30 +352,30 @@ func (g *graph) blueprint(payload *source.Value, where string) responseFormat {
 	if payload == nil {
 		return f
 	}
-	o := g.adaptation.Fields(payload, "payload", where).Of(&payloadShape)
+	o := g.adaptation.Fields(payload, "payload", where).Check(&payloadShape)
 	switch v := o.Get("format"); {
 	case v == nil:
-		g.expected(o, "format", `answers are JSON; set "format": "JSON"`)
+		g.requireField(o, "format", `answers are JSON; set "format": "JSON"`)
 	case v.Kind != source.String || !strings.EqualFold(strings.TrimSpace(v.Text), "json"):
-		g.bad(v, `use "JSON", the only format`, "format", `"JSON"`)
+		g.invalidFormat(v, `use "JSON", the only format`, "format", `"JSON"`)
 	}
 	if v := o.Get("rules"); v != nil && v.Kind == source.String {
 		f.rules = v.Text
 	} else if v != nil {
-		g.bad(v, "use one string", "rules", "a string")
+		g.invalidFormat(v, "use one string", "rules", "a string")
 	}
 	f.schema = g.outputSchema(o)
 	return f
 }
 
-// outputSchema reads and compiles output_schema. The schema {} counts as none.
+// outputSchema validates and returns output_schema; nil if it is absent or {}.
 func (g *graph) outputSchema(o *source.Fields) json.RawMessage {
 	v := o.Get("output_schema")
 	if v == nil {
 		return nil
 	}
 	if v.Kind != source.Object {
-		g.bad(v, "use a JSON Schema", "output_schema", "an object")
+		g.invalidFormat(v, "use a JSON Schema", "output_schema", "an object")
 		return v.JSON()
 	}
 	g.CheckSchema(v, "V8", "output_schema of "+g.object.Name)

@@ -2,7 +2,7 @@ package continuum
 
 import "weft/specadapter/shape"
 
-// graphFields are the fields of a graph, alone or in a bundle.
+// graphFields are the fields of a graph, at the top level or in a bundle.
 var graphFields = []shape.Field{
 	{Name: "id", Type: shape.Text, Doc: "Id of the graph, a UUID. Connections of type 2 refer to it by agent_id."},
 	{Name: "name", Type: shape.Text, Doc: "Name of the flow. Default: the id or the file name."},
@@ -27,7 +27,7 @@ var (
 		{Name: "name", Type: shape.Text, Required: true, Doc: "Name of the step, and of its answers in the conversation."},
 		{Name: "prompt", Type: shape.Text, Required: true, Doc: "What the agent should do; part of its system message."},
 		{Name: "tools", Type: shape.List(shape.Ref("tool")), Doc: "The tools that the agent may call, in addition to the system tools of every node."},
-		{Name: "max_iterations", Type: shape.Count, Doc: "Maximum number of model calls per execution of the node. Default: 10."},
+		{Name: "max_iterations", Type: shape.Count, Doc: "Maximum number of tool calls per execution of the node. Default: 10."},
 		{Name: "is_exit_node", Type: shape.Flag, Doc: "true: the node produces the flow's result, in the response format."},
 		{Name: "defer", Type: shape.Flag, Doc: "true: the node waits for all branches that may reach it."},
 	}}
@@ -64,7 +64,7 @@ var (
 	}}
 )
 
-// Schema is the JSON Schema of a graph or bundle.
+// Schema returns the JSON Schema of a graph or bundle.
 func (Adapter) Schema() shape.Schema {
 	return shape.Document("Continuum agent graph", &documentShape, &graphShape, &nodeShape, &edgeShape, &toolShape, &formatShape, &payloadShape, &connectionShape, &configShape)
 }

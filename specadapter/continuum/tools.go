@@ -17,22 +17,22 @@ type boundTool struct {
 	at source.Pos
 }
 
-// tools reads a node's ToolBindings and leaves out those that have no effect.
+// tools returns a node's ToolBindings without those that have no effect.
 func (g *graph) tools(node *source.Fields) []boundTool {
 	type key struct{ name, connection string }
 	seen := map[key]bool{}
 	var out []boundTool
 	for i, v := range node.List("tools") {
-		o := g.adaptation.Fields(v, fmt.Sprintf("tool %d of %s", i+1, node.Name), g.object.Path+"nodes[].tools[].").Of(&toolShape)
+		o := g.adaptation.Fields(v, fmt.Sprintf("tool %d of %s", i+1, node.Name), g.object.Path+"nodes[].tools[].").Check(&toolShape)
 		if !o.OK {
 			continue
 		}
 		t := boundTool{at: v.Pos}
 		t.Name = o.Required("name")
 		t.Description = o.Text("description")
-		connection, bad := o.Text("data_connection_id"), !o.Is("data_connection_id", source.String)
+		connection, invalid := o.Text("data_connection_id"), !o.Is("data_connection_id", source.String)
 		t.Connection = connection
-		if bad || strings.TrimSpace(t.Name) == "" || !g.bind(o, node, t.Name, connection) {
+		if invalid || strings.TrimSpace(t.Name) == "" || !g.bind(o, node, t.Name, connection) {
 			continue
 		}
 		k := key{t.Name, connection}
@@ -46,12 +46,12 @@ func (g *graph) tools(node *source.Fields) []boundTool {
 	return out
 }
 
-// bind judges a binding and reports whether it goes into the plan.
+// bind validates a binding and reports whether it becomes part of the plan.
 func (g *graph) bind(o, node *source.Fields, name, connection string) bool {
 	c := g.conns.known(connection)
 	switch {
 	case name == plan.BuiltinCallSubAgent && connection == "":
-		return false // every node has it
+		return false // every node has this tool
 	case name == plan.BuiltinCallSubAgent && (c == nil || c.Kind == plan.ConnectionAgent):
 	case slices.Contains(plan.Builtins, name):
 		g.Strictf(o.Pos("name"), "V11", "remove it from tools", "%s binds the system tool %s, which every node has; this has no effect", node.Name, name)
@@ -75,14 +75,14 @@ func (g *graph) bind(o, node *source.Fields, name, connection string) bool {
 	return true
 }
 
-// builtins are the built-in tools of a node: all, without call_sub_agent where a sub-agent is bound.
+// builtins returns the built-in tools of a node: all, without call_sub_agent if a sub-agent is bound.
 func builtins(tools []boundTool) []string {
 	bound := slices.ContainsFunc(tools, func(t boundTool) bool { return t.Name == plan.BuiltinCallSubAgent })
 	return slices.DeleteFunc(slices.Clone(plan.Builtins), func(n string) bool { return bound && n == plan.BuiltinCallSubAgent })
 }
 
-// named gives every tool a unique name; a name that two tools share gets the connection as prefix.
-func named(tools []boundTool, conns connections) []plan.Tool {
+// assignNames gives every tool a unique name for the model. Names that tools share are prefixed with the connection.
+func assignNames(tools []boundTool, conns connections) []plan.Tool {
 	taken, shared := map[string]bool{}, map[string]int{}
 	for _, n := range builtins(tools) {
 		taken[n] = true
@@ -117,10 +117,10 @@ func prefixed(t *plan.Tool, conns connections) string {
 	return source.SafeName(slug) + "_" + source.SafeName(t.Name)
 }
 
-// maxToolName is the longest name of a tool that all providers take.
+// maxToolName is the maximum length of a tool name that all providers accept.
 const maxToolName = 64
 
-// unique takes a name, shortened, or with a hash of the binding where another tool has it.
+// unique returns name, or if it is too long or taken, name with a hash of the binding; it marks the result as taken.
 func unique(name string, t plan.Tool, taken map[string]bool) string {
 	for salt := 0; ; salt++ {
 		as := name
@@ -135,7 +135,7 @@ func unique(name string, t plan.Tool, taken map[string]bool) string {
 	}
 }
 
-// unboundHelp says how to give a tool a connection, and which tools need none.
+// unboundHelp describes how to set the connection of a tool, and lists the tools that need none.
 func (g *graph) unboundHelp(name string) string {
 	help := "set the id of the connection that has the tool"
 	if g.conns.help != "none" {
@@ -159,12 +159,12 @@ func (g *graph) unboundHelp(name string) string {
 type connections struct {
 	list []plan.Connection
 	byID map[string]int
-	// declared reports whether the document lists connections at all; else all names are left
-	// to the run.
+	// declared reports whether the document lists connections. If not, the ids are resolved
+	// at run time.
 	declared bool
-	// agents are the ids of the agents, and whether a connection names each.
+	// agents maps the id of each agent to whether a connection refers to it.
 	agents map[string]bool
-	// help lists the ids for messages.
+	// help lists the connection ids, for messages.
 	help string
 }
 
@@ -185,7 +185,7 @@ func (a *adaptation) connections(items []*source.Value, declared bool, bundle []
 		}
 	}
 	for i, v := range items {
-		o := a.Fields(v, fmt.Sprintf("connection %d", i+1), "data_connections[].").Of(&connectionShape)
+		o := a.Fields(v, fmt.Sprintf("connection %d", i+1), "data_connections[].").Check(&connectionShape)
 		if !o.OK {
 			continue
 		}
@@ -213,8 +213,8 @@ func (a *adaptation) connections(items []*source.Value, declared bool, bundle []
 
 func (a *adaptation) configure(o *source.Fields, c *plan.Connection, agents []string) {
 	config := a.Fields(o.Value, o.Name, "")
-	if v := o.Want("config", source.Object); v != nil {
-		config = a.Fields(v, "config of "+o.Name, "data_connections[].config.").Of(&configShape)
+	if v := o.Expect("config", source.Object); v != nil {
+		config = a.Fields(v, "config of "+o.Name, "data_connections[].config.").Check(&configShape)
 	}
 	address := config.Text("url")
 	agent := config.Text("agent_id")
@@ -228,7 +228,7 @@ func (a *adaptation) configure(o *source.Fields, c *plan.Connection, agents []st
 	}
 }
 
-// connectionKind reads the type: 1 is MCP, 2 a sub-agent; without a type a URL means MCP.
+// connectionKind returns the kind for the type: 1 is MCP, 2 a sub-agent. Without a type, a URL implies MCP.
 func (a *adaptation) connectionKind(o *source.Fields, address string) string {
 	v := o.Get("type")
 	if v == nil {
@@ -244,11 +244,11 @@ func (a *adaptation) connectionKind(o *source.Fields, address string) string {
 	case 2:
 		return plan.ConnectionAgent
 	}
-	a.Errorf(v.Pos, CodeConnectionType, "use 1 for an MCP server or 2 for a sub-agent", "the type of %s is %s, want 1 or 2", o.Name, v.Describe())
+	a.Errorf(v.Pos, CodeConnectionType, "use 1 for an MCP server or 2 for a sub-agent", "the type of %s is %s, expected 1 or 2", o.Name, v.Describe())
 	return ""
 }
 
-// checkURL checks the address of an MCP server. It never repeats an address with a password.
+// checkURL validates the URL of an MCP server. Messages never contain a URL with a password.
 func (a *adaptation) checkURL(o, config *source.Fields, c *plan.Connection) {
 	if c.URL == "" {
 		if !a.host.Connections[c.ID] {

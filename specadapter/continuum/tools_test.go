@@ -36,7 +36,7 @@ func TestToolNames(t *testing.T) {
 			for _, b := range tc.bindings {
 				tools = append(tools, boundTool{Tool: plan.Tool{Name: b[0], Connection: b[1]}})
 			}
-			got := named(tools, conns)
+			got := assignNames(tools, conns)
 			for i, tool := range got {
 				as := tool.As
 				if prefix, ok := strings.CutSuffix(tc.want[i], "#"); ok && len(as) == len(prefix)+8 {
@@ -46,7 +46,7 @@ func TestToolNames(t *testing.T) {
 					t.Errorf("tool %d is %q, want %q", i, tool.As, tc.want[i])
 				}
 			}
-			if again := named(tools, conns); !reflect.DeepEqual(got, again) {
+			if again := assignNames(tools, conns); !reflect.DeepEqual(got, again) {
 				t.Errorf("then %v, now %v", got, again)
 			}
 		})
@@ -59,7 +59,7 @@ func TestManyToolsOfOneName(t *testing.T) {
 		tools = append(tools, boundTool{Tool: plan.Tool{Name: strings.Repeat("é", i%7+1), Connection: fmt.Sprint("c", i%50)}})
 	}
 	seen := map[string]bool{}
-	for _, tool := range named(tools, connections{}) {
+	for _, tool := range assignNames(tools, connections{}) {
 		if seen[tool.As] || len(tool.As) > maxToolName || source.SafeName(tool.As) != tool.As {
 			t.Fatalf("%q is double or illegal", tool.As)
 		}
@@ -82,7 +82,7 @@ func TestReadMermaid(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, l := range readMermaid(tc.text).links {
+			for _, l := range parseMermaid(tc.text).links {
 				got = append(got, l[0]+">"+l[1])
 			}
 			if s := strings.Join(got, " "); s != tc.want {

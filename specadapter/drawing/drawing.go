@@ -18,26 +18,26 @@ import (
 // State is the progress of a run at a node.
 type State string
 
-// The states. A node that a run has not come to has none.
+// The states. A node that a run has not reached has none.
 const (
 	Running State = "running"
 	Waiting State = "waiting"
 	Done    State = "done"
 	Failed  State = "failed"
-	// Stopped is the state of a node that was under way when its run ended.
+	// Stopped is the state of a node that was running when its run ended.
 	Stopped State = "stopped"
 )
 
-// unreached is the state of a node that has none.
+// unreached is shown for a node without a state.
 const unreached State = "not reached"
 
-// Progress is a node's state, and how often the node has run.
+// Progress is a node's state and its number of executions.
 type Progress struct {
 	State State
 	Runs  int
 }
 
-// States are the states of a run's nodes by their ids; nil is a drawing without a run.
+// States maps the ids of a run's nodes to their progress; nil draws a flow without a run.
 type States map[string]Progress
 
 func (s States) of(node string) State {
@@ -47,12 +47,12 @@ func (s States) of(node string) State {
 	return unreached
 }
 
-type look struct {
+type nodeStyle struct {
 	state               State
 	class, fill, stroke string
 }
 
-var looks = []look{
+var nodeStyles = []nodeStyle{
 	{Running, "running", "#fff1b8", "#ad6800"},
 	{Waiting, "waiting", "#d6e4ff", "#1d39c4"},
 	{Done, "done", "#d9f7be", "#237804"},
@@ -61,8 +61,8 @@ var looks = []look{
 	{unreached, "unreached", "#f5f5f5", "#8c8c8c"},
 }
 
-// marksOf is what is said of a node beyond its name.
-func marksOf(n *plan.Node, states States) []string {
+// annotations returns the annotations of a node in addition to its name.
+func annotations(n *plan.Node, states States) []string {
 	var marks []string
 	if n.Kind != "" && n.Kind != plan.KindAgent {
 		marks = append(marks, string(n.Kind))
@@ -83,7 +83,7 @@ func marksOf(n *plan.Node, states States) []string {
 	return append(marks, text)
 }
 
-// edgeText is what is written at an edge, or "".
+// edgeText returns the label of an edge, or "".
 func edgeText(e *plan.Edge) string {
 	text := e.Question
 	if e.Branch != "" {
@@ -102,9 +102,9 @@ func edgeText(e *plan.Edge) string {
 }
 
 // Mermaid draws a flow as a Mermaid flowchart: conditions label their edges, deferred
-// joins are hexagons and say so, exit nodes have a double border and say so. With the
-// states of a run, nodes say theirs and are coloured. Ids and texts of the author are
-// escaped; whatever they hold, the drawing stays one. Sub-agents are not drawn.
+// joins are hexagons, exit nodes have a double border, and both are also labelled. With the
+// states of a run, nodes are labelled and coloured by state. All ids and texts of the author
+// are escaped, so that they cannot break the flowchart. Sub-agents are not drawn.
 func Mermaid(f *plan.Flow, states States) string {
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
@@ -129,7 +129,7 @@ func Mermaid(f *plan.Flow, states States) string {
 		}
 		fmt.Fprintf(&b, "    %s %s %s\n", ids[e.From], arrow, ids[e.To])
 	}
-	for _, l := range looks {
+	for _, l := range nodeStyles {
 		var members []string
 		for i := range f.Nodes {
 			if states != nil && states.of(f.Nodes[i].ID) == l.state {
@@ -143,13 +143,13 @@ func Mermaid(f *plan.Flow, states States) string {
 	return b.String()
 }
 
-// drawnNode is a node's shape and text: its name, its id where that differs, and its marks.
+// drawnNode returns a node's shape and text: its name, its id if it differs, and its annotations.
 func drawnNode(n *plan.Node, id string, states States) string {
 	text := drawnText(n.Name)
 	if id != n.ID {
 		text += "<br/>" + drawnText(n.ID)
 	}
-	if marks := marksOf(n, states); len(marks) > 0 {
+	if marks := annotations(n, states); len(marks) > 0 {
 		text += "<br/>(" + strings.Join(marks, ", ") + ")"
 	}
 	open, closing := `["`, `"]`
@@ -167,7 +167,7 @@ var (
 	reserved = regexp.MustCompile(`(?i)^(graph|flowchart|subgraph|end|start|direction|class|classdef|style|linkstyle|click|default|call|href|interpolate|_self|_blank|_parent|_top|tb|td|bt|rl|lr|id_[0-9]+)$`)
 )
 
-// drawnIDs gives every node an id that Mermaid accepts: the author's, or id_ and a number.
+// drawnIDs returns ids that Mermaid accepts: the author's, or id_ and a number.
 func drawnIDs(f *plan.Flow) map[string]string {
 	ids := map[string]string{plan.Start: plan.Start, plan.End: plan.End}
 	for i := range f.Nodes {
@@ -181,10 +181,10 @@ func drawnIDs(f *plan.Flow) map[string]string {
 	return ids
 }
 
-// maxDrawn is how many characters of a text are drawn.
+// maxDrawn is the maximum number of characters of a text.
 const maxDrawn = 120
 
-// drawnText escapes all but letters, digits and harmless punctuation as Mermaid's entity codes.
+// drawnText escapes all characters but letters, digits and safe punctuation as Mermaid's entity codes.
 func drawnText(s string) string {
 	var b strings.Builder
 	n := 0

@@ -9,32 +9,31 @@ import (
 	"weft/workflows/plan"
 )
 
-// The layout is layered, after Sugiyama: loops are broken, nodes get a rank each below what
-// leads to them, long edges get a bend in every rank that they cross, the order in a rank
-// is chosen for few crossings, and at last places. Nodes have even ranks, and
-// the texts of edges odd ones, where they take part like nodes: so nothing lies on
-// anything.
+// The layout is layered (Sugiyama): break loops, assign each node a rank below its
+// predecessors, add a bend to long edges in every rank that they cross, order each rank to
+// minimize crossings, and assign coordinates. Nodes have even ranks; the labels of edges
+// have odd ranks, where they are treated like nodes, so that nothing overlaps.
 
-// maxVertices bounds the layout: beyond it no one could read the drawing either.
+// maxVertices limits the layout; larger drawings would not be readable anyway.
 const maxVertices = 100_000
 
-// vertex is what has a place: a node, an edge's text or a bend of an edge.
+// vertex is a positioned part: a node, an edge's label or a bend of an edge.
 type vertex struct {
-	// node is its index in the flow, or one of the constants.
+	// node is the index of the node in the flow, or one of the constants below.
 	node  int
 	lines []string
 	w, h  float64
-	// loops are the edges from the node to itself; side is the room that they need.
+	// loops are the edges from the node to itself; side is the width that they need.
 	loops []int
 	side  float64
 	rank  int
-	// x and y are its middle; tall is the height of its rank.
+	// x and y are its centre; tall is the height of its rank.
 	x, y, tall float64
-	// up and down are the vertices that it is joined with in the ranks above and below.
+	// up and down are the connected vertices in the ranks above and below.
 	up, down []int
 }
 
-// What a vertex is that is not a node of the flow.
+// Values of vertex.node for vertices that are not nodes of the flow.
 const (
 	isStart = -1 - iota
 	isEnd
@@ -42,10 +41,10 @@ const (
 	isBend
 )
 
-// link is an edge's way through the ranks, from above to below.
+// link is the path of an edge through the ranks, from top to bottom.
 type link struct {
 	edge int
-	// back reports whether the edge goes upwards: it closes a loop.
+	// back reports whether the edge points upwards, because it closes a loop.
 	back bool
 	path []int
 }
@@ -90,7 +89,7 @@ func newGraph(f *plan.Flow, states States) (*graph, error) {
 	return g, nil
 }
 
-// unloop turns the edges around that close a loop, as a walk in the flow's order finds them.
+// unloop reverses the edges that close a loop, found by a depth-first search in the flow's order.
 func (g *graph) unloop() {
 	out := make([][]int, len(g.vertices))
 	for i, l := range g.links {
@@ -123,7 +122,7 @@ func (g *graph) unloop() {
 	}
 }
 
-// rank puts every vertex below all that lead to it.
+// rank assigns every vertex a rank below its predecessors.
 func (g *graph) rank() {
 	waits := make([]int, len(g.vertices))
 	out := make([][]int, len(g.vertices))
@@ -149,7 +148,7 @@ func (g *graph) rank() {
 	}
 }
 
-// bend gives every link a vertex in each rank that it crosses; the one next to its start has its text.
+// bend adds a vertex to every link in each rank that it crosses; the one next to its start has the label.
 func (g *graph) bend() error {
 	for i := range g.links {
 		l := &g.links[i]
@@ -181,10 +180,10 @@ func (g *graph) bend() error {
 	return nil
 }
 
-// sweeps is how often the orders of all ranks are improved.
+// sweeps is the number of iterations that improve the order.
 const sweeps = 12
 
-// order orders each rank by the neighbours' positions, and keeps the order with the fewest crossings.
+// order sorts each rank by the positions of the neighbours, and selects the order with the fewest crossings.
 func (g *graph) order() {
 	for v := range g.vertices {
 		r := g.vertices[v].rank
@@ -214,7 +213,7 @@ func (g *graph) copyRanks() [][]int {
 	return out
 }
 
-// sweep orders all ranks by those above them, or by those below.
+// sweep sorts all ranks by the ranks above them, or by those below.
 func (g *graph) sweep(down bool) {
 	at := make([]float64, len(g.vertices))
 	for _, rank := range g.ranks {
@@ -258,8 +257,8 @@ func (g *graph) crossings() int {
 	}
 	total := 0
 	for r := 0; r+1 < len(g.ranks); r++ {
-		// With the edges in order of their upper ends, each inversion of the lower ends is a
-		// crossing; a tree of sums counts those that lie to the right.
+		// With the edges sorted by their upper ends, each inversion of the lower ends is a
+		// crossing; a Fenwick tree counts the inversions.
 		sums := make([]int, len(g.ranks[r+1])+1)
 		seen := 0
 		for _, v := range g.ranks[r] {
@@ -284,16 +283,16 @@ func (g *graph) crossings() int {
 	return total
 }
 
-// Distances of the drawing, in pixels.
+// Distances in pixels.
 const (
 	margin = 24
-	// gapX is between neighbours in a rank, thin is beside a bend; gapY is between ranks.
+	// gapX is the distance of neighbours in a rank, thin that next to a bend; gapY is the distance of ranks.
 	gapX = 28
 	thin = 14
 	gapY = 28
 )
 
-// place gives every vertex its place and says how large the drawing is.
+// place assigns coordinates to all vertices and returns the size of the drawing.
 func (g *graph) place() (width, height float64) {
 	y := float64(margin)
 	for _, rank := range g.ranks {
@@ -309,7 +308,7 @@ func (g *graph) place() (width, height float64) {
 	for _, rank := range g.ranks {
 		for i, v := range rank {
 			if i > 0 {
-				g.vertices[v].x = g.vertices[rank[i-1]].x + g.apart(rank[i-1], v)
+				g.vertices[v].x = g.vertices[rank[i-1]].x + g.minDistance(rank[i-1], v)
 			}
 		}
 	}
@@ -328,8 +327,8 @@ func (g *graph) place() (width, height float64) {
 	return g.frame(), y - gapY + margin
 }
 
-// apart is how far the middles of two neighbours are from each other, at least.
-func (g *graph) apart(left, right int) float64 {
+// minDistance returns the minimum distance between the centres of two neighbours.
+func (g *graph) minDistance(left, right int) float64 {
 	a, b := &g.vertices[left], &g.vertices[right]
 	gap := float64(gapX)
 	if a.node == isBend || b.node == isBend {
@@ -338,9 +337,9 @@ func (g *graph) apart(left, right int) float64 {
 	return a.w/2 + a.side + gap + b.w/2
 }
 
-// settle moves the vertices of a rank as near as they can come to the middles of those that
-// they are joined with, in their order and apart: least squares under an order, which is
-// solved by pooling neighbours that want to pass each other. Bends weigh more, so that long
+// settle moves the vertices of a rank as close as possible to the centres of their connected
+// vertices, preserving order and minimum distances. This is an isotonic least-squares regression,
+// solved by pooling neighbours that violate the order. Bends have more weight, so that long
 // edges are straight.
 func (g *graph) settle(rank []int, up, down bool) {
 	type pool struct {
@@ -351,16 +350,16 @@ func (g *graph) settle(rank []int, up, down bool) {
 	offsets := make([]float64, len(rank))
 	for i, v := range rank {
 		if i > 0 {
-			offsets[i] = offsets[i-1] + g.apart(rank[i-1], v)
+			offsets[i] = offsets[i-1] + g.minDistance(rank[i-1], v)
 		}
 		weight := 1.0
 		switch v := &g.vertices[v]; {
 		case v.node == isBend, v.node == isText:
 			weight = 4
 		case len(v.up)+len(v.down) == 0:
-			weight = 0.001 // it takes what room the others leave
+			weight = 0.001 // it yields to all others
 		}
-		pools = append(pools, pool{weight * (g.wish(v, up, down) - offsets[i]), weight, 1})
+		pools = append(pools, pool{weight * (g.preferred(v, up, down) - offsets[i]), weight, 1})
 		for k := len(pools) - 1; k > 0 && pools[k-1].sum*pools[k].weight >= pools[k].sum*pools[k-1].weight; k-- {
 			pools[k-1].sum += pools[k].sum
 			pools[k-1].weight += pools[k].weight
@@ -377,8 +376,8 @@ func (g *graph) settle(rank []int, up, down bool) {
 	}
 }
 
-// wish is where a vertex would like to be.
-func (g *graph) wish(v int, up, down bool) float64 {
+// preferred returns the preferred coordinate of a vertex.
+func (g *graph) preferred(v int, up, down bool) float64 {
 	var joined []int
 	if up {
 		joined = g.vertices[v].up
@@ -399,7 +398,7 @@ func (g *graph) wish(v int, up, down bool) float64 {
 	return g.vertices[v].x
 }
 
-// frame moves all that is drawn into the margins and gives the width.
+// frame moves the drawing inside the margins and returns the width.
 func (g *graph) frame() float64 {
 	left, right := math.Inf(1), math.Inf(-1)
 	for i := range g.vertices {

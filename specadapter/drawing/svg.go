@@ -11,22 +11,22 @@ import (
 	"weft/workflows/plan"
 )
 
-// Sizes of what is drawn, in pixels.
+// Sizes in pixels.
 const (
 	nodeText = 190 // widest line in a node
 	edgeWide = 150 // widest line at an edge
 	padX     = 14
 	padY     = 9
-	// slant is how far the sides of a deferred join stand out.
+	// slant is the width of the slanted sides of a deferred join.
 	slant = 14
-	// loopWidth is how far an edge from a node to itself goes beside it.
+	// loopWidth is the width of an edge from a node to itself.
 	loopWidth = 34
 )
 
-// SVG draws a flow as a picture of its own, from above to below: conditions at their edges,
-// wrapped; deferred joins as hexagons, exit nodes with a double border, both with words;
-// loops as edges upwards or beside their node. With the states of a run, nodes say theirs
-// and are coloured. It fails where the flow is too large to be drawn, or an edge leads to no
+// SVG draws a flow as a standalone image from top to bottom: conditions are wrapped labels of
+// edges; deferred joins are hexagons, exit nodes have a double border, and both are also labelled;
+// loops are upward edges or next to their node. With the states of a run, nodes are labelled and
+// coloured by state. It fails if the flow is too large to be drawn, or an edge refers to an unknown
 // node. Sub-agents are not drawn.
 func SVG(f *plan.Flow, states States) (string, error) {
 	g, err := newGraph(f, states)
@@ -58,20 +58,20 @@ type picture struct {
 
 func (p *picture) add(format string, args ...any) { fmt.Fprintf(&p.b, format+"\n", args...) }
 
-// num writes a number with at most one digit behind the point.
+// num formats a number with at most one decimal.
 func num(v float64) string { return strconv.FormatFloat(float64(int(v*10+0.5))/10, 'f', -1, 64) }
 
 func endpoint(kind int, text string) vertex {
 	return vertex{node: kind, lines: []string{text}, w: widthOf(text) + 2*padX, h: lineHeight + padY}
 }
 
-// nodeVertex is a node with all that is written in it.
+// nodeVertex returns the vertex of a node, with its text.
 func nodeVertex(i int, n *plan.Node, states States) vertex {
 	lines := wrap(n.Name, nodeText, 3)
 	if n.ID != n.Name {
 		lines = append(lines, wrap(n.ID, nodeText, 2)...)
 	}
-	if marks := marksOf(n, states); len(marks) > 0 {
+	if marks := annotations(n, states); len(marks) > 0 {
 		lines = append(lines, wrap("("+strings.Join(marks, ", ")+")", nodeText, 3)...)
 	}
 	v := vertex{node: i, lines: lines, w: boxWidth(lines) + 2*padX, h: float64(len(lines))*lineHeight + 2*padY}
@@ -109,8 +109,8 @@ func (p *picture) node(v *vertex, n *plan.Node) {
 	fill, stroke, dash := "#f0f5ff", "#2f54eb", ""
 	if p.states != nil {
 		state := p.states.of(n.ID)
-		at := slices.IndexFunc(looks, func(l look) bool { return l.state == state })
-		if fill, stroke = looks[max(at, 0)].fill, looks[max(at, 0)].stroke; state == unreached {
+		at := slices.IndexFunc(nodeStyles, func(l nodeStyle) bool { return l.state == state })
+		if fill, stroke = nodeStyles[max(at, 0)].fill, nodeStyles[max(at, 0)].stroke; state == unreached {
 			dash = ` stroke-dasharray="5 3"`
 		}
 	}
@@ -138,13 +138,13 @@ func (p *picture) node(v *vertex, n *plan.Node) {
 	}
 }
 
-// label is an edge's text on the ground's colour, so that its line does not cross it.
+// label draws an edge's text on the background colour, so that the line does not cross it.
 func (p *picture) label(x, y, w, h float64, lines []string) {
 	p.add(`<rect x="%s" y="%s" width="%s" height="%s" fill="#ffffff"/>`, num(x-w/2), num(y-h/2), num(w), num(h))
 	p.text(x, y, "#434343", lines)
 }
 
-// text writes lines around a middle.
+// text draws centred lines.
 func (p *picture) text(x, y float64, colour string, lines []string) {
 	p.b.WriteString(`<text text-anchor="middle" fill="` + colour + `">`)
 	base := y - float64(len(lines))*lineHeight/2 + lineHeight - 4.5
@@ -154,7 +154,7 @@ func (p *picture) text(x, y float64, colour string, lines []string) {
 	p.b.WriteString("</text>\n")
 }
 
-// edges draws all edges, ordered at each node so that they do not cross there.
+// edges draws all edges, ordered at each node so that they do not cross near it.
 func (p *picture) edges() {
 	out, in := p.ports()
 	for i := range p.links {
@@ -184,8 +184,8 @@ func (p *picture) edges() {
 
 type point struct{ x, y float64 }
 
-// way lists the points of an edge in its own direction. Within a rank it goes straight up or
-// down, so that it meets nothing there; it bends between ranks.
+// way returns the points of an edge in its direction. Within a rank the edge is vertical, so that it
+// crosses no vertex; it bends between ranks.
 func (p *picture) way(l *link, out, in float64) []point {
 	var way []point
 	for k, at := range l.path {
@@ -199,7 +199,7 @@ func (p *picture) way(l *link, out, in float64) []point {
 			way = append(way, point{v.x, v.y - v.tall/2}, point{v.x, v.y + v.tall/2})
 		}
 	}
-	// A piece without length would have no direction, and its arrow none.
+	// A segment of length zero would have no direction for the arrow.
 	way = slices.Compact(way)
 	if l.back {
 		slices.Reverse(way)
@@ -207,7 +207,7 @@ func (p *picture) way(l *link, out, in float64) []point {
 	return way
 }
 
-// ports says for every link where it leaves its upper node and where it meets its lower one.
+// ports returns where each link leaves its upper vertex and where it enters its lower one.
 func (p *picture) ports() (out, in []float64) {
 	out, in = make([]float64, len(p.links)), make([]float64, len(p.links))
 	below, above := make([][]int, len(p.vertices)), make([][]int, len(p.vertices))
@@ -222,7 +222,7 @@ func (p *picture) ports() (out, in []float64) {
 	return out, in
 }
 
-// spread puts links in parallel at a node's side.
+// spread distributes links along a side of a node.
 func (p *picture) spread(v *vertex, links []int, at []float64, next func(*link) int) {
 	slices.SortStableFunc(links, func(a, b int) int {
 		return cmp.Compare(p.vertices[next(&p.links[a])].x, p.vertices[next(&p.links[b])].x)
@@ -236,13 +236,13 @@ func (p *picture) spread(v *vertex, links []int, at []float64, next func(*link) 
 	}
 }
 
-// Measures of text in the drawing, in its units, which are pixels.
+// Measures of text, in pixels.
 const (
 	fontSize   = 13
 	lineHeight = 17
 )
 
-// runeWidth estimates the width of a character in a sans-serif font, rather too wide than too narrow.
+// runeWidth estimates the width of a character in a sans-serif font, with a bias to too wide.
 func runeWidth(r rune) float64 {
 	switch {
 	case r >= 0x1100 && (unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana) || r >= 0x1f000 || r >= 0xff00 && r < 0xff61):
@@ -263,12 +263,12 @@ func widthOf(s string) float64 {
 	return w
 }
 
-// wrap breaks a text into lines of at most a width, preferably between words, and cuts the rest.
+// wrap breaks a text into lines of limited width, preferably between words, and truncates it after most lines.
 func wrap(s string, width float64, most int) []string {
 	var lines []string
 	for _, word := range strings.Fields(printable(s)) {
 		for word != "" && len(lines) <= most {
-			// A piece of a word that is too wide fills its line: nothing joins it there.
+			// A part of a word that is too wide gets its own line.
 			piece := fitting(word, width)
 			word = word[len(piece):]
 			if n := len(lines); n > 0 && widthOf(lines[n-1]+" "+piece) <= width {
@@ -285,7 +285,7 @@ func wrap(s string, width float64, most int) []string {
 	return lines
 }
 
-// fitting is the beginning of a word that fits a width, at least one character.
+// fitting returns the longest prefix of a word that fits the width, at least one character.
 func fitting(word string, width float64) string {
 	w := 0.0
 	for i, r := range word {
@@ -296,7 +296,7 @@ func fitting(word string, width float64) string {
 	return word
 }
 
-// printable drops control characters, bidirectional marks and what XML does not allow.
+// printable removes control characters, bidirectional marks and characters that XML does not allow.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -311,5 +311,5 @@ func printable(s string) string {
 
 var escapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;")
 
-// escaped is a text as XML has it, in elements and in attributes.
+// escaped escapes a text for XML elements and attributes.
 func escaped(s string) string { return escapes.Replace(s) }

@@ -23,30 +23,30 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// MaxBytes is the most that parameters may have, and the text that is made of them.
+// MaxBytes is the maximum size of the parameters, and of the text formatted from them.
 const MaxBytes = 1 << 20
 
-// prompt is the parameter that every agent without a schema of its own has.
+// prompt is the only parameter of an agent without a schema.
 const prompt = "prompt"
 
-// Params are the parameters of one run, in the order in which they were given.
+// Params are the parameters of a run, in source order.
 type Params struct {
 	object *pytext.Value
-	// text is the run's text, where it is not a parameter.
+	// text is the text of the run if it is not a parameter.
 	text string
 }
 
-// JSON is the parameters as one compact JSON object.
+// JSON returns the parameters as a compact JSON object.
 func (p *Params) JSON() json.RawMessage { return json.RawMessage(p.object.JSON()) }
 
-// Codes of the diagnostics that Read makes beside those of the parser.
+// Codes of the diagnostics of Read, in addition to the parser's.
 const (
 	CodeNoObject = "params-object"
 	CodeNumber   = "number-range"
 )
 
-// Read reads parameters: one JSON object, or YAML where the name says so. The name is in
-// messages. The parameters are nil if and only if a diagnostic is an error.
+// Read parses parameters: a JSON object, or YAML if the name has that extension. Messages contain
+// the name. The parameters are nil if and only if a diagnostic is an error.
 func Read(name string, raw []byte) (*Params, []source.Diagnostic) {
 	fail := func(at source.Pos, code, help, format string, args ...any) (*Params, []source.Diagnostic) {
 		return nil, []source.Diagnostic{{File: name, Line: at.Line, Col: at.Col, Code: code, Help: help, Text: fmt.Sprintf(format, args...)}}
@@ -59,7 +59,7 @@ func Read(name string, raw []byte) (*Params, []source.Diagnostic) {
 		return nil, diags
 	}
 	if doc.Root.Kind != source.Object {
-		return fail(doc.Root.Pos, CodeNoObject, `use an object: {"prompt": "..."}`, "the parameters are %s, want an object", doc.Root.Describe())
+		return fail(doc.Root.Pos, CodeNoObject, `use an object: {"prompt": "..."}`, "the parameters are %s, expected an object", doc.Root.Describe())
 	}
 	if v, at := uncountable(doc.Root); v != nil {
 		return fail(v.Pos, CodeNumber, "use a smaller number or a string", "the number %s in %s is out of range", v.Describe(), source.Quote(strings.Join(at, ".")))
@@ -75,7 +75,7 @@ func Read(name string, raw []byte) (*Params, []source.Diagnostic) {
 	return &Params{object: object}, diags
 }
 
-// uncountable finds a number that is out of range, or nil, and the keys that lead to it.
+// uncountable returns a number that is out of range and the path to it, or nil.
 func uncountable(v *source.Value, at ...string) (*source.Value, []string) {
 	if v.Kind == source.Number && !schema.Countable(v.Text) {
 		return v, at
@@ -93,18 +93,18 @@ func uncountable(v *source.Value, at ...string) (*source.Value, []string) {
 	return nil, nil
 }
 
-// FromText returns the parameters for a text: only the prompt.
+// FromText returns parameters that consist only of the prompt.
 func FromText(text string) *Params {
 	return &Params{object: &pytext.Value{Kind: pytext.Object, Members: []pytext.Member{{Key: prompt, Value: &pytext.Value{Kind: pytext.String, Text: text}}}}}
 }
 
-// Given makes parameters of what a run is given: an object, a text, or both, where the text is
+// Given returns the parameters of a run that is started with an object, a text, or both. The text is
 // the prompt.
 func Given(params json.RawMessage, text string) (*Params, error) {
 	if len(params) == 0 || string(params) == "null" {
 		return FromText(text), nil
 	}
-	p, err := given("params", params)
+	p, err := parseObject("params", params)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +118,8 @@ func Given(params json.RawMessage, text string) (*Params, error) {
 	return p, nil
 }
 
-// given reads what flags or a body give. Its error has no place, which would be in a text that nobody has written.
-func given(name string, raw json.RawMessage) (*Params, error) {
+// parseObject parses the parameters of a flag or a request. Its error has no position, because the text has no file.
+func parseObject(name string, raw json.RawMessage) (*Params, error) {
 	p, diags := Read(name, raw)
 	if p == nil {
 		diags[0].Line, diags[0].Col = 0, 0
@@ -128,8 +128,8 @@ func given(name string, raw json.RawMessage) (*Params, error) {
 	return p, nil
 }
 
-// OfTurn is what a session of a flow is given with a further prompt: the prompt alone, or, as the dialect's documentation
-// has it, the parameters of a start.
+// OfTurn returns the inputs of a later turn of a session: only the prompt or, in the documented style, the same inputs
+// as a start.
 func OfTurn(in *plan.Inputs) *plan.Inputs {
 	if in != nil && in.Style == plan.StyleDocumented {
 		return in
@@ -137,8 +137,8 @@ func OfTurn(in *plan.Inputs) *plan.Inputs {
 	return &plan.Inputs{Mode: plan.InputsMerged}
 }
 
-// For makes parameters of what a run of a flow is given. Where they are named values, the text is
-// none of them but what a person says first.
+// For returns the parameters of a run of a flow. If inputs are named values, the text is not a
+// parameter but the first message of the user.
 func For(in *plan.Inputs, params json.RawMessage, text string) (*Params, error) {
 	if in.Mode != plan.InputsNamed {
 		return Given(params, text)
@@ -153,26 +153,26 @@ func For(in *plan.Inputs, params json.RawMessage, text string) (*Params, error) 
 	return p, err
 }
 
-// Invalid is the error of parameters that do not match. As JSON it is the error body that
-// the framework's clients know.
+// Invalid is the error of parameters that do not match their schema. Its JSON is the error body
+// of the framework's API.
 type Invalid struct {
 	Code      string          `json:"error"`
 	Message   string          `json:"message"`
 	AgentName string          `json:"agent_name"`
 	Errors    []schema.Error  `json:"validation_errors"`
 	Schema    json.RawMessage `json:"parameters_schema"`
-	// Named reports whether they are inputs by their names, and no prompt is one.
+	// Named reports whether the flow has named inputs, without a prompt.
 	Named bool `json:"-"`
 }
 
-// Error lists what is wrong on one line.
+// Error returns all errors on one line.
 func (e *Invalid) Error() string {
 	parts := source.Map(e.Errors, func(p schema.Error) string { return p.Path + ": " + p.Message })
 	return fmt.Sprintf("%s (%s): %s", e.Message, source.Quote(e.AgentName), strings.Join(parts, "; "))
 }
 
-// Check validates parameters against what a flow declares. Its error is an [*Invalid], or
-// ctx's.
+// Check validates parameters against a flow's inputs. The error is an [*Invalid] or the error
+// of ctx.
 func Check(ctx context.Context, flow string, in *plan.Inputs, p *Params) error {
 	rules := Schema(in)
 	errs, err := schema.Check(ctx, rules, p.JSON(), schema.Options{Documented: in.Style == plan.StyleDocumented})
@@ -190,7 +190,7 @@ func Check(ctx context.Context, flow string, in *plan.Inputs, p *Params) error {
 	return e
 }
 
-// misfits are the values that the schema accepts but that a flow cannot take, such as an integer of more than 64 bits.
+// misfits reports values that the schema accepts but a flow cannot process, such as an integer of more than 64 bits.
 func misfits(rules json.RawMessage, p *Params) []schema.Error {
 	v, err := value.Parse(p.JSON())
 	if err != nil {
@@ -203,11 +203,11 @@ func misfits(rules json.RawMessage, p *Params) []schema.Error {
 	return errs
 }
 
-// implicit is the schema of an agent that has none.
+// implicit is the schema of an agent without one.
 const implicit = `{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1}},"additionalProperties":false}`
 
-// Schema is the schema that parameters must match: the author's, completed by the prompt
-// where the mode says so. The schema {} counts as none.
+// Schema returns the schema that parameters must match: the author's, with the prompt added in
+// merged mode. The schema {} counts as none.
 func Schema(in *plan.Inputs) json.RawMessage {
 	own, err := pytext.Parse(in.Schema)
 	none := err != nil || !own.Truthy()
@@ -222,7 +222,7 @@ func Schema(in *plan.Inputs) json.RawMessage {
 	return json.RawMessage(merged(own).JSON())
 }
 
-// merged adds the prompt to an author's schema. What the author says of it stays.
+// merged adds the prompt to an author's schema, unless the schema defines it.
 func merged(own *pytext.Value) *pytext.Value {
 	text := func(s string) *pytext.Value { return &pytext.Value{Kind: pytext.String, Text: s} }
 	out := &pytext.Value{Kind: pytext.Object, Members: append([]pytext.Member{}, own.Members...)}

@@ -15,8 +15,8 @@ func TestRead(t *testing.T) {
 	tests := map[string]struct{ name, raw, want string }{
 		"an object":               {"p.json", `{"b": 1, "a": "x"}`, ""},
 		"YAML":                    {"p.yaml", "b: 1\na: x\n", ""},
-		"a list":                  {"p.json", "\n [1]", `p.json:2:2: error: the parameters are an array, want an object [params-object]`},
-		"a text":                  {"p.json", `"x"`, `p.json:1:1: error: the parameters are "x", want an object [params-object]`},
+		"a list":                  {"p.json", "\n [1]", `p.json:2:2: error: the parameters are an array, expected an object [params-object]`},
+		"a text":                  {"p.json", `"x"`, `p.json:1:1: error: the parameters are "x", expected an object [params-object]`},
 		"no JSON":                 {"p.json", `{"a": }`, `p.json:1:7: error: not JSON: `},
 		"a key twice":             {"p.json", "{\"a\": 1,\n\"a\": 2}", `p.json:2:1: error: duplicate key "a", first used at line 1 [duplicate-key]`},
 		"nothing":                 {"p.json", ``, `p.json:1:1: error: the document is empty [empty-document]`},

@@ -12,14 +12,14 @@ import (
 	"weft/workflows/plan/pytext"
 )
 
-// Values are what placeholders stand for. What is absent or null leaves a placeholder as it
-// is written.
+// Values are the values of placeholders. A placeholder whose value is absent or null is left
+// unchanged.
 type Values struct {
 	// Params are the run's parameters: ${params.x}.
 	Params *Params
-	// Scope are values that the model never sees as such: ${scope.x}.
+	// Scope are values that are not sent to the model by themselves: ${scope.x}.
 	Scope *Params
-	// Env are the variables that the operator lets blueprints read: ${env.X}.
+	// Env are the variables that the operator allows blueprints to use: ${env.X}.
 	Env map[string]string
 	// RunID and SessionID are ${runtime.run_id} and ${runtime.session_id}.
 	RunID, SessionID string
@@ -27,8 +27,8 @@ type Values struct {
 	Unchecked, Replaced bool
 }
 
-// Read takes what a run of a flow is given: parameters, values of placeholders and a text. Both
-// objects may be empty.
+// Read sets Params and Scope from the parameters, scope and text of a run. Both objects may be
+// empty.
 func (v *Values) Read(in *plan.Inputs, params, scope json.RawMessage, text string) (err error) {
 	if v.Params, err = For(in, params, text); err != nil {
 		return err
@@ -36,16 +36,16 @@ func (v *Values) Read(in *plan.Inputs, params, scope json.RawMessage, text strin
 	if len(scope) == 0 || string(scope) == "null" {
 		return nil
 	}
-	v.Scope, err = given("scope", scope)
+	v.Scope, err = parseObject("scope", scope)
 	return err
 }
 
-// Placeholder finds placeholders. The name behind the first point is one flat key; what nests is
-// no placeholder, because a name ends at the first brace that closes.
+// Placeholder matches placeholders. The name after the first dot is a single key. Placeholders do not
+// nest, because a name ends at the first closing brace.
 var Placeholder = regexp.MustCompile(`\$\{([^}]+)\}`)
 
-// Text replaces the placeholders of a text, each once: a value that holds a placeholder
-// keeps it.
+// Text replaces the placeholders in a text. Placeholders in the values are not
+// replaced.
 func (v *Values) Text(s string) string {
 	if !strings.Contains(s, "${") {
 		return s
@@ -79,7 +79,7 @@ func (v *Values) lookup(kind, name string) (string, bool) {
 	return "", false
 }
 
-// str is a parameter as Python's str gives it.
+// str returns a parameter formatted like by Python's str.
 func (p *Params) str(name string) (string, bool) {
 	if p == nil {
 		return "", false
@@ -91,7 +91,7 @@ func (p *Params) str(name string) (string, bool) {
 	return v.Str(), true
 }
 
-// Value replaces the placeholders of all texts in a value, and leaves keys as they are.
+// Value replaces the placeholders in all strings of a value, except in keys.
 func (v *Values) Value(in *pytext.Value) *pytext.Value {
 	out := *in
 	out.Items, out.Members = nil, nil
@@ -107,8 +107,8 @@ func (v *Values) Value(in *pytext.Value) *pytext.Value {
 	return &out
 }
 
-// MissingConfig is the error of an MCP server whose required config has no value yet. As JSON
-// it is the error body that the framework's clients know.
+// MissingConfig is the error of an MCP server whose required config has no value. Its JSON is the
+// error body of the framework's API.
 type MissingConfig struct {
 	Code    string   `json:"error"`
 	Message string   `json:"message"`
@@ -116,11 +116,11 @@ type MissingConfig struct {
 	Fields  []string `json:"missing_fields"`
 }
 
-// Error returns the missing values, on one line.
+// Error returns the message, with the missing values.
 func (e *MissingConfig) Error() string { return e.Message }
 
-// UnknownServer is the error of an agent that refers to an MCP server which is not there. As JSON
-// it is the error body that the framework's clients know.
+// UnknownServer is the error of an agent that refers to an unknown MCP server. Its JSON is the
+// error body of the framework's API.
 type UnknownServer struct {
 	Code    string `json:"error"`
 	Message string `json:"message"`
@@ -128,7 +128,7 @@ type UnknownServer struct {
 	Ref     string `json:"ref"`
 }
 
-// Error says which, on one line.
+// Error returns the message, with the reference.
 func (e *UnknownServer) Error() string { return e.Message }
 
 // connections replaces placeholders in addresses and headers, except ${env.NAME}, which the worker replaces.
@@ -143,14 +143,14 @@ func (v *Values) connections(f *plan.Flow) error {
 		var missing []string
 		for k := range c.Headers {
 			h := &c.Headers[k]
-			if err := v.fits(h.Value); err != nil {
+			if err := v.checkSize(h.Value); err != nil {
 				return err
 			}
 			h.Value = v.Text(h.Value)
 			if size += len(h.Value); strings.ContainsAny(h.Value, "\r\n\x00") {
 				return fmt.Errorf("the config %s of the MCP server %s has a line break after its placeholders are replaced; use single-line values", source.Quote(h.Name), source.Quote(c.ID))
 			}
-			if h.Required && open(h.Value) {
+			if h.Required && unresolved(h.Value) {
 				missing = append(missing, h.Name)
 			}
 		}
@@ -165,8 +165,8 @@ func (v *Values) connections(f *plan.Flow) error {
 	return nil
 }
 
-// open reports whether a value holds placeholders that nothing replaces later, or is empty.
-func open(value string) bool {
+// unresolved reports whether a value is empty or contains placeholders that will not be replaced later.
+func unresolved(value string) bool {
 	for _, m := range Placeholder.FindAllStringSubmatch(value, -1) {
 		kind, _, _ := strings.Cut(m[1], ".")
 		if kind != "env" && m[1] != runID && m[1] != sessionID {
@@ -176,7 +176,7 @@ func open(value string) bool {
 	return value == ""
 }
 
-// The placeholders of a run's own ids.
+// Placeholders of the run's ids.
 const (
 	runID     = "runtime.run_id"
 	sessionID = "runtime.session_id"

@@ -15,15 +15,14 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// Start makes of a flow that declares inputs what a run with these values begins with: the
-// flow with its placeholders replaced, and the text that it is given. The flow itself is not
-// changed.
+// Start prepares a flow with declared inputs for a run with these values. It returns a copy of
+// the flow with its placeholders replaced, and the text of the run.
 //
-// Everything that can be wrong is looked at: its error is an [*Invalid], or says what to fix,
-// or is ctx's.
+// It validates everything; the error is an [*Invalid], an error with a remedy, or the error
+// of ctx.
 func Start(ctx context.Context, f *plan.Flow, v Values) (*plan.Flow, string, error) {
 	if !v.Unchecked {
-		if err := Check(ctx, f.Name, f.Inputs, become(f, v.Params)); err != nil {
+		if err := Check(ctx, f.Name, f.Inputs, castNamed(f, v.Params)); err != nil {
 			return nil, "", err
 		}
 	}
@@ -42,19 +41,19 @@ func Start(ctx context.Context, f *plan.Flow, v Values) (*plan.Flow, string, err
 	return out, text, err
 }
 
-// become converts parameters that are named values to their declared types, where possible.
-func become(f *plan.Flow, p *Params) *Params {
+// castNamed converts named inputs to their declared types, if possible.
+func castNamed(f *plan.Flow, p *Params) *Params {
 	if f.Inputs.Mode != plan.InputsNamed {
 		return p
 	}
 	given, err := value.Parse(p.JSON())
 	if err != nil {
-		return p // the check says so
+		return p // reported by Check
 	}
 	for i := range given.Members {
 		m := &given.Members[i]
 		for _, n := range f.Nodes {
-			m.Value = taken(n.Ports, plan.InKey(m.Key), m.Value)
+			m.Value = castToPort(n.Ports, plan.InKey(m.Key), m.Value)
 		}
 	}
 	object, err := pytext.Parse(given.JSON())
@@ -64,8 +63,8 @@ func become(f *plan.Flow, p *Params) *Params {
 	return &Params{object: object, text: p.text}
 }
 
-// taken is a value as the port with this key takes it, if there is one and the value can be that.
-func taken(ports *plan.Ports, key string, v value.Value) value.Value {
+// castToPort converts a value to the type of the port with the key, if there is one and the value can be converted.
+func castToPort(ports *plan.Ports, key string, v value.Value) value.Value {
 	if ports == nil {
 		return v
 	}
@@ -98,7 +97,7 @@ func (v *Values) flow(f *plan.Flow) (*plan.Flow, error) {
 			output.Schema, schema = replaced, replaced
 			agent.Output = &output
 		}
-		if err := v.fits(agent.Prompt); err != nil {
+		if err := v.checkSize(agent.Prompt); err != nil {
 			return nil, err
 		}
 		agent.Prompt = v.Text(agent.Prompt)
@@ -112,8 +111,8 @@ func (v *Values) flow(f *plan.Flow) (*plan.Flow, error) {
 	return &out, v.connections(&out)
 }
 
-// fits refuses a text that placeholders would make too long, before they do.
-func (v *Values) fits(text string) error {
+// checkSize rejects a text that would be too long after replacement of its placeholders.
+func (v *Values) checkSize(text string) error {
 	size := len(text)
 	for _, m := range Placeholder.FindAllString(text, -1) {
 		size += len(v.Text(m)) - len(m)
@@ -132,7 +131,7 @@ func (v *Values) schema(raw json.RawMessage) (json.RawMessage, error) {
 	if len(raw) == 0 {
 		return raw, nil
 	}
-	if err := v.fits(string(raw)); err != nil {
+	if err := v.checkSize(string(raw)); err != nil {
 		return nil, err
 	}
 	rules, err := pytext.Parse(raw)
@@ -167,8 +166,9 @@ func withArguments(f *plan.Flow, p *Params) *plan.Flow {
 	return &out
 }
 
-// Arguments are parameters as a program's flags, in the way of the blueprint dialect's framework:
-// true is a flag alone, false none, a list its items between commas, all else Python's text of it.
+// Arguments formats parameters as a program's flags, like the framework of the blueprint dialect:
+// true is a flag without a value, false is omitted, a list is joined by commas, anything else is
+// formatted like in Python.
 func Arguments(p *Params) []string {
 	var out []string
 	for _, m := range p.object.Members {
@@ -185,7 +185,7 @@ func Arguments(p *Params) []string {
 	return out
 }
 
-// text makes the run's text. Unchecked parameters may lack a prompt.
+// text returns the run's text. Unchecked parameters may lack a prompt.
 func (v *Values) text(in *plan.Inputs) (string, error) {
 	if v.Unchecked && in.Mode != plan.InputsNamed && in.Mode != plan.InputsProcedural && v.Params.object.Get(prompt) == nil {
 		return block(in, v.Params.object.Members), nil
@@ -193,8 +193,8 @@ func (v *Values) text(in *plan.Inputs) (string, error) {
 	return Text(in, v.Params)
 }
 
-// Text makes the text of parameters that the flow is given. It fails where a prompt is
-// needed and missing, in the framework's words.
+// Text formats parameters as the text that the flow receives. If a required prompt is missing, it
+// fails with the framework's message.
 func Text(in *plan.Inputs, p *Params) (string, error) {
 	if in.Mode == plan.InputsNamed {
 		return p.text, nil
@@ -223,8 +223,8 @@ func Text(in *plan.Inputs, p *Params) (string, error) {
 	return block(in, others) + "\n\n" + given.Str(), nil
 }
 
-// block writes parameters between <inputs> and </inputs>, unescaped, as the framework does; null as None where the
-// documentation counts.
+// block formats parameters between <inputs> and </inputs>, unescaped like in the framework. In the documented style,
+// null is None.
 func block(in *plan.Inputs, members []pytext.Member) string {
 	var b strings.Builder
 	b.WriteString("<inputs>\n")

@@ -1,12 +1,11 @@
-// Package koog adapts flows of Koog's agents-protocol to plans.
+// Package koog compiles flows of Koog's agents-protocol to plans.
 //
-// The profile default reads a document as its authors intended, and so does strict, except that numbers of
-// different types are not equal; the profile koog behaves like the
-// protocol's published code, including its bugs, see README.md. All produce ordinary
-// plans: the interpreter knows no dialect. Every default and every omission is reported as a
-// diagnostic.
+// The profile default interprets a document as its authors intended, and so does strict, except
+// that numbers of different types are not equal. The profile koog behaves like the protocol's
+// published code, including its bugs, see README.md. All produce ordinary plans: the interpreter
+// does not know the dialect. Every default and every ignored part is reported as a diagnostic.
 //
-// Start at [Adapter.Adapt]; document.go reads the parts, build.go compiles them to a plan,
+// Start at [Adapter.Adapt]; document.go parses the parts, build.go compiles them to a plan,
 // check.go validates the graph.
 package koog
 
@@ -25,71 +24,71 @@ const Name = "koog"
 
 // The profiles.
 const (
-	// ProfileDefault reads a document as its authors meant it.
+	// ProfileDefault interprets a document as its authors intended.
 	ProfileDefault = "default"
-	// ProfileKoog does what the protocol's published code does: the code beside the protocol's
-	// text, or the later one where a document uses its syntax.
+	// ProfileKoog behaves like the protocol's published code: the first version, which belongs to the
+	// protocol's text, or the later version if a document uses its syntax.
 	ProfileKoog = "koog"
-	// ProfileStrict is the default one, but that equal numbers are of one type, as the protocol's text says.
+	// ProfileStrict is ProfileDefault, but numbers are equal only if they have the same type, as the protocol's text says.
 	ProfileStrict = "strict"
 )
 
 // Adapter is the dialect's adapter.
 type Adapter struct{}
 
-// Name is "koog".
+// Name returns "koog".
 func (Adapter) Name() string { return Name }
 
-// Profiles are default, koog and strict.
+// Profiles returns default, koog and strict.
 func (Adapter) Profiles() []string { return []string{ProfileDefault, ProfileKoog, ProfileStrict} }
 
-// Traits returns the traits: typed values flow, documents in the wild repeat keys, and the
-// protocol's first code takes strings and keys without quotes.
+// Traits returns the dialect's traits: values are typed, existing documents have duplicate keys, and
+// the protocol's first code accepts unquoted strings and keys.
 func (Adapter) Traits() source.Traits {
 	return source.Traits{Values: true, LastKeyWins: true, Lenient: true}
 }
 
-// Detect looks for agents with types, or for what else only this dialect has at the top.
+// Detect reports whether the document has agents with types or top-level members that only this dialect has.
 func (Adapter) Detect(doc *source.Document) (bool, string) {
-	const looked = `an object with "agents" that have a "type", "transitions" or "defaultModel"`
+	const evidence = `an object with "agents" that have a "type", "transitions" or "defaultModel"`
 	root := doc.Root
 	if foreign := root.FirstOf("component_type", "agentspec_version", "nodes", "edges", "data_connections"); foreign != "" {
-		return false, looked + ", and without " + source.Quote(foreign)
+		return false, evidence + ", and without " + source.Quote(foreign)
 	}
 	typed := slices.ContainsFunc(root.Get("agents").Elements(), func(a *source.Value) bool {
 		kind := a.Get("type")
 		return kind != nil && kind.Kind == source.String && a.Get("nodes") == nil
 	})
-	return typed || root.FirstOf("transitions", "defaultModel") != "", looked
+	return typed || root.FirstOf("transitions", "defaultModel") != "", evidence
 }
 
 type mode uint8
 
 const (
-	// meant reads it as its authors meant it.
-	meant mode = iota
-	// seed and later are the two states of the protocol's published code.
-	seed
-	later
+	// modeIntended interprets a document as its authors intended.
+	modeIntended mode = iota
+	// modeFirst and modeLater imitate the two versions of the protocol's published code.
+	modeFirst
+	modeLater
 )
 
 // Adapt compiles a flow to a plan.
 func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
 	a := &adaptation{host: host, exact: profile == ProfileStrict}
 	if profile == ProfileKoog {
-		a.mode = seed
-		if usesLater(doc.Root) {
-			a.mode = later
+		a.mode = modeFirst
+		if usesLaterSyntax(doc.Root) {
+			a.mode = modeLater
 		}
 	}
 	a.Reader = reader(a.mode)
 	src := plan.Source{File: doc.Name}
 	if doc.Root.Kind != source.Object {
 		a.Errorf(doc.Root.Pos, CodeWrongType, `use a flow: {"id": ..., "version": ..., "agents": [...], "transitions": [...]}`,
-			"the document is %s, want an object", doc.Root.Kind)
+			"the document is %s, expected an object", doc.Root.Kind)
 		return nil, src, a.Diags
 	}
-	if a.mode == later && doc.Unquoted != (source.Pos{}) {
+	if a.mode == modeLater && doc.Unquoted != (source.Pos{}) {
 		a.Errorf(doc.Unquoted, source.CodeSyntax, "use double quotes around strings and keys",
 			"unquoted string or key; the code for this syntax requires quotes")
 	}
@@ -108,8 +107,8 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 	return flow, src, a.Diags
 }
 
-// usesLater reports whether a document uses the syntax of the protocol's later code.
-func usesLater(root *source.Value) bool {
+// usesLaterSyntax reports whether a document uses syntax that only the protocol's later code has.
+func usesLaterSyntax(root *source.Value) bool {
 	for _, a := range root.Get("agents").Elements() {
 		if kind := a.Get("type"); kind != nil && (kind.Text == kindReact || kind.Text == kindParallel) {
 			return true
@@ -128,12 +127,12 @@ func usesLater(root *source.Value) bool {
 	return false
 }
 
-// way is how values are read in a mode; see package value.
-func (m mode) way() string {
+// syntax returns the syntax of values in a mode; see package value.
+func (m mode) syntax() string {
 	switch m {
-	case seed:
+	case modeFirst:
 		return value.Bare
-	case later:
+	case modeLater:
 		return value.Tagged
 	}
 	return value.Literal
@@ -143,7 +142,7 @@ func (a *adaptation) rules() string {
 	switch {
 	case a.exact:
 		return value.Exact
-	case a.mode == meant:
+	case a.mode == modeIntended:
 		return value.ByValue
 	}
 	return value.ByType
@@ -152,12 +151,12 @@ func (a *adaptation) rules() string {
 type adaptation struct {
 	*source.Reader
 	mode mode
-	// exact reports whether equal numbers must be of one type.
+	// exact reports whether numbers are equal only if they have the same type.
 	exact bool
 	host  source.Host
 }
 
-// Codes of the diagnostics; README.md says what they mean.
+// Codes of the diagnostics; README.md describes them.
 const (
 	CodeWrongType    = source.CodeWrongType
 	CodeMissing      = source.CodeMissing
@@ -187,26 +186,26 @@ const (
 	CodeNoFinish     = "finish-unreachable"
 )
 
-// nullable are the fields that the published code reads as absent where they are null.
+// nullable are the fields for which null means absent in the published code.
 var nullable = []string{"defaultModel", "model", "runtime", "config", "prompt", "params", "output", "user", "condition",
 	"temperature", "topP", "maxTokens", "maxIterations", "toolChoice", "speculation", "task", "transformation"}
 
-// reader returns a reader for a mode: scalars may stand for strings, and null for absent fields.
+// reader returns a reader that handles scalars in place of strings and null in place of absent fields as the mode does.
 func reader(m mode) *source.Reader {
 	r := source.NewReader()
-	r.Group, r.Scalars = true, map[mode]source.Scalars{meant: source.ScalarsWarned, seed: source.ScalarsTaken, later: source.ScalarsRefused}[m]
-	r.KeepsNull = func(key string) bool { return m != meant && !slices.Contains(nullable, key) }
+	r.Group, r.Scalars = true, map[mode]source.Scalars{modeIntended: source.ScalarsWarned, modeFirst: source.ScalarsAccepted, modeLater: source.ScalarsRejected}[m]
+	r.NullIsValue = func(key string) bool { return m != modeIntended && !slices.Contains(nullable, key) }
 	return r
 }
 
-// numeric returns a field's value; a number in quotes is that number, as in the published code.
+// numeric returns a field's value, with a quoted number converted to a number, as in the published code.
 func (a *adaptation) numeric(o *source.Fields, key string) *source.Value {
 	v := o.Get(key)
 	if v == nil || v.Kind != source.String || !json.Valid([]byte(v.Text)) || strings.Trim(v.Text, "0123456789+-.eE") != "" {
 		return v
 	}
-	if a.mode == meant {
-		a.Warnf(v.Pos, CodeWrongType, source.HowToWrite[source.Number], "%s of %s is %s, want a number; it is converted", key, o.Name, v.Describe())
+	if a.mode == modeIntended {
+		a.Warnf(v.Pos, CodeWrongType, source.TypeHelp[source.Number], "%s of %s is %s, expected a number; it is converted", key, o.Name, v.Describe())
 	}
 	return &source.Value{Kind: source.Number, Pos: v.Pos, Text: v.Text}
 }

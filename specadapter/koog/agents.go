@@ -14,7 +14,7 @@ import (
 type agent struct {
 	at, nameAt source.Pos
 	name, kind string
-	// model is as the worker's providers know it, modelText as it is written.
+	// model is the resolved provider/model, modelText the text in the document.
 	model, modelText string
 	modelAt          source.Pos
 	maxTurns         int
@@ -34,11 +34,11 @@ type agent struct {
 	childPos         []source.Pos
 	merge            *merge
 	inParallel       bool
-	// oldInput reports whether the agent has the field input, of drafts of the protocol.
-	oldInput    bool
+	// draftInput reports whether the agent has the field input of drafts of the protocol.
+	draftInput  bool
 	paramsValue *source.Fields
-	// wrong reports whether the agent has errors, so that nothing is known of its value.
-	wrong bool
+	// invalid reports whether the agent has errors, so that the type of its value is unknown.
+	invalid bool
 }
 
 type step struct {
@@ -54,10 +54,10 @@ func (a *adaptation) agent(i int, v *source.Value) *agent {
 		return nil
 	}
 	before, known := a.Errors, agentShape.Names()
-	if a.mode != meant {
-		known = slices.DeleteFunc(known, func(name string) bool { return name == oldInputName })
+	if a.mode != modeIntended {
+		known = slices.DeleteFunc(known, func(name string) bool { return name == draftInputName })
 	}
-	o.Only(known...)
+	o.WarnUnknown(known...)
 	ag := &agent{at: v.Pos, nameAt: o.Pos("name"), name: o.Required("name"), interval: 1}
 	if ag.name != "" {
 		o.Name = "agent " + source.Quote(ag.name)
@@ -66,28 +66,28 @@ func (a *adaptation) agent(i int, v *source.Value) *agent {
 	ag.modelText, ag.modelAt = o.Text("model"), o.Pos("model")
 	ag.model = a.resolve(ag.modelText, ag.modelAt)
 	a.blankModel(o, "model", ag.modelText)
-	if v := o.Want("runtime", source.String); v != nil && v.Text != "koog" {
+	if v := o.Expect("runtime", source.String); v != nil && v.Text != "koog" {
 		a.Errorf(v.Pos, CodeRuntime, `set "runtime": "koog" or remove it`, "the runtime of %s is %s; only koog is supported", o.Name, source.Quote(v.Text))
 	}
 	a.config(o, ag)
 	a.prompt(o, ag)
 	a.output(o, ag)
-	ag.oldInput = o.Get(oldInputName) != nil
+	ag.draftInput = o.Get(draftInputName) != nil
 	ag.paramsValue = o.Inner("params", o.Name)
 	a.agentParams(ag)
-	a.oldInput(o, ag)
-	ag.wrong = a.Errors > before
+	a.draftInput(o, ag)
+	ag.invalid = a.Errors > before
 	return ag
 }
 
-// oldInputName is the name of a field of drafts of the protocol.
-const oldInputName = "input"
+// draftInputName is the name of a field of drafts of the protocol.
+const draftInputName = "input"
 
-// oldInput takes the field that drafts of the protocol had for what is a task now.
-func (a *adaptation) oldInput(o *source.Fields, ag *agent) {
-	v := o.Get(oldInputName)
+// draftInput handles the field that was named task after the drafts of the protocol.
+func (a *adaptation) draftInput(o *source.Fields, ag *agent) {
+	v := o.Get(draftInputName)
 	switch {
-	case v == nil || a.mode != meant:
+	case v == nil || a.mode != modeIntended:
 	case v.Kind == source.String && ag.task == "" && ag.kind != kindTransform && ag.kind != kindParallel:
 		a.Warnf(v.Pos, CodeNoEffect, `move it to "task" in params; a run's input is passed when it starts`, "input of %s is used as its task", o.Name)
 		ag.task = v.Text
@@ -96,10 +96,10 @@ func (a *adaptation) oldInput(o *source.Fields, ag *agent) {
 	}
 }
 
-// kind reads an agent's type: in the default profile in any letter case.
+// kind returns an agent's type; the default profile ignores case.
 func (a *adaptation) kind(o *source.Fields) string {
 	kind := o.Required("type")
-	if a.mode == meant {
+	if a.mode == modeIntended {
 		kind = strings.ToLower(kind)
 	}
 	if kind != "" && !slices.Contains(agentKinds, kind) {
@@ -109,11 +109,11 @@ func (a *adaptation) kind(o *source.Fields) string {
 }
 
 func (a *adaptation) config(o *source.Fields, ag *agent) {
-	c := o.Inner("config", o.Name).Of(&configShape)
-	p := plan.Params{Temperature: a.number(c, "temperature", 0, 2), TopP: a.number(c, "topP", 0, 1), MaxTokens: a.whole(c, "maxTokens")}
-	ag.maxTurns = a.whole(c, "maxIterations")
+	c := o.Inner("config", o.Name).Check(&configShape)
+	p := plan.Params{Temperature: a.number(c, "temperature", 0, 2), TopP: a.number(c, "topP", 0, 1), MaxTokens: a.positiveInt(c, "maxTokens")}
+	ag.maxTurns = a.positiveInt(c, "maxIterations")
 	ag.choice, ag.choiceAt = a.toolChoice(c), c.Pos("toolChoice")
-	if v := c.Get("speculation"); v != nil && a.mode == meant {
+	if v := c.Get("speculation"); v != nil && a.mode == modeIntended {
 		a.Warnf(v.Pos, CodeNoEffect, "remove it", "speculation of %s has no effect", o.Name)
 	}
 	if p.Temperature != nil || p.TopP != nil || p.MaxTokens > 0 {
@@ -127,26 +127,26 @@ func (a *adaptation) number(o *source.Fields, key string, least, most float64) *
 		return nil
 	}
 	if v.Kind != source.Number {
-		o.Want(key, source.Number)
+		o.Expect(key, source.Number)
 		return nil
 	}
 	var f float64
-	if err := json.Unmarshal([]byte(v.Text), &f); err != nil || (f < least || f > most) && a.mode == meant {
+	if err := json.Unmarshal([]byte(v.Text), &f); err != nil || (f < least || f > most) && a.mode == modeIntended {
 		a.Errorf(v.Pos, CodeConfig, fmt.Sprintf("use a number from %v to %v", least, most), "%s of %s is %s", key, o.Name, v.Describe())
 		return nil
 	}
 	return &f
 }
 
-// whole is a whole number from 1 on, 0 where it is absent.
-func (a *adaptation) whole(o *source.Fields, key string) int {
+// positiveInt returns an integer field of at least 1, or 0 if it is absent or invalid.
+func (a *adaptation) positiveInt(o *source.Fields, key string) int {
 	v := a.numeric(o, key)
 	if v == nil {
 		return 0
 	}
 	n, ok := v.Int()
 	if v.Kind != source.Number || !ok {
-		a.Errorf(v.Pos, CodeConfig, "use a whole number of at least 1 or remove it", "%s of %s is %s, want a whole number from 1 to 2147483647", key, o.Name, v.Describe())
+		a.Errorf(v.Pos, CodeConfig, "use a whole number of at least 1 or remove it", "%s of %s is %s, expected a whole number from 1 to 2147483647", key, o.Name, v.Describe())
 		return 0
 	}
 	return n
@@ -159,14 +159,14 @@ var toolChoices = map[string]string{
 	"ai.koog.protocol.agent.ToolChoiceKind.Required": plan.ChoiceRequired,
 }
 
-// toolChoice reads which tools a model may or must call: auto, none, required or a tool.
+// toolChoice returns which tools a model may or must call: auto, none, required or the name of a tool.
 func (a *adaptation) toolChoice(o *source.Fields) string {
 	const help = `use "auto", "none", "required" or {"toolName": "NAME"}`
 	v := o.Get("toolChoice")
 	switch {
 	case v == nil:
 		return ""
-	case v.Kind == source.String && a.mode == meant:
+	case v.Kind == source.String && a.mode == modeIntended:
 		if c := toolChoices[strings.ToLower(v.Text)]; c != "" {
 			return c
 		}
@@ -183,24 +183,24 @@ func (a *adaptation) toolChoice(o *source.Fields) string {
 }
 
 func (a *adaptation) prompt(o *source.Fields, ag *agent) {
-	if o.Want("prompt", source.Object) == nil {
+	if o.Expect("prompt", source.Object) == nil {
 		return
 	}
-	p := o.Inner("prompt", "the prompt of "+o.Name).Of(&promptShape)
+	p := o.Inner("prompt", "the prompt of "+o.Name).Check(&promptShape)
 	ag.system, ag.user = p.Text("system"), p.Text("user")
-	if a.mode != meant && p.Get("system") == nil {
+	if a.mode != modeIntended && p.Get("system") == nil {
 		a.Errorf(p.Value.Pos, CodeMissing, `set "system"`, "%s has no system", p.Name)
 	}
 }
 
-// output reads the JSON Schema of an agent's result: a text or, in the default profile, an object.
+// output reads the JSON Schema of an agent's result: a string or, in the default profile, an object.
 func (a *adaptation) output(o *source.Fields, ag *agent) {
-	out := o.Inner("output", o.Name).Of(&outputShape)
+	out := o.Inner("output", o.Name).Check(&outputShape)
 	v := out.Get("schema")
 	if v == nil {
 		return
 	}
-	if a.mode != meant {
+	if a.mode != modeIntended {
 		out.Text("schema")
 		return
 	}
@@ -208,7 +208,7 @@ func (a *adaptation) output(o *source.Fields, ag *agent) {
 	if v.Kind == source.String {
 		doc, diags := source.Parse("schema.json", []byte(v.Text))
 		if doc == nil || doc.Root.Kind != source.Object {
-			text := "want an object"
+			text := "expected an object"
 			if len(diags) > 0 {
 				text = diags[0].Text
 			}
@@ -217,7 +217,7 @@ func (a *adaptation) output(o *source.Fields, ag *agent) {
 		}
 		v = &source.Value{Kind: source.Object, Pos: v.Pos, Members: doc.Root.Members}
 	}
-	if !a.Wants(v, source.Object, help, "schema of "+out.Name) {
+	if !a.Expect(v, source.Object, help, "schema of "+out.Name) {
 		return
 	}
 	a.CheckSchemaAt(v, out.Pos("schema"), CodeConfig, "schema of "+out.Name)
@@ -228,65 +228,65 @@ func (a *adaptation) agentParams(ag *agent) {
 	o := ag.paramsValue
 	switch ag.kind {
 	case kindTask, kindVerify:
-		o.Of(&taskShape)
+		o.Check(&taskShape)
 		a.task(o, ag)
 		a.readToolNames(o, ag)
 	case kindReact:
-		o.Of(&reactShape)
+		o.Check(&reactShape)
 		a.task(o, ag)
 		a.readToolNames(o, ag)
 		a.reasoning(o, ag)
 	case kindTransform:
-		o.Of(&transformShape)
+		o.Check(&transformShape)
 		a.transformations(o, ag)
 	case kindParallel:
-		o.Of(&parallelShape)
+		o.Check(&parallelShape)
 		a.parallel(o, ag)
-	default: // the type is unknown, and reported
-		o.Only(slices.Concat(reactShape.Names(), transformShape.Names(), parallelShape.Names())...)
+	default: // the type is unknown, which has been reported
+		o.WarnUnknown(slices.Concat(reactShape.Names(), transformShape.Names(), parallelShape.Names())...)
 	}
 }
 
-// task reads what an agent is to do. Only the later code requires it.
+// task reads the agent's task. Only the later code requires it.
 func (a *adaptation) task(o *source.Fields, ag *agent) {
 	v := o.Get("task")
 	blank := v == nil || v.Kind == source.String && strings.TrimSpace(v.Text) == ""
 	switch {
-	case v == nil && a.mode == later:
+	case v == nil && a.mode == modeLater:
 		a.Errorf(o.Value.Pos, CodeMissing, `set "task" in params`, "Missing <task> parameter of agent %s", source.Quote(ag.name))
-	case v == nil && a.mode == meant && ag.oldInput:
-	case blank && a.mode == meant:
+	case v == nil && a.mode == modeIntended && ag.draftInput:
+	case blank && a.mode == modeIntended:
 		a.Warnf(ag.at, CodeMissing, `set "task" in params to what the agent should do`, "agent %s has no task", source.Quote(ag.name))
 	case v == nil:
-	case a.mode != meant && (v.Kind == source.Number || v.Kind == source.Bool):
+	case a.mode != modeIntended && (v.Kind == source.Number || v.Kind == source.Bool):
 		ag.task = v.Literal()
 	default:
 		ag.task = o.Text("task")
 	}
 }
 
-// readToolNames reads toolNames. Absent means all tools; [] means none, but all in the first code.
+// readToolNames reads toolNames. Absent means all tools; [] means none, or all in the first code.
 func (a *adaptation) readToolNames(o *source.Fields, ag *agent) {
 	v := o.Value.Get("toolNames")
 	if v == nil || v.Kind == source.Null {
 		return
 	}
 	if v.Kind != source.Array {
-		if a.mode != meant {
+		if a.mode != modeIntended {
 			return // as in the published code
 		}
-		a.Warnf(v.Pos, CodeWrongType, source.HowToWrite[source.Array], "toolNames of %s is %s, want an array; %s", o.Name, v.Describe(), oneTool(v))
+		a.Warnf(v.Pos, CodeWrongType, source.TypeHelp[source.Array], "toolNames of %s is %s, expected an array; %s", o.Name, v.Describe(), toolNamesEffect(v))
 		if v.Kind != source.String {
 			return
 		}
 		v = &source.Value{Kind: source.Array, Pos: v.Pos, Items: []*source.Value{v}}
 	}
-	ag.listsTools = len(v.Items) > 0 || a.mode != seed
+	ag.listsTools = len(v.Items) > 0 || a.mode != modeFirst
 	for _, item := range v.Items {
-		if item.Kind == source.Null && a.mode != meant {
+		if item.Kind == source.Null && a.mode != modeIntended {
 			continue
 		}
-		name, ok := item.Literal(), a.mode == later && (item.Kind == source.Number || item.Kind == source.Bool)
+		name, ok := item.Literal(), a.mode == modeLater && (item.Kind == source.Number || item.Kind == source.Bool)
 		if !ok {
 			name, ok = a.Text(item, "a tool name of agent "+source.Quote(ag.name), false)
 		}
@@ -296,15 +296,15 @@ func (a *adaptation) readToolNames(o *source.Fields, ag *agent) {
 	}
 }
 
-// oneTool says what toolNames are that are not an array.
-func oneTool(v *source.Value) string {
+// toolNamesEffect describes the effect of toolNames that are not an array.
+func toolNamesEffect(v *source.Value) string {
 	if v.Kind == source.String {
 		return "it is read as a list of that name"
 	}
 	return "it is ignored: the agent has all tools"
 }
 
-// reasoning reads after how many tool results a react agent thinks again, as a number or its text.
+// reasoning reads the number of tool results between a react agent's thoughts, as a number or a string.
 func (a *adaptation) reasoning(o *source.Fields, ag *agent) {
 	v := o.Get("reasoningInterval")
 	if v == nil {
@@ -322,10 +322,10 @@ func (a *adaptation) reasoning(o *source.Fields, ag *agent) {
 	ag.interval = n
 }
 
-// transformations reads what a transform agent does: {"value": "input.feedback"} each.
+// transformations reads a transform agent's selections, such as {"value": "input.feedback"}.
 func (a *adaptation) transformations(o *source.Fields, ag *agent) {
 	for i, v := range o.List("transformations") {
-		if v.Kind != source.Object && a.mode != meant {
+		if v.Kind != source.Object && a.mode != modeIntended {
 			continue
 		}
 		t := a.Fields(v, fmt.Sprintf("transformation %d of agent %s", i+1, source.Quote(ag.name)), o.Path+"transformations[].")
@@ -333,12 +333,12 @@ func (a *adaptation) transformations(o *source.Fields, ag *agent) {
 			continue
 		}
 		key, known := "value", selectionShape.Names()
-		if older := t.Get("input"); a.mode == meant && older != nil && t.Get(key) == nil {
+		if older := t.Get("input"); a.mode == modeIntended && older != nil && t.Get(key) == nil {
 			key, known = "input", append(known, "input")
 			a.Warnf(older.Pos, CodeTransform, `rename it to "value"`, "input of %s is used as its value", t.Name)
 		}
-		t.Only(known...)
-		if t.Get(key) == nil && a.mode != meant {
+		t.WarnUnknown(known...)
+		if t.Get(key) == nil && a.mode != modeIntended {
 			continue
 		}
 		if text := t.Text(key); t.Get(key) == nil {
@@ -352,15 +352,15 @@ func (a *adaptation) transformations(o *source.Fields, ag *agent) {
 
 func (a *adaptation) steps(ag *agent) {
 	for _, s := range ag.steps {
-		if prefix, path := segments(s.text); a.mode == meant && prefix == "" && len(path) > 1 {
+		if prefix, path := segments(s.text); a.mode == modeIntended && prefix == "" && len(path) > 1 {
 			a.Warnf(s.at, CodeTransform, "use input.feedback, for example; output. means the same",
-				"the transformation of agent %s is %s, want a name that begins with input. or output.; it is read as input.%s",
+				"the transformation of agent %s is %s, expected a name that begins with input. or output.; it is read as input.%s",
 				source.Quote(ag.name), source.Quote(s.text), s.text)
 		}
 	}
-	if len(ag.steps) > 1 && a.mode == meant {
+	if len(ag.steps) > 1 && a.mode == modeIntended {
 		a.Errorf(ag.steps[1].at, CodeTransform, "use one transform agent per transformation, in sequence",
-			"agent %s has %d transformations, want at most one", source.Quote(ag.name), len(ag.steps))
+			"agent %s has %d transformations, expected at most one", source.Quote(ag.name), len(ag.steps))
 	}
 }
 
@@ -371,9 +371,9 @@ type merge struct {
 	value    value.Value
 }
 
-// parallel reads the agents that run in parallel, and how their results become one.
+// parallel reads the agents that run in parallel, and how their results are merged.
 func (a *adaptation) parallel(o *source.Fields, ag *agent) {
-	list := o.Want("agents", source.Array)
+	list := o.Expect("agents", source.Array)
 	if list == nil || len(list.Items) == 0 {
 		if v := o.Get("agents"); v == nil || v.Kind == source.Array {
 			a.Errorf(o.Pos("agents"), CodeMissing, `list agent names in "agents" in params`, "the parallel agent %s lists no agents", source.Quote(ag.name))
@@ -393,8 +393,8 @@ func (a *adaptation) parallel(o *source.Fields, ag *agent) {
 		seen[name] = true
 		ag.children, ag.childPos = append(ag.children, name), append(ag.childPos, item.Pos)
 	}
-	if v := o.Want("merge", source.Object); v != nil {
-		m := o.Inner("merge", "merge of agent "+source.Quote(ag.name)).Of(&mergeShape)
+	if v := o.Expect("merge", source.Object); v != nil {
+		m := o.Inner("merge", "merge of agent "+source.Quote(ag.name)).Check(&mergeShape)
 		ag.merge = &merge{at: v.Pos, variable: m.Required("variable"), op: m.Required("operation")}
 		ag.merge.value, _ = a.constant(m, true)
 	}

@@ -12,28 +12,28 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// builder makes the plan of a document. That of a document with errors is for its diagnostics alone.
+// builder compiles a document to a plan. If the document has errors, only the diagnostics are used.
 type builder struct {
 	*adaptation
 	doc  *document
 	flow plan.Flow
-	// first is the agent at which a run begins.
+	// first is the agent at which a run starts.
 	first *agent
-	// out are the ids of the nodes at which agents end; they begin at that of their name.
+	// out maps each agent to the id of its last node; the id of its first node is its name.
 	out       map[string]string
 	taken     map[string]bool
 	positions []plan.Position
-	// types are those of the values that come to agents, as far as somebody asked.
-	types map[string]given
-	// always are the edges between the nodes of one agent.
-	always []plan.Edge
-	// around is what the graphs of parallel agents inside each other cost the nodes in them.
-	around map[string]int
+	// types caches the types of the agents' input values; see typeIn.
+	types map[string]valueType
+	// innerEdges are the edges between the nodes of an agent.
+	innerEdges []plan.Edge
+	// outerSteps maps nodes to the steps of nested parallel agents around them; see [parallelAgent].
+	outerSteps map[string]int
 }
 
 func (b *builder) build() *plan.Flow {
 	d := b.doc
-	b.out, b.taken, b.around = map[string]string{}, map[string]bool{}, map[string]int{}
+	b.out, b.taken, b.outerSteps = map[string]string{}, map[string]bool{}, map[string]int{}
 	b.flow = plan.Flow{Version: plan.Version, ID: d.id, Name: d.id, Dialect: Name, Description: d.description, Revision: d.revision,
 		Choice: plan.ChooseFirst, NoRoute: &plan.NoRoute{}, Nodes: []plan.Node{}, Edges: []plan.Edge{}}
 	for _, t := range d.tools {
@@ -59,9 +59,9 @@ func (b *builder) build() *plan.Flow {
 	b.flow.Model = b.defaultModel()
 	b.edges()
 	b.values()
-	if b.mode != meant {
-		b.asKoog()
-		b.refuse()
+	if b.mode != modeIntended {
+		b.applyKoog()
+		b.failUnknownModel()
 	} else if n := stepsPerAgent * len(d.agents); n > plan.DefaultLimits.MaxSteps {
 		b.flow.Limits.MaxSteps = n
 	}
@@ -69,10 +69,10 @@ func (b *builder) build() *plan.Flow {
 	return &b.flow
 }
 
-// steps are the agents that are steps of the flow; in the published code also those inside parallel ones.
+// steps returns the agents that are steps of the flow; in the published code, these include agents of parallel agents.
 func (b *builder) steps() []*agent {
 	out := slices.DeleteFunc(slices.Clone(b.doc.agents), func(ag *agent) bool {
-		return ag.inParallel && b.doc.from[ag.name] == nil && b.doc.to[ag.name] == nil && b.mode == meant
+		return ag.inParallel && b.doc.from[ag.name] == nil && b.doc.to[ag.name] == nil && b.mode == modeIntended
 	})
 	if len(out) == 0 {
 		return b.doc.agents
@@ -80,8 +80,8 @@ func (b *builder) steps() []*agent {
 	return out
 }
 
-// implied visits the agents without transitions. A flow that has none at all goes on with the next step, others end.
-func (b *builder) implied(visit func(from *agent, to string)) {
+// impliedTransitions visits the implied transitions of agents without any: to the next step if the flow has none, else to its end.
+func (b *builder) impliedTransitions(visit func(from *agent, to string)) {
 	steps := b.steps()
 	for i, ag := range steps {
 		switch {
@@ -111,16 +111,16 @@ func (b *builder) unique(id string) string {
 	return id
 }
 
-// edges adds the edges of the transitions, then those that the document implies.
+// edges adds the edges of the transitions, then the implied edges.
 func (b *builder) edges() {
 	b.edge(plan.Edge{From: plan.Start, To: b.first.name}, b.first.at)
 	for _, t := range b.doc.transitions {
 		b.edge(plan.Edge{From: b.out[t.from], To: t.to, Compare: t.compare, Pass: t.pass}, t.at)
 	}
-	for _, e := range b.always {
+	for _, e := range b.innerEdges {
 		b.edge(e, source.Pos{})
 	}
-	b.implied(func(ag *agent, to string) { b.edge(plan.Edge{From: b.out[ag.name], To: to}, ag.at) })
+	b.impliedTransitions(func(ag *agent, to string) { b.edge(plan.Edge{From: b.out[ag.name], To: to}, ag.at) })
 }
 
 func (b *builder) edge(e plan.Edge, at source.Pos) {
@@ -135,20 +135,20 @@ func (b *builder) edge(e plan.Edge, at source.Pos) {
 	b.flow.Edges = append(b.flow.Edges, e)
 }
 
-// defaultModel is the flow's model, which counts where an agent names none.
+// defaultModel returns the model of agents that do not name one.
 func (b *builder) defaultModel() string {
 	if b.doc.model != "" {
 		return b.doc.model
 	}
 	without := slices.IndexFunc(b.doc.agents, func(ag *agent) bool {
-		return ag.model == "" && (b.mode != meant || ag.kind != kindTransform && ag.kind != kindParallel)
+		return ag.model == "" && (b.mode != modeIntended || ag.kind != kindTransform && ag.kind != kindParallel)
 	})
 	if without >= 0 {
 		ag := b.doc.agents[without]
 		switch b.mode {
-		case seed:
+		case modeFirst:
 			b.Errorf(ag.at, CodeModel, `set "defaultModel"`, "Model must be specified either on agent '%s' or as flow's defaultModel", ag.name)
-		case later:
+		case modeLater:
 			b.Errorf(ag.at, CodeModel, `set "defaultModel"`, "Model for an agent is node defined. Please specify whether an agent model or a default model for a flow.")
 		}
 		return "" // the run's model, or the worker's
@@ -161,14 +161,14 @@ func (b *builder) defaultModel() string {
 	return ""
 }
 
-// values makes typed values flow, and sets the value of a run without input.
+// values configures typed values and the value of a run without input.
 func (b *builder) values() {
-	b.flow.Values = &plan.Values{Read: b.mode.way()}
-	if b.mode == meant {
+	b.flow.Values = &plan.Values{Read: b.mode.syntax()}
+	if b.mode == modeIntended {
 		return
 	}
-	names := printedSeed
-	if b.mode == later {
+	names := printedFirst
+	if b.mode == modeLater {
 		names = printedLater
 	}
 	b.flow.Values.Printed = names
@@ -179,9 +179,9 @@ func (b *builder) values() {
 	}
 }
 
-// How the published code prints values, by type.
+// printedFirst and printedLater are the formats of values in the published code, by type.
 var (
-	printedSeed = []plan.Printed{
+	printedFirst = []plan.Printed{
 		{Type: "int", Template: "InputInt(data={data})"}, {Type: "double", Template: "InputDouble(data={data})"},
 		{Type: "string", Template: "InputString(data={data})"}, {Type: "boolean", Template: "InputBoolean(data={data})"},
 		{Type: "critique", Template: "InputCritiqueResult(success={success}, feedback={feedback}, input={input})"},
@@ -195,13 +195,13 @@ var (
 	}
 )
 
-// Budgets of the default profile, and what stands for none.
+// Limits of the default profile; unbounded stands for no limit.
 const (
 	defaultTurns  = 50
 	defaultErrors = 10
 	defaultNudges = 3
-	// stepsPerAgent is how often a run of many agents may come to each of them, on average. A
-	// flow without loops always has steps enough.
+	// stepsPerAgent is the default maximum number of steps per agent of a large flow. It is enough
+	// for any flow without loops.
 	stepsPerAgent = 2
 	unbounded     = 1_000_000
 )
@@ -224,16 +224,16 @@ func (b *builder) node(ag *agent, id, name string) plan.Node {
 		n.Agent.Finish = b.verdict(ag)
 	case kindReact:
 		n.Agent.React = &plan.React{Interval: ag.interval, Prompt: "Please give your thoughts about the task and plan the next steps."}
-		if b.mode == meant {
+		if b.mode == modeIntended {
 			n.Agent.React.Act = "Now act: call a tool, or answer if nothing is left to do."
 		}
 	default:
 		n.Agent.Finish = b.finish(ag)
 	}
 	b.tools(ag, n.Agent)
-	if ag.choice == plan.ChoiceNone && b.mode == meant && n.Agent.Finish != nil {
-		// None of the flow's tools. A task's answer in words is its value; a verdict, or a value
-		// that a schema describes, still comes by the tool that ends the agent.
+	if ag.choice == plan.ChoiceNone && b.mode == modeIntended && n.Agent.Finish != nil {
+		// The agent has none of the flow's tools. A plain answer is the value of a task; a verdict
+		// or a value with a schema is still returned by the finishing tool.
 		n.Agent.Toolboxes, n.Agent.Tools, n.Agent.Params.ToolChoice = nil, nil, ""
 		if ag.kind == kindTask && ag.schema == nil {
 			n.Agent.Finish = nil
@@ -250,16 +250,16 @@ func (b *builder) transform(ag *agent) *plan.Transform {
 		return &plan.Transform{Fail: "Unsupported transformation configuration"}
 	}
 	text := strings.TrimSpace(ag.steps[0].text)
-	if b.mode == meant && (text == "" || text == "input" || text == "output") {
+	if b.mode == modeIntended && (text == "" || text == "input" || text == "output") {
 		return &plan.Transform{}
 	}
 	_, path := segments(ag.steps[0].text)
 	return &plan.Transform{Select: &plan.Select{Path: path, Rules: b.rules()}}
 }
 
-// params are the parameters of the model's calls. The real code drops them.
+// params returns the parameters of the model calls. The published code drops them.
 func (b *builder) params(ag *agent) *plan.Params {
-	if b.mode != meant {
+	if b.mode != modeIntended {
 		return nil
 	}
 	chooses := ag.choice != "" && ag.choice != plan.ChoiceRequired
@@ -273,9 +273,9 @@ func (b *builder) params(ag *agent) *plan.Params {
 	return &p
 }
 
-// opening is the message with which an agent begins. The real code sends the task alone.
+// opening returns the first message of an agent. In the published code, it is only the task.
 func (b *builder) opening(ag *agent) []plan.Piece {
-	if b.mode != meant {
+	if b.mode != modeIntended {
 		return []plan.Piece{{Text: ag.task}}
 	}
 	text := slices.DeleteFunc([]string{ag.user, ag.task}, func(s string) bool { return strings.TrimSpace(s) == "" })
@@ -287,7 +287,7 @@ func (b *builder) opening(ag *agent) []plan.Piece {
 	}
 }
 
-// finishTool is the tool by which agents end.
+// finishTool is the tool that an agent calls to return its result.
 const finishTool = "finalize_task_result"
 
 const finishDescription = "Call this tool when finish and provide final result"
@@ -296,9 +296,9 @@ func (b *builder) finish(ag *agent) *plan.Finish {
 	f := b.ending(ag)
 	f.Keys = []string{"__wrapped_value__"}
 	switch b.mode {
-	case seed:
+	case modeFirst:
 		f.Schema = json.RawMessage(`{"type":"object","properties":{}}`)
-	case later:
+	case modeLater:
 		f.Schema = json.RawMessage(`{"type":"object","properties":{"__wrapped_value__":{"type":"string"}},"required":["__wrapped_value__"]}`)
 	default:
 		f.Keys, f.Only = []string{"value", "__wrapped_value__"}, true
@@ -315,7 +315,7 @@ func (b *builder) verdict(ag *agent) *plan.Finish {
 	f := b.ending(ag)
 	f.Critique = true
 	required := `["isCorrect","feedback"]`
-	if b.mode == meant {
+	if b.mode == modeIntended {
 		required, f.Checked = `["isCorrect"]`, true
 	}
 	f.Schema = json.RawMessage(`{"type":"object","properties":{` +
@@ -325,13 +325,13 @@ func (b *builder) verdict(ag *agent) *plan.Finish {
 	return f
 }
 
-// ending is what both ways to end have in common.
+// ending returns the common part of finish and verdict.
 func (b *builder) ending(ag *agent) *plan.Finish {
 	f := &plan.Finish{
-		Name: finishTool, Description: finishDescription, Read: b.mode.way(),
+		Name: finishTool, Description: finishDescription, Read: b.mode.syntax(),
 		InvalidReply: "Failed to execute '" + finishTool + "' with error: {error}'",
 	}
-	if b.mode == meant {
+	if b.mode == modeIntended {
 		f.InvalidReply = "Failed to execute '" + finishTool + "' with error: {error}"
 		f.Reminders, f.Reminder = defaultNudges, "Call a tool. When you are done, call "+finishTool+" with your result; nobody sees a plain answer."
 		f.Failure = fmt.Sprintf("the model answered without calling %s, even after %d reminders", finishTool, defaultNudges)
@@ -339,7 +339,7 @@ func (b *builder) ending(ag *agent) *plan.Finish {
 	}
 	model := cmp.Or(ag.model, b.doc.model)
 	f.PerRun, f.Failure = true, "Subgraph with task must always call tools, but no Call was generated, got instead: Assistant"
-	if strings.HasPrefix(model, "ollama/") { // Koog knows it as one that obeys no tool choice
+	if strings.HasPrefix(model, "ollama/") { // these models do not support tool choice in Koog
 		_, id, _ := strings.Cut(model, "/")
 		f.Reminders = 3
 		f.Reminder = "# DO NOT CHAT WITH ME DIRECTLY! CALL TOOLS, INSTEAD.\n## IF YOU HAVE FINISHED, CALL `" + finishTool + "` TOOL!"
@@ -348,7 +348,7 @@ func (b *builder) ending(ag *agent) *plan.Finish {
 	return f
 }
 
-// rebased adapts references to a schema's root to the schema's place inside another.
+// rebased returns a schema with its references adapted to its position in the schema of the finishing tool.
 func rebased(v *source.Value) *source.Value {
 	out := *v
 	out.Items, out.Members = nil, nil
@@ -365,15 +365,15 @@ func rebased(v *source.Value) *source.Value {
 	return &out
 }
 
-// maxToolName is the longest name of a tool that all providers take.
+// maxToolName is the maximum length of a tool name that all providers accept.
 const maxToolName = 64
 
-// tools gives an agent the tools of the flow: all, or those that it names.
+// tools sets the tools of an agent: all tools of the flow, or those that it names.
 func (b *builder) tools(ag *agent, to *plan.Agent) {
-	servers, locals := b.doc.offered()
+	servers, locals := b.doc.availableTools()
 	var own, named []string
 	for _, name := range ag.toolNames {
-		if slices.Contains(locals, name) || b.mode == meant && len(servers) == 0 {
+		if slices.Contains(locals, name) || b.mode == modeIntended && len(servers) == 0 {
 			own = append(own, name)
 		} else {
 			named = append(named, name)
@@ -388,12 +388,12 @@ func (b *builder) tools(ag *agent, to *plan.Agent) {
 		b.place(plan.ToolPath(ag.name, i), ag.at)
 	}
 	if len(servers) > 0 && (!ag.listsTools || len(named) > 0) {
-		to.Toolboxes = &plan.Toolboxes{Connections: servers, All: !ag.listsTools, Names: named, Lenient: b.mode != meant}
+		to.Toolboxes = &plan.Toolboxes{Connections: servers, All: !ag.listsTools, Names: named, Lenient: b.mode != modeIntended}
 	}
 }
 
-// asKoog makes the plan follow the published code: one conversation, steps of the whole run, its texts.
-func (b *builder) asKoog() {
+// applyKoog makes the plan behave like the published code: one conversation, one step limit for the run, and its texts.
+func (b *builder) applyKoog() {
 	limit := max(50, 10*len(b.doc.agents))
 	if b.first.maxTurns > 0 {
 		limit = b.first.maxTurns
@@ -406,7 +406,7 @@ func (b *builder) asKoog() {
 		n := &b.flow.Nodes[i]
 		n.Cost = b.cost(n)
 		if n.Cost != nil {
-			n.Cost.Visit += b.around[n.ID]
+			n.Cost.Visit += b.outerSteps[n.ID]
 		}
 		if n.Agent == nil {
 			continue
@@ -420,15 +420,15 @@ func (b *builder) asKoog() {
 	}
 }
 
-// cost is how many steps of its graphs the published code takes for a node. The graph of an agent is
-// a step of the one around it, but inside a parallel agent, whose forks count each for itself.
+// cost returns the number of steps that the published code counts for a node. The graph of an agent also
+// counts as one step of the enclosing graph, except inside a parallel agent, whose branches count separately.
 func (b *builder) cost(n *plan.Node) *plan.Cost {
 	c := &plan.Cost{Forked: strings.HasPrefix(n.StateKey, resultPrefix)}
 	switch {
 	case n.Kind == plan.KindMerge:
-		c.Visit = 1 // the end of the parallel agent's graph
+		c.Visit = 1 // the end of the graph
 	case n.Kind == plan.KindTransform && n.StateKey != "" && !c.Forked:
-		c.Visit = 3 // the graph, its start and the step that forks
+		c.Visit = 3 // the graph, its start and the fork
 	case n.Kind == plan.KindTransform:
 		c.Visit = 4
 	case n.Agent == nil:

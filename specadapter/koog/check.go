@@ -11,33 +11,33 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// checkParts reports what can be said of a document whose graph is not known.
+// checkParts checks the parts of a document whose graph is incomplete.
 func (b *builder) checkParts() {
 	for _, ag := range b.doc.agents {
-		if b.mode == meant && len(ag.children) > 0 {
+		if b.mode == modeIntended && len(ag.children) > 0 {
 			b.merge(ag, &plan.Merge{}, make([]int, len(ag.children)))
 		}
 	}
 	b.checkAgents()
 }
 
-// checkAgents checks the transitions out of each agent. It returns those that are never taken.
+// checkAgents checks the transitions out of each agent and returns those that are never taken.
 func (b *builder) checkAgents() map[*transition]bool {
 	dead := map[*transition]bool{}
 	for _, ag := range b.doc.agents {
-		if b.mode == meant {
+		if b.mode == modeIntended {
 			b.checkAgent(ag, b.doc.from[ag.name], dead)
 		}
 	}
 	return dead
 }
 
-// checkAgent checks the transitions out of one agent: those that are never taken, and conditions
-// that never hold. It judges by samples.
+// checkAgent reports transitions out of an agent that are never taken, and conditions that never
+// hold. It evaluates the conditions on sample values.
 func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]bool) {
-	given := b.typeOf(ag)
-	parts := samplesOf(out[:min(len(out), maxCompared)], given)
-	var full []int // the transitions that together take whatever the value is
+	result := b.typeOf(ag)
+	parts := samplesOf(out[:min(len(out), maxCompared)], result)
+	var covering []int // transitions that together cover all values
 	never := func(t *transition, before []int) {
 		if len(before) == 0 {
 			return
@@ -53,32 +53,32 @@ func (b *builder) checkAgent(ag *agent, out []*transition, dead map[*transition]
 	}
 	for i, t := range out {
 		switch {
-		case t.wrong:
+		case t.invalid:
 			continue
-		case full != nil:
-			never(t, full)
+		case covering != nil:
+			never(t, covering)
 			continue
 		case t.compare == nil:
-			full = []int{i}
+			covering = []int{i}
 			continue
-		case i >= maxCompared || b.failsAlways(ag, t, given):
+		case i >= maxCompared || b.failsAlways(ag, t, result):
 			continue
 		}
 		s := parts[t.part()]
 		held, before := s.take(i, t)
 		if held == 0 {
-			b.Warnf(t.valueAt, CodeNever, "compare with a value of the right type", "the condition %q can never hold for %s",
-				t.compare.Text, given.part(t.compare.Path[0]).describe(ag))
+			b.Warnf(t.valueAt, CodeNever, "compare with a value of that type", "the condition %q can never hold for %s",
+				t.compare.Text, result.part(t.compare.Path[0]).describe(ag))
 		}
 		never(t, before)
 		if !slices.Contains(s.taken, untaken) {
-			full = unique(s.taken)
+			covering = unique(s.taken)
 		}
 	}
 }
 
-// failsAlways reports a condition on a part that a verification's result does not have.
-func (b *builder) failsAlways(ag *agent, t *transition, g given) bool {
+// failsAlways reports a condition on a field that the result of a verify agent does not have.
+func (b *builder) failsAlways(ag *agent, t *transition, g valueType) bool {
 	field := t.compare.Path[0]
 	if !g.critique || field == "input" || g.part(field).known {
 		return false
@@ -89,11 +89,11 @@ func (b *builder) failsAlways(ag *agent, t *transition, g given) bool {
 	return true
 }
 
-// maxCompared is how many of an agent's transitions are compared with each other.
+// maxCompared is the maximum number of transitions of an agent that are compared with each other.
 const maxCompared = 200
 
-// samples are values that a part of an agent's value may have: the constants that conditions compare it with, what
-// lies between and beside these, and a value of each other type. taken is the transition that takes each, or untaken.
+// samples are sample values of a part of an agent's value: the constants in conditions, values between and next to
+// these, and a value of every other type. taken holds the index of the transition that each sample takes, or untaken.
 type samples struct {
 	values, constants []value.Value
 	taken             []int
@@ -103,8 +103,8 @@ const untaken = -1
 
 func (t *transition) part() string { return strings.Join(t.compare.Path, ".") }
 
-// samplesOf are the samples of each part of a value that transitions look at.
-func samplesOf(out []*transition, g given) map[string]*samples {
+// samplesOf returns the samples of each part of a value that transitions compare.
+func samplesOf(out []*transition, g valueType) map[string]*samples {
 	parts := map[string]*samples{}
 	for _, t := range out {
 		if t.compare == nil {
@@ -115,18 +115,18 @@ func samplesOf(out []*transition, g given) map[string]*samples {
 			s = &samples{}
 			parts[t.part()] = s
 		}
-		s.constants = append(s.constants, t.want)
+		s.constants = append(s.constants, t.constant)
 	}
 	for key, s := range parts {
 		of := g.part(key)
-		s.values = slices.DeleteFunc(sampled(s.constants), func(v value.Value) bool { return of.known && !of.fits(v) })
+		s.values = slices.DeleteFunc(sampleValues(s.constants), func(v value.Value) bool { return of.known && !of.fits(v) })
 		s.taken = slices.Repeat([]int{untaken}, len(s.values))
 	}
 	return parts
 }
 
-// sampled are values of every type, so many that conditions with these constants cannot tell any other value from all of them.
-func sampled(constants []value.Value) []value.Value {
+// sampleValues returns values such that conditions with these constants treat every other value like one of them.
+func sampleValues(constants []value.Value) []value.Value {
 	out := []value.Value{{}, value.Of(true), value.Of(false), {Kind: value.Array}, {Kind: value.Object}, value.Of("")}
 	doubles := []float64{math.Inf(-1), 0.5, math.Inf(1)}
 	for _, v := range constants {
@@ -136,7 +136,7 @@ func sampled(constants []value.Value) []value.Value {
 			out = append(out, v)
 			out = append(out, integersAt(v)...)
 		case v.Kind == value.String:
-			// No text lies between the first two. Orders ignore case.
+			// There is no string between the first two. Ordering ignores case.
 			out = append(out, v, value.Of(v.Text+"\x00"), value.Of(strings.ToUpper(v.Text)), value.Of(strings.ToLower(v.Text)))
 		}
 	}
@@ -150,11 +150,11 @@ func sampled(constants []value.Value) []value.Value {
 	return append(out, value.Of(math.MinInt64), value.Of(math.MaxInt64))
 }
 
-// integersAt are the integers at a number, below and above it.
+// integersAt returns the integer at a number and its neighbours.
 func integersAt(v value.Value) []value.Value {
 	n := v.Int
 	if v.Kind == value.Double {
-		// Beyond 64 bits there are none.
+		// There are none outside the 64-bit range.
 		if math.Abs(v.Float) >= -math.MinInt64 {
 			return nil
 		}
@@ -169,12 +169,12 @@ func integersAt(v value.Value) []value.Value {
 	return out
 }
 
-// take notes what a transition takes. held is for how many samples its condition holds; before are the
-// transitions that take all of them already, none if one is left.
+// take assigns untaken samples for which the condition of transition i holds. held is the number of samples for which it
+// holds; before are the earlier transitions that take all of these, nil if any was untaken.
 func (s *samples) take(i int, t *transition) (held int, before []int) {
 	fresh := false
 	for k, v := range s.values {
-		if !value.Holds(t.compare.Rules, t.compare.Op, v, t.want) {
+		if !value.Holds(t.compare.Rules, t.compare.Op, v, t.constant) {
 			continue
 		}
 		held++
@@ -195,27 +195,27 @@ func unique(list []int) []int {
 	return slices.Compact(list)
 }
 
-// given is what is known of an agent's value: kinds is empty where nothing is.
-type given struct {
+// valueType is the static type of an agent's value; the zero value is unknown.
+type valueType struct {
 	kind     value.Kind
 	known    bool
 	critique bool
 	numeric  bool
 }
 
-// typeOf says what an agent's value will be, as far as the document says it.
-func (b *builder) typeOf(ag *agent) given {
-	if ag.wrong {
-		return given{}
+// typeOf returns the type of an agent's result, as far as the document determines it.
+func (b *builder) typeOf(ag *agent) valueType {
+	if ag.invalid {
+		return valueType{}
 	}
 	switch ag.kind {
 	case kindVerify:
-		return given{kind: value.Object, known: true, critique: true}
+		return valueType{kind: value.Object, known: true, critique: true}
 	case kindReact:
-		return given{kind: value.String, known: true}
+		return valueType{kind: value.String, known: true}
 	case kindParallel:
 		if ag.merge == nil {
-			return given{kind: value.Array, known: true}
+			return valueType{kind: value.Array, known: true}
 		}
 	case kindTransform:
 		if t := b.transform(ag); t.Select != nil {
@@ -227,13 +227,13 @@ func (b *builder) typeOf(ag *agent) given {
 			return schemaTypes[kind.Text]
 		}
 	}
-	return given{}
+	return valueType{}
 }
 
-// critiqueFields are the types of the parts of a verification's result that are known.
-var critiqueFields = map[string]given{"success": {kind: value.Bool, known: true}, "feedback": {kind: value.String, known: true}}
+// critiqueFields are the types of the fields of a verify agent's result.
+var critiqueFields = map[string]valueType{"success": {kind: value.Bool, known: true}, "feedback": {kind: value.String, known: true}}
 
-var schemaTypes = map[string]given{
+var schemaTypes = map[string]valueType{
 	"string":  {kind: value.String, known: true},
 	"boolean": {kind: value.Bool, known: true},
 	"integer": {kind: value.Int, known: true, numeric: true},
@@ -241,58 +241,58 @@ var schemaTypes = map[string]given{
 	"array":   {kind: value.Array, known: true},
 }
 
-func (g given) part(name string) given {
+func (g valueType) part(name string) valueType {
 	if g.critique && name != "data" {
 		return critiqueFields[name]
 	}
 	return g
 }
 
-// selected is what is known of the part that a transformation takes.
-func (g given) selected(path []string) given {
+// selected returns the type of the part that a transformation selects.
+func (g valueType) selected(path []string) valueType {
 	if len(path) > 1 || !g.known {
-		return given{}
+		return valueType{}
 	}
 	return g.part(path[0])
 }
 
-func (g given) describe(ag *agent) string {
+func (g valueType) describe(ag *agent) string {
 	switch {
 	case !g.known:
 		return "any value"
 	case g.numeric:
-		return "what " + source.Quote(ag.name) + " returns, a number"
+		return "the result of " + source.Quote(ag.name) + ", a number"
 	}
-	return "what " + source.Quote(ag.name) + " returns, " + g.kind.String()
+	return "the result of " + source.Quote(ag.name) + ", " + g.kind.String()
 }
 
-func (g given) fits(v value.Value) bool {
+func (g valueType) fits(v value.Value) bool {
 	if g.numeric {
 		return v.Kind == value.Int || v.Kind == value.Double && (g.kind == value.Double || v.Float == math.Trunc(v.Float) && !math.IsInf(v.Float, 0))
 	}
 	return g.kind == v.Kind
 }
 
-// typeIn returns the type of the value that comes to an agent, if all transitions to it agree.
-func (b *builder) typeIn(ag *agent) given {
+// typeIn returns the type of an agent's input value, if all transitions to it agree.
+func (b *builder) typeIn(ag *agent) valueType {
 	if known, ok := b.types[ag.name]; ok {
 		return known
 	}
 	if b.types == nil {
-		b.types = map[string]given{}
+		b.types = map[string]valueType{}
 	}
-	b.types[ag.name] = given{} // what a loop brings back is not known yet
+	b.types[ag.name] = valueType{} // ends the recursion in loops
 	if ag == b.first || ag.inParallel || b.doc.partial {
-		return given{}
+		return valueType{}
 	}
-	var out given
+	var out valueType
 	for i, t := range b.doc.to[ag.name] {
 		g := b.typeOf(b.doc.byName[t.from])
 		if t.pass != nil {
 			g = g.selected(t.pass.Path)
 		}
-		if t.wrong || i > 0 && g != out {
-			return given{}
+		if t.invalid || i > 0 && g != out {
+			return valueType{}
 		}
 		out = g
 	}
@@ -300,7 +300,7 @@ func (b *builder) typeIn(ag *agent) given {
 	return out
 }
 
-// checkReach reports agents that no run comes to, and a flow without a way to its end.
+// checkReach reports unreachable agents, and a flow without a path to its end.
 func (b *builder) checkReach(dead map[*transition]bool) {
 	next := map[string][]string{}
 	for _, t := range b.doc.transitions {
@@ -308,16 +308,16 @@ func (b *builder) checkReach(dead map[*transition]bool) {
 			next[t.from] = append(next[t.from], t.to)
 		}
 	}
-	b.implied(func(from *agent, to string) { next[from.name] = append(next[from.name], to) })
+	b.impliedTransitions(func(from *agent, to string) { next[from.name] = append(next[from.name], to) })
 	reached := plan.Reachable(b.first.name, func(at string) []string { return next[at] })
 	if !reached[finishName] {
 		text := fmt.Sprintf("no path leads from the first agent, %s, to an end of the flow", source.Quote(b.first.name))
-		if b.mode != meant {
+		if b.mode != modeIntended {
 			text = fmt.Sprintf("Finish node is not reachable from the start node in the subgraph 'koog-flow-strategy-%s'.", b.doc.id)
 		}
 		b.Errorf(b.doc.root.Pos("transitions"), CodeNoFinish, "add a transition to "+finishName+", or an agent without transitions", "%s", text)
 	}
-	if b.mode != meant {
+	if b.mode != modeIntended {
 		return
 	}
 	for _, ag := range b.steps() {

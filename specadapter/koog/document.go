@@ -18,9 +18,9 @@ type document struct {
 	names                            []string
 	tools                            []*toolDecl
 	transitions                      []*transition
-	// from and to are the transitions out of each agent and into it, in order.
+	// from and to map each agent to the transitions out of it and into it, in order.
 	from, to map[string][]*transition
-	// partial reports whether agents, or transitions between agents, could not be read: nothing can be said of the graph.
+	// partial reports whether agents or transitions could not be read, so that the graph cannot be checked.
 	partial bool
 }
 
@@ -36,14 +36,14 @@ const (
 // finishName is the target of a transition that ends the flow.
 const finishName = "__finish__"
 
-// document reads everything; what is wrong is reported.
+// document parses the entire document and reports its errors.
 func (a *adaptation) document(root *source.Value) *document {
 	d := &document{root: a.Fields(root, "the flow", ""), byName: map[string]*agent{}, from: map[string][]*transition{}, to: map[string][]*transition{}}
 	o := d.root
-	o.Of(&documentShape)
+	o.Check(&documentShape)
 	d.id = o.Required("id")
 	d.revision = a.version(o)
-	if a.mode == meant {
+	if a.mode == modeIntended {
 		d.description = o.Text("description")
 	} else if v := root.Get("description"); v != nil {
 		d.description = v.Text
@@ -66,14 +66,14 @@ func (a *adaptation) document(root *source.Value) *document {
 	a.duplicateTools(d)
 	for i, v := range agents {
 		if ag := a.agent(i, v); ag != nil && ag.name != "" {
-			a.register(d, ag)
+			a.addAgent(d, ag)
 		} else {
 			d.partial = true
 		}
 	}
 	if v := d.root.Get("agents"); len(agents) == 0 && (v == nil || v.Kind == source.Array) {
 		text := "the flow has no agents"
-		if a.mode != meant {
+		if a.mode != modeIntended {
 			text = "Unable to build PromptExecutor from provided models: []"
 		}
 		a.Errorf(o.Pos("agents"), CodeNoAgents, "add at least one agent", "%s", text)
@@ -95,10 +95,10 @@ func (a *adaptation) readTransitions(d *document, transitions []*source.Value) {
 	}
 }
 
-// version reads the author's version. The protocol's text has examples without any.
+// version returns the author's version. Examples in the protocol's text omit it.
 func (a *adaptation) version(o *source.Fields) string {
 	switch {
-	case a.mode != meant:
+	case a.mode != modeIntended:
 		return o.Required("version")
 	case o.Get("version") == nil:
 		a.Warnf(o.Value.Pos, CodeMissing, `add "version": "1.0"; the protocol's own code requires it`, "the flow has no version")
@@ -107,16 +107,16 @@ func (a *adaptation) version(o *source.Fields) string {
 	return o.Text("version")
 }
 
-// register notes an agent by its name, which must be its own.
-func (a *adaptation) register(d *document, ag *agent) {
+// addAgent adds an agent under its name, which must be unique.
+func (a *adaptation) addAgent(d *document, ag *agent) {
 	first, double := d.byName[ag.name]
 	switch {
-	case double && a.mode != meant:
+	case double && a.mode != modeIntended:
 		a.Warnf(ag.nameAt, CodeDuplicate, "rename it", "duplicate agent name %s, first used at line %d; this agent never runs", source.Quote(ag.name), first.at.Line)
 		return
 	case double:
 		a.Errorf(ag.nameAt, CodeDuplicate, "rename it", "duplicate agent name %s, first used at line %d", source.Quote(ag.name), first.at.Line)
-		first.wrong = true
+		first.invalid = true
 		return
 	}
 	switch ag.name {
@@ -128,7 +128,7 @@ func (a *adaptation) register(d *document, ag *agent) {
 	d.agents = append(d.agents, ag)
 }
 
-// references judges the names that agents use of each other and of tools.
+// references validates the names of agents and tools that agents refer to.
 func (a *adaptation) references(d *document) {
 	before := a.Errors
 	for _, ag := range d.agents {
@@ -140,7 +140,7 @@ func (a *adaptation) references(d *document) {
 			case child == nil:
 				a.Errorf(at, CodeUnknownAgent, a.DidYouMean(name, d.names, "agents are"), "the parallel agent %s lists the unknown agent %s",
 					source.Quote(ag.name), source.Quote(name))
-			case child.kind == kindParallel && a.mode == meant:
+			case child.kind == kindParallel && a.mode == modeIntended:
 				a.Errorf(at, CodeParallel, "list the inner agent's agents in the outer agent", "the parallel agent %s runs the parallel agent %s",
 					source.Quote(ag.name), source.Quote(name))
 			default:
@@ -148,16 +148,16 @@ func (a *adaptation) references(d *document) {
 			}
 		}
 	}
-	if a.mode != meant {
-		a.nesting(d)
+	if a.mode != modeIntended {
+		a.checkNesting(d)
 	}
 	d.partial = d.partial || a.Errors > before
-	if a.mode == meant {
+	if a.mode == modeIntended {
 		a.toolNames(d)
 	}
 }
 
-// segments splits input.x or output.x.y into the prefix, if it is one of the two, and the path.
+// segments splits input.x or output.x.y into the prefix and the path; the prefix is "" for any other text.
 func segments(s string) (prefix string, path []string) {
 	parts := strings.Split(s, ".")
 	if len(parts) > 1 && (parts[0] == "input" || parts[0] == "output") {
@@ -169,19 +169,19 @@ func segments(s string) (prefix string, path []string) {
 type transition struct {
 	at       source.Pos
 	from, to string
-	// compare is nil where the transition is always taken.
+	// compare is nil if the transition is unconditional.
 	compare *plan.Compare
-	// want is the value that compare compares with; variableAt where its variable stands.
-	want       value.Value
+	// constant is the value that compare compares with; variableAt is the position of its variable.
+	constant   value.Value
 	variableAt source.Pos
 	valueAt    source.Pos
 	pass       *plan.Select
-	// wrong reports whether the transition has errors: it counts as taken by no value.
-	wrong bool
+	// invalid reports whether the transition has errors; checks ignore it then.
+	invalid bool
 }
 
 func (a *adaptation) transition(d *document, i int, v *source.Value) *transition {
-	o := a.Fields(v, fmt.Sprintf("transition %d", i+1), "transitions[].").Of(&transitionShape)
+	o := a.Fields(v, fmt.Sprintf("transition %d", i+1), "transitions[].").Check(&transitionShape)
 	if !o.OK {
 		return nil
 	}
@@ -191,14 +191,14 @@ func (a *adaptation) transition(d *document, i int, v *source.Value) *transition
 	if t.from != "" && t.to != "" {
 		o.Name = fmt.Sprintf("transition %s -> %s", t.from, t.to)
 	}
-	if o.Want("condition", source.Object) != nil {
+	if o.Expect("condition", source.Object) != nil {
 		a.condition(o.Inner("condition", "condition of "+o.Name), t)
 	}
 	a.transformation(o, t)
 	if !known {
 		return nil
 	}
-	t.wrong = a.Errors > before
+	t.invalid = a.Errors > before
 	return t
 }
 
@@ -210,7 +210,7 @@ func (a *adaptation) end(d *document, o *source.Fields, key, name string, t *tra
 		return true
 	}
 	text := fmt.Sprintf("%s of %s is the unknown agent %s", key, o.Name, source.Quote(name))
-	if a.mode != meant {
+	if a.mode != modeIntended {
 		text = fmt.Sprintf("Unable to find '%s' node for transition '%s -> %s': %s", key, t.from, t.to, name)
 	}
 	a.Errorf(o.Pos(key), CodeUnknownAgent, a.DidYouMean(name, d.names, "agents are"), "%s", text)
@@ -218,14 +218,14 @@ func (a *adaptation) end(d *document, o *source.Fields, key, name string, t *tra
 }
 
 func (a *adaptation) condition(c *source.Fields, t *transition) {
-	c.Of(&conditionShape)
+	c.Check(&conditionShape)
 	variable, op := a.variableText(c), a.operation(c)
 	written := op
-	if given := c.Value.Get("operation"); given != nil && given.Kind == source.String {
-		written = given.Text
+	if field := c.Value.Get("operation"); field != nil && field.Kind == source.String {
+		written = field.Text
 	}
-	if (op != "" || a.mode == seed && blank(c.Value.Get("operation"))) && !value.Known(op) {
-		if a.mode == seed {
+	if (op != "" || a.mode == modeFirst && blank(c.Value.Get("operation"))) && !value.Known(op) {
+		if a.mode == modeFirst {
 			a.Warnf(c.Pos("operation"), CodeOperation, a.DidYouMean(op, value.Operations, "operations are"),
 				"unknown operation %s; Koog and this profile always take the transition", source.Quote(written))
 			return
@@ -237,14 +237,14 @@ func (a *adaptation) condition(c *source.Fields, t *transition) {
 	compare := &plan.Compare{Text: fmt.Sprintf("%s %s %s", variable, op, constant.Brief()), Op: op, Value: constant.JSON(), Rules: a.rules()}
 	a.variable(c, variable, compare)
 	if ok && op != "" {
-		t.want, t.compare = constant, compare
+		t.constant, t.compare = constant, compare
 	}
 }
 
-// operation reads how a condition compares. A blank operation is missing, but unknown in the first code.
+// operation returns the operator of a condition. A blank operator is missing; in the first code it is unknown.
 func (a *adaptation) operation(c *source.Fields) string {
 	v := c.Value.Get("operation")
-	if a.mode == seed && blank(v) {
+	if a.mode == modeFirst && blank(v) {
 		return v.Text
 	}
 	op := c.Required("operation")
@@ -258,15 +258,15 @@ func blank(v *source.Value) bool {
 	return v != nil && v.Kind == source.String && strings.TrimSpace(v.Text) == ""
 }
 
-// variableText reads the variable of a condition, which may be empty in the published code.
+// variableText returns the variable of a condition, which may be empty in the published code.
 func (a *adaptation) variableText(c *source.Fields) string {
-	if v := c.Value.Get("variable"); a.mode != meant && v != nil && v.Kind == source.String && v.Text == "" {
+	if v := c.Value.Get("variable"); a.mode != modeIntended && v != nil && v.Kind == source.String && v.Text == "" {
 		return ""
 	}
 	return c.Required("variable")
 }
 
-// constant reads the value that a condition or a merge compares with; that of a merge may have its type beside it.
+// constant returns the value that a condition or a merge compares with; tagged allows {"type": ..., "data": ...}.
 func (a *adaptation) constant(c *source.Fields, tagged bool) (parsed value.Value, ok bool) {
 	v := c.Value.Get("value")
 	if v == nil {
@@ -281,7 +281,7 @@ func (a *adaptation) constant(c *source.Fields, tagged bool) (parsed value.Value
 	if err == nil && tagged && v.Kind == source.Object {
 		parsed, err = value.Reread(value.Tagged, parsed)
 	} else if err == nil {
-		parsed, err = value.Constant(a.mode.way(), parsed)
+		parsed, err = value.Constant(a.mode.syntax(), parsed)
 	}
 	if err != nil {
 		a.Errorf(v.Pos, CodeValue, help, "the value of %s: %v", c.Name, err)
@@ -294,9 +294,9 @@ func (a *adaptation) variable(c *source.Fields, text string, to *plan.Compare) {
 	prefix, path := segments(text)
 	to.Path = path
 	switch a.mode {
-	case seed:
+	case modeFirst:
 		to.Path = path[len(path)-1:]
-	case later:
+	case modeLater:
 		to.Path = path[len(path)-1:]
 		if prefix == "" && len(strings.Split(text, ".")) != 2 || prefix != "" && len(path) != 1 {
 			to.Fail = fmt.Sprintf("Expected format for condition variable: 'output.<variable>', got: %s", text)
@@ -309,22 +309,22 @@ func (a *adaptation) variable(c *source.Fields, text string, to *plan.Compare) {
 		}
 		if text != "" && prefix == "" {
 			a.Warnf(c.Pos("variable"), CodeVariable, "use input.data, input.success or input.feedback; output. means the same",
-				"the variable of %s is %s, want a name that begins with input. or output.; it is read as input.%s", c.Name, source.Quote(text), strings.Join(to.Path, "."))
+				"the variable of %s is %s, expected a name that begins with input. or output.; it is read as input.%s", c.Name, source.Quote(text), strings.Join(to.Path, "."))
 		}
 	}
 }
 
-// transformation reads what a transition selects of its value. The first code knows none.
+// transformation reads the part of the value that a transition selects. The first code ignores it.
 func (a *adaptation) transformation(o *source.Fields, t *transition) {
-	v := o.Want("transformation", source.Object)
-	if v == nil || a.mode == seed {
+	v := o.Expect("transformation", source.Object)
+	if v == nil || a.mode == modeFirst {
 		return
 	}
-	f := o.Inner("transformation", "transformation of "+o.Name).Of(&selectionShape)
+	f := o.Inner("transformation", "transformation of "+o.Name).Check(&selectionShape)
 	text := f.Required("value")
 	prefix, path := segments(text)
 	if text != "" && prefix == "" {
-		a.Errorf(f.Pos("value"), CodeTransform, "use input.feedback, for example", "%s is %s, want a name that begins with input. or output.", f.Name, source.Quote(text))
+		a.Errorf(f.Pos("value"), CodeTransform, "use input.feedback, for example", "%s is %s, expected a name that begins with input. or output.", f.Name, source.Quote(text))
 		return
 	}
 	t.pass = &plan.Select{Path: path, Rules: a.rules()}

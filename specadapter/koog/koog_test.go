@@ -89,16 +89,16 @@ func TestModels(t *testing.T) {
 
 // The largest documents take seconds at most, however they are wrong.
 func TestLargeDocuments(t *testing.T) {
-	agents, chain, wrong, fan := make([]string, 0, 5000), []string{}, []string{}, []string{}
+	agents, chain, invalid, fan := make([]string, 0, 5000), []string{}, []string{}, []string{}
 	for i := range 5000 {
 		agents = append(agents, fmt.Sprintf(`{"name":"agent-%d","type":"task","params":{"task":"t"}}`, i))
 	}
 	for i := range 24_000 {
 		chain = append(chain, fmt.Sprintf(`{"from":"agent-%d","to":"agent-%d","condition":{"variable":"input.data","operation":"equals","value":%d}}`, i%5000, (i+1)%5000, i))
-		wrong = append(wrong, fmt.Sprintf(`{"from":"agen-%d","to":"agents-%d","condition":{"variable":"x","operation":"equal","value":[]}}`, i, i))
+		invalid = append(invalid, fmt.Sprintf(`{"from":"agen-%d","to":"agents-%d","condition":{"variable":"x","operation":"equal","value":[]}}`, i, i))
 		fan = append(fan, fmt.Sprintf(`{"from":"agent-0","to":"agent-%d","condition":{"variable":"input.data","operation":"more","value":%d}}`, i%5000, i%9000))
 	}
-	for name, list := range map[string][]string{"chain": chain, "wrong": wrong, "fan": fan} {
+	for name, list := range map[string][]string{"chain": chain, "wrong": invalid, "fan": fan} {
 		t.Run(name, func(t *testing.T) {
 			text := fmt.Sprintf(`{"id":"x","version":"1","agents":[%s],"transitions":[%s]}`, strings.Join(agents, ","), strings.Join(list, ","))
 			began := time.Now()

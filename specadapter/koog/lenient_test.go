@@ -67,11 +67,11 @@ func TestNotEvenLenient(t *testing.T) {
 			t.Errorf("%s: %v", name, diags)
 		}
 	}
-	later := strings.Replace(unquoted, "input.data", "output.data", 1)
-	if res, diags := specadapter.Load("flow.json", []byte(later), specadapter.Options{Profile: "koog"}); res != nil || !strings.Contains(codes(diags), "error syntax") {
+	modeLater := strings.Replace(unquoted, "input.data", "output.data", 1)
+	if res, diags := specadapter.Load("flow.json", []byte(modeLater), specadapter.Options{Profile: "koog"}); res != nil || !strings.Contains(codes(diags), "error syntax") {
 		t.Errorf("the later code takes no text without quotes: %v", diags)
 	}
-	if res, diags := specadapter.Load("flow.json", []byte(later), specadapter.Options{}); res == nil {
+	if res, diags := specadapter.Load("flow.json", []byte(modeLater), specadapter.Options{}); res == nil {
 		t.Errorf("default: %v", diags)
 	}
 	other := `{id: x, component_type: Flow, nodes: []}`
@@ -93,8 +93,8 @@ func TestTextsAndNumbers(t *testing.T) {
 			t.Errorf("%s: the flow is %+v", profile, res.Flow)
 		}
 	}
-	wrong := strings.Replace(doc, `"0.25"`, `"warm"`, 1)
-	if res, diags := specadapter.Load("flow.json", []byte(wrong), specadapter.Options{}); res != nil || !strings.Contains(codes(diags), "error wrong-type") {
+	invalid := strings.Replace(doc, `"0.25"`, `"warm"`, 1)
+	if res, diags := specadapter.Load("flow.json", []byte(invalid), specadapter.Options{}); res != nil || !strings.Contains(codes(diags), "error wrong-type") {
 		t.Errorf("a temperature that is not a number: %v", diags)
 	}
 }
@@ -103,7 +103,7 @@ func TestTextsAndNumbers(t *testing.T) {
 func TestBlankOperations(t *testing.T) {
 	for _, op := range []string{`""`, `"  "`, `"equal"`} {
 		doc := flow(`{"variable": "input.data", "operation": ` + op + `, "value": 1}`)
-		later := []byte(strings.Replace(string(doc), "input.data", "output.data", 1))
+		modeLater := []byte(strings.Replace(string(doc), "input.data", "output.data", 1))
 		code := "unknown-operation"
 		if op != `"equal"` {
 			code = "missing-field"
@@ -114,7 +114,7 @@ func TestBlankOperations(t *testing.T) {
 		}
 		for name, load := range map[string]func() (*specadapter.Result, []source.Diagnostic){
 			"the later code": func() (*specadapter.Result, []source.Diagnostic) {
-				return specadapter.Load("f.json", later, specadapter.Options{Profile: "koog"})
+				return specadapter.Load("f.json", modeLater, specadapter.Options{Profile: "koog"})
 			},
 			"default": func() (*specadapter.Result, []source.Diagnostic) {
 				return specadapter.Load("f.json", doc, specadapter.Options{})
@@ -148,7 +148,7 @@ func TestToolsOfOneName(t *testing.T) {
 }
 
 // A number stands for a header's text, with a warning; the first code takes it, too, and the
-// later one does not.
+// modeLater one does not.
 func TestHeadersThatAreNoTexts(t *testing.T) {
 	doc := func(value, variable string) []byte {
 		return []byte(`{"id": "f", "version": "1", "defaultModel": "openai/gpt4o", "tools": [{"name": "t", "type": "mcp",
@@ -156,7 +156,7 @@ func TestHeadersThatAreNoTexts(t *testing.T) {
 "agents": [{"name": "a", "type": "task", "params": {"task": "t"}}],
 "transitions": [{"from": "a", "to": "__finish__", "condition": {"variable": "` + variable + `", "operation": "equals", "value": 1}}]}`)
 	}
-	for _, tc := range []struct{ value, want, meant, first, later string }{
+	for _, tc := range []struct{ value, want, modeIntended, first, modeLater string }{
 		{`"7"`, "7", "", "", ""},
 		{`42.50`, "42.50", "warning wrong-type", "", "error wrong-type"},
 		{`true`, "true", "warning wrong-type", "", "error wrong-type"},
@@ -164,13 +164,13 @@ func TestHeadersThatAreNoTexts(t *testing.T) {
 		{`["x"]`, "", "error wrong-type", "error wrong-type", "error wrong-type"},
 	} {
 		res, diags := specadapter.Load("f.json", doc(tc.value, "input.data"), specadapter.Options{})
-		if codes(diags) != tc.meant {
+		if codes(diags) != tc.modeIntended {
 			t.Errorf("default, %s: %v", tc.value, diags)
 		}
 		if tc.want != "" && (res == nil || len(res.Flow.Connections[0].Headers) != 1 || res.Flow.Connections[0].Headers[0].Value != tc.want) {
 			t.Errorf("default, %s: the flow is %+v", tc.value, res)
 		}
-		for variable, want := range map[string]string{"input.data": tc.first, "output.data": tc.later} {
+		for variable, want := range map[string]string{"input.data": tc.first, "output.data": tc.modeLater} {
 			if _, diags := specadapter.Load("f.json", doc(tc.value, variable), specadapter.Options{Profile: "koog"}); codes(diags) != want {
 				t.Errorf("koog, %s, %s: %v, want %q", variable, tc.value, diags, want)
 			}

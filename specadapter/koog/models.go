@@ -9,7 +9,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// aliases maps Koog's names of models to the providers'. Others are used unchanged.
+// aliases maps Koog's model names to the providers' names. Other names are used unchanged.
 var aliases = map[string]map[string]string{
 	"openai": {
 		"gpt4o": "gpt-4o", "gpt4omini": "gpt-4o-mini", "gpt4_1": "gpt-4.1", "gpt4_1mini": "gpt-4.1-mini", "gpt4_1nano": "gpt-4.1-nano",
@@ -44,7 +44,7 @@ var aliases = map[string]map[string]string{
 	},
 }
 
-// model is a model as the worker's providers know it: provider/model.
+// resolve returns a model as provider/model, with the provider's name of the model.
 func (a *adaptation) resolve(text string, at source.Pos) string {
 	if strings.TrimSpace(text) == "" {
 		return ""
@@ -52,7 +52,7 @@ func (a *adaptation) resolve(text string, at source.Pos) string {
 	provider, id, slash := strings.Cut(text, "/")
 	switch {
 	case !slash:
-		if a.mode == meant {
+		if a.mode == modeIntended {
 			a.Warnf(at, CodeModel, fmt.Sprintf("use %q", "openai/"+text), "the model %s has no provider; OpenAI is assumed", source.Quote(text))
 		}
 		provider, id = "openai", text
@@ -64,14 +64,14 @@ func (a *adaptation) resolve(text string, at source.Pos) string {
 	return provider + "/" + unalias(provider, id)
 }
 
-// blankModel reports a model that is written, and blank. In the published code no table has it.
+// blankModel reports a model that is present but blank. In the published code, it is an unknown model.
 func (a *adaptation) blankModel(o *source.Fields, key, text string) {
-	if v := o.Get(key); a.mode == meant && v != nil && v.Kind == source.String && strings.TrimSpace(text) == "" {
+	if v := o.Get(key); a.mode == modeIntended && v != nil && v.Kind == source.String && strings.TrimSpace(text) == "" {
 		a.Errorf(v.Pos, CodeModel, "use provider/model, for example openai/gpt-4o, or remove it", "%s of %s is blank", key, o.Name)
 	}
 }
 
-// unalias returns a provider's name for Koog's, which may begin with a category or a maker.
+// unalias converts Koog's name of a model, which may begin with a category or a maker, to the provider's name.
 func unalias(provider, id string) string {
 	lower := strings.ToLower(id)
 	if provider == "openai" {
@@ -91,7 +91,7 @@ func unalias(provider, id string) string {
 	return id
 }
 
-// tables are the models that the published code knows, by provider and category or maker.
+// tables are the models of the published code, by provider and category or maker.
 var tables = map[string][]string{
 	"openai.chat": {"gpt4o", "gpt4omini", "gpt4_1", "gpt4_1mini", "gpt4_1nano", "gpt5", "gpt5mini", "gpt5nano", "gpt5codex", "gpt5pro", "gpt5_1", "gpt5_1codex",
 		"gpt5_1codexmax", "gpt5_2", "gpt5_2pro", "gpt5_2codex", "o1", "o3", "o3mini", "o4mini"},
@@ -111,17 +111,17 @@ var tables = map[string][]string{
 
 var koogProviders = []string{"openai", "anthropic", "google", "mistral", "deepseek", "openrouter", "ollama"}
 
-// refusal returns the published code's error for a model at a run's start, or "".
-func refusal(m mode, model string) string {
+// modelError returns the published code's error for a model at the start of a run, or "".
+func modelError(m mode, model string) string {
 	provider, id, slash := strings.Cut(model, "/")
 	switch {
-	case !slash && m == later:
+	case !slash && m == modeLater:
 		return fmt.Sprintf("Invalid model string format: <%s>. Expected format: <provider_name>/<model_name>", model)
 	case !slash:
 		return "Index 1 out of bounds for length 1"
 	case !slices.Contains(koogProviders, strings.ToLower(provider)):
 		return ""
-	case m == later:
+	case m == modeLater:
 		name := strings.ReplaceAll(model, "/", ".")
 		if first, rest, ok := strings.Cut(name, "."); ok && strings.EqualFold(first, "openai") && !strings.HasPrefix(rest, "chat.") {
 			name = first + ".chat." + rest
@@ -141,7 +141,7 @@ func refusal(m mode, model string) string {
 	return ""
 }
 
-// inTables reports whether the published code knows a model by its normalized name.
+// inTables reports whether the tables of the published code contain a normalized model name.
 func inTables(name string) bool {
 	parts := strings.Split(name, ".")
 	provider, rest := parts[0], parts[1:]
@@ -162,18 +162,18 @@ func inTables(name string) bool {
 	return has(provider, rest[0])
 }
 
-// refuse fails runs at their start where the published code does not know one of the models.
-func (b *builder) refuse() {
+// failUnknownModel adds a node that fails runs at their start if the published code rejects one of the models.
+func (b *builder) failUnknownModel() {
 	models := source.Map(b.doc.agents, func(ag *agent) step { return step{ag.modelText, ag.modelAt} })
 	for _, m := range append(models, step{b.doc.modelText, b.doc.root.Pos("defaultModel")}) {
-		refused := refusal(b.mode, m.text)
-		if m.text == "" || refused == "" {
+		failure := modelError(b.mode, m.text)
+		if m.text == "" || failure == "" {
 			continue
 		}
 		b.Warnf(m.at, CodeModel, "use one of Koog's names, or run the flow with the profile default", "every run fails, because the model %s is unknown to Koog: %s",
-			source.Quote(m.text), refused)
+			source.Quote(m.text), failure)
 		id := b.unique("models")
-		b.add(plan.Node{ID: id, Name: "models", Kind: plan.KindTransform, Transform: &plan.Transform{Fail: refused}}, m.at)
+		b.add(plan.Node{ID: id, Name: "models", Kind: plan.KindTransform, Transform: &plan.Transform{Fail: failure}}, m.at)
 		first := b.flow.Edges[0].To
 		b.flow.Edges[0].To = id
 		b.edge(plan.Edge{From: id, To: first}, m.at)

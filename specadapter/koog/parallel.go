@@ -10,10 +10,10 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// resultPrefix begins the state keys of what parallel agents give.
+// resultPrefix is the prefix of the state keys of parallel agents' results.
 const resultPrefix = "$result/"
 
-// parallelNodes makes a fork, a node for each parallel agent, and a join that merges their values.
+// parallelNodes adds a fork, a node for each parallel agent, and a join that merges their results.
 func (b *builder) parallelNodes(ag *agent) {
 	input := "$input/" + ag.name
 	b.out[ag.name] = b.unique(ag.name + ".merge")
@@ -24,38 +24,38 @@ func (b *builder) parallelNodes(ag *agent) {
 		id := b.unique(part.path)
 		n := b.node(child, id, child.name)
 		n.StateKey = resultPrefix + id
-		if n.Agent != nil && b.mode != meant {
+		if n.Agent != nil && b.mode != modeIntended {
 			n.Agent.Conversation = plan.ConversationFork
 		}
-		b.around[id] = part.around
+		b.outerSteps[id] = part.outerSteps
 		b.add(n, child.at)
-		b.always = append(b.always, plan.Edge{From: ag.name, To: id}, plan.Edge{From: id, To: b.out[ag.name]})
+		b.innerEdges = append(b.innerEdges, plan.Edge{From: ag.name, To: id}, plan.Edge{From: id, To: b.out[ag.name]})
 		m.Results = append(m.Results, plan.Result{Node: id, Name: child.name, Key: n.StateKey})
 	}
 	b.add(plan.Node{ID: b.out[ag.name], Name: ag.name + " (merge)", Kind: plan.KindMerge, Deferred: true, Merge: &m}, ag.at)
 }
 
-// parallelAgent is an agent that runs in a parallel agent, or in one inside it.
+// parallelAgent is an agent that runs inside a parallel agent, directly or nested.
 type parallelAgent struct {
 	agent *agent
-	// path is where it stands: the names of the agents around it, and its own.
+	// path consists of the names of the enclosing agents and its own.
 	path string
-	// around is how many steps the graphs of the parallel agents take that lie between it and
-	// the outermost one.
-	around int
+	// outerSteps is the number of steps that the graphs of the parallel agents between it and the
+	// outermost one take.
+	outerSteps int
 }
 
-// innerSteps are what the graph of a parallel agent inside another one takes before its agents
-// begin: its start and the step that forks. One more ends it, with the result that it picks.
+// innerSteps is the number of steps of a nested parallel agent's graph before its agents start:
+// its start and the fork. The end of the graph adds one step to the result that it picks.
 const innerSteps = 2
 
-// parallelAgents are the agents that run in a parallel agent, and m says which of their results goes
-// on. All of them get the same value and the same conversation, however deep they stand, and the
-// real code picks by place alone: so the agents of an inner parallel agent stand beside the
-// outer one's, and the result of the inner one is that of the agent which it picks.
+// parallelAgents returns the agents that run in a parallel agent, and sets in m how their results are merged.
+// At any depth they receive the same value and the same conversation, and the published code picks a
+// result by index alone. So the agents of a nested parallel agent run next to those of the outer one,
+// and the nested one's result is the result of the agent that it picks.
 func (b *builder) parallelAgents(ag *agent, path string, m *plan.Merge) []parallelAgent {
 	var out []parallelAgent
-	var at []int // where the result of each child is
+	var at []int // index of the result of each child in out
 	fail := ""
 	for _, child := range b.children(ag) {
 		path := path + "." + child.name
@@ -67,12 +67,12 @@ func (b *builder) parallelAgents(ag *agent, path string, m *plan.Merge) []parall
 		var inner plan.Merge
 		in := b.parallelAgents(child, path, &inner)
 		for i := range in {
-			in[i].around += innerSteps
+			in[i].outerSteps += innerSteps
 		}
 		picked := 0
 		if inner.Pick != nil {
 			picked = *inner.Pick
-			in[picked].around++
+			in[picked].outerSteps++
 		}
 		if fail == "" {
 			fail = inner.Fail
@@ -82,31 +82,31 @@ func (b *builder) parallelAgents(ag *agent, path string, m *plan.Merge) []parall
 	}
 	b.merge(ag, m, at)
 	if fail != "" {
-		m.Fail = fail // an inner agent's failure comes first
+		m.Fail = fail // the failure of a nested agent takes precedence
 	}
 	return out
 }
 
-// children are a parallel agent's agents as it lists them; the published code uses the document's order.
+// children returns a parallel agent's agents in the order of its list, or of the document as in the published code.
 func (b *builder) children(ag *agent) []*agent {
 	out := source.Map(ag.children, func(name string) *agent { return b.doc.byName[name] })
-	if b.mode != meant {
+	if b.mode != modeIntended {
 		slices.SortStableFunc(out, func(x, y *agent) int { return x.at.Compare(y.at) })
 	}
 	return out
 }
 
-// merge says how the results of parallel agents become one value; at is where each of them is
-// in m. The real code takes the result that the variable names, whatever the condition says, and
-// the first without one.
+// merge sets in m how the results of parallel agents are merged into one value; at holds the index of each
+// result in m. The published code picks the result that the variable names, regardless of the
+// condition, and the first one without a merge.
 func (b *builder) merge(ag *agent, m *plan.Merge, at []int) {
 	if ag.merge == nil {
-		if b.mode != meant {
+		if b.mode != modeIntended {
 			m.Pick = &at[0]
 		}
 		return
 	}
-	if ag.wrong {
+	if ag.invalid {
 		return
 	}
 	index, field, path, problem := mergeVariable(ag.merge.variable, len(at))
@@ -116,20 +116,20 @@ func (b *builder) merge(ag *agent, m *plan.Merge, at []int) {
 	}
 	if problem != "" {
 		m.Fail = problem
-		if b.mode == meant {
+		if b.mode == modeIntended {
 			b.Errorf(ag.merge.at, CodeParallel, `use {"variable": "results.0.output", "operation": "equals", "value": ...}`, "merge of agent %s: %s", source.Quote(ag.name), problem)
 		}
 		return
 	}
 	m.Pick = &at[index]
-	if b.mode == meant {
+	if b.mode == modeIntended {
 		m.Field = field
 		m.Compare = &plan.Compare{Text: fmt.Sprintf("%s %s %s", ag.merge.variable, op, ag.merge.value.Brief()), Path: path, Op: op,
 			Value: ag.merge.value.JSON(), Rules: b.rules()}
 	}
 }
 
-// mergeVariable reads results.INDEX.FIELD.
+// mergeVariable parses results.INDEX.FIELD.
 func mergeVariable(text string, n int) (index int, field string, path []string, problem string) {
 	parts := strings.Split(text, ".")
 	switch {
@@ -150,10 +150,10 @@ func mergeVariable(text string, n int) (index int, field string, path []string, 
 	return int(v.Int), parts[2], parts[3:], ""
 }
 
-// nesting reports parallel agents that run in themselves, and more of them than a plan can hold:
-// each level may double them.
-func (a *adaptation) nesting(d *document) {
-	counts := map[string]int{} // how many agents a parallel one is with those in it, -1 while they are counted
+// checkNesting reports parallel agents that contain themselves, and nesting that exceeds the number of nodes
+// in a plan: each level can double it.
+func (a *adaptation) checkNesting(d *document) {
+	counts := map[string]int{} // number of agents in a parallel agent, including itself; -1 while counting
 	var count func(ag *agent) int
 	count = func(ag *agent) int {
 		if ag.kind != kindParallel {
@@ -167,7 +167,7 @@ func (a *adaptation) nesting(d *document) {
 		for i, name := range ag.children {
 			child := d.byName[name]
 			switch {
-			case child == nil: // reported
+			case child == nil: // already reported
 			case counts[name] < 0:
 				a.Errorf(ag.childPos[i], CodeParallel, "remove the parallel agent from its own agents", "the parallel agent %s runs itself through %s",
 					source.Quote(ag.name), source.Quote(name))

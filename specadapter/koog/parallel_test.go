@@ -32,18 +32,18 @@ func TestParallelInsideEachOther(t *testing.T) {
 	}
 	deep = append(deep, []string{"p1000", "t"})
 	for name, tc := range map[string]struct {
-		doc          []byte
-		meant, later string
-		nodes        int
+		doc                     []byte
+		modeIntended, modeLater string
+		nodes                   int
 	}{
-		"one in another":           {doc: nested([]string{"p0", "p1", "t"}, []string{"p1", "t", "u"}), meant: "error parallel", nodes: 3 + 2 + 2 + 2 + 2},
-		"one in itself":            {doc: nested([]string{"p0", "t", "p0"}), meant: "error parallel", later: "error parallel"},
-		"two in each other":        {doc: nested([]string{"p0", "p1"}, []string{"p1", "t", "p2"}, []string{"p2", "p1"}), meant: "error parallel, error parallel, error parallel", later: "error parallel"},
-		"twice as many each level": {doc: nested(doubled...), meant: strings.TrimSuffix(strings.Repeat("error parallel, ", 80), ", "), later: "error too-many"},
-		"deep":                     {doc: nested(deep...), meant: strings.TrimSuffix(strings.Repeat("error parallel, ", 1000), ", "), later: "error too-many"},
+		"one in another":           {doc: nested([]string{"p0", "p1", "t"}, []string{"p1", "t", "u"}), modeIntended: "error parallel", nodes: 3 + 2 + 2 + 2 + 2},
+		"one in itself":            {doc: nested([]string{"p0", "t", "p0"}), modeIntended: "error parallel", modeLater: "error parallel"},
+		"two in each other":        {doc: nested([]string{"p0", "p1"}, []string{"p1", "t", "p2"}, []string{"p2", "p1"}), modeIntended: "error parallel, error parallel, error parallel", modeLater: "error parallel"},
+		"twice as many each level": {doc: nested(doubled...), modeIntended: strings.TrimSuffix(strings.Repeat("error parallel, ", 80), ", "), modeLater: "error too-many"},
+		"deep":                     {doc: nested(deep...), modeIntended: strings.TrimSuffix(strings.Repeat("error parallel, ", 1000), ", "), modeLater: "error too-many"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for profile, want := range map[string]string{"default": tc.meant, "koog": tc.later} {
+			for profile, want := range map[string]string{"default": tc.modeIntended, "koog": tc.modeLater} {
 				res, diags := specadapter.Load("f.json", tc.doc, specadapter.Options{Profile: profile})
 				if got := codes(diags); got != want {
 					t.Errorf("%s: %v, want %q", profile, diags, want)

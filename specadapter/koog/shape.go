@@ -47,7 +47,7 @@ var (
 		{Name: "prompt", Type: shape.Ref("prompt"), Doc: "Prompts around the task."},
 		{Name: "params", Type: shape.Schema{"type": "object"}, Doc: "What the agent should do, by its type."},
 		{Name: "output", Type: shape.Ref("output"), Doc: "Format of the result."},
-		{Name: oldInputName, Type: shape.Any, Doc: "Task of the agent in drafts of the protocol; use task in params."},
+		{Name: draftInputName, Type: shape.Any, Doc: "Task of the agent in drafts of the protocol; use task in params."},
 	}, Rules: choice(params(kindTask, "task_params"), params(kindVerify, "task_params"), params(kindReact, "react_params"),
 		params(kindTransform, "transform_params"), params(kindParallel, "parallel_params"))}
 	configShape = shape.Object{Name: "config", Doc: "Parameters and limits of an agent's model calls.", Fields: []shape.Field{
@@ -99,7 +99,7 @@ var (
 	}}
 )
 
-// byType is the schema of a field of objects of a type.
+// byType returns a rule that applies a schema to a field if the object has the given type.
 func byType(kind, field string, schema shape.Schema) shape.Schema {
 	is := shape.AnyCase(kind)["anyOf"].([]shape.Schema)[1]
 	return shape.Schema{
@@ -114,7 +114,7 @@ func params(kind, ref string) shape.Schema {
 
 func choice(rules ...shape.Schema) shape.Schema { return shape.Schema{"allOf": rules} }
 
-// Schema is the JSON Schema of a flow, as the profile default reads it.
+// Schema returns the JSON Schema of a flow in the profile default.
 func (Adapter) Schema() shape.Schema {
 	return shape.Document("Koog agents-protocol flow", &documentShape, &toolShape, &localShape, &remoteShape, &stdioShape, &agentShape, &configShape, &promptShape, &outputShape,
 		&taskShape, &reactShape, &transformShape, &selectionShape, &parallelShape, &mergeShape, &transitionShape, &conditionShape)

@@ -10,17 +10,17 @@ import (
 	"weft/workflows/plan"
 )
 
-// toolDecl is a tool as the flow declares it: an MCP server, or a tool of the worker's own.
+// toolDecl is a tool that the flow declares: an MCP server or a tool of the worker.
 type toolDecl struct {
 	at, nameAt source.Pos
 	name       string
 	local      bool
 	connection plan.Connection
-	// skipped reports whether the published code leaves the tool out.
+	// skipped reports whether the published code ignores the tool.
 	skipped bool
 }
 
-// The transports of an MCP server in this dialect; http is ours.
+// The transports of an MCP server in this dialect; http is an extension.
 const (
 	transportSSE   = "sse"
 	transportStdio = "stdio"
@@ -28,7 +28,7 @@ const (
 )
 
 func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
-	o := a.Fields(v, fmt.Sprintf("tool %d", i+1), "tools[].").Of(&toolShape)
+	o := a.Fields(v, fmt.Sprintf("tool %d", i+1), "tools[].").Check(&toolShape)
 	if !o.OK {
 		return nil
 	}
@@ -46,9 +46,9 @@ func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
 	case "mcp":
 		a.mcp(p, t)
 	case "local":
-		t.local, t.skipped = true, a.mode != meant
-		p.Of(&localShape)
-		if p.Get("fqn") == nil || a.mode != meant {
+		t.local, t.skipped = true, a.mode != modeIntended
+		p.Check(&localShape)
+		if p.Get("fqn") == nil || a.mode != modeIntended {
 			p.Required("path")
 		}
 	case "":
@@ -58,29 +58,29 @@ func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
 	return t
 }
 
-// mcp reads an MCP server. The connection's id is the tool's name.
+// mcp reads an MCP server. The tool's name becomes the connection's id.
 func (a *adaptation) mcp(p *source.Fields, t *toolDecl) {
 	c := &t.connection
-	c.ID, c.Name, c.Kind, c.WholeResults = t.name, t.name, plan.ConnectionMCP, a.mode != meant
+	c.ID, c.Name, c.Kind, c.WholeResults = t.name, t.name, plan.ConnectionMCP, a.mode != modeIntended
 	transport := p.Required("transport")
-	if a.mode == meant {
+	if a.mode == modeIntended {
 		transport = strings.ToLower(transport)
 	}
 	switch transport {
 	case transportSSE, transportHTTP, "streamable-http", "streamable_http":
 		if transport == transportSSE {
 			c.Transport = plan.TransportSSE
-		} else if a.mode != meant {
+		} else if a.mode != modeIntended {
 			a.Errorf(p.Pos("transport"), CodeTool, "use sse or stdio", "unknown transport %s of %s", source.Quote(transport), p.Name)
 		}
-		p.Of(&remoteShape)
+		p.Check(&remoteShape)
 		c.URL = p.Required("url")
 		if c.URL != "" {
 			a.CheckAddress(p.Pos("url"), CodeTool, "the url of "+p.Name, c.URL, "put secrets into the worker's configuration, as a connection of this name")
 		}
 		a.headers(p, c)
 	case transportStdio:
-		p.Of(&stdioShape)
+		p.Check(&stdioShape)
 		a.command(p, t)
 	case "":
 	default:
@@ -88,16 +88,16 @@ func (a *adaptation) mcp(p *source.Fields, t *toolDecl) {
 	}
 }
 
-// headers reads what goes with every request. The real code drops them.
+// headers reads the headers of every request. The published code drops them.
 func (a *adaptation) headers(p *source.Fields, c *plan.Connection) {
-	v := p.Want("headers", source.Object)
+	v := p.Expect("headers", source.Object)
 	if v == nil {
 		return
 	}
 	for _, m := range v.Members {
 		text, ok := a.Text(m.Value, fmt.Sprintf("the header %s of %s", source.Quote(m.Key), p.Name), secretWord.MatchString(m.Key))
 		switch {
-		case !ok || a.mode != meant:
+		case !ok || a.mode != modeIntended:
 		case !source.IsHeader(m.Key, text):
 			a.Errorf(m.KeyPos, CodeTool, "use a valid header name and a single-line value", "the header %s of %s cannot be sent", source.Quote(m.Key), p.Name)
 		default:
@@ -113,23 +113,23 @@ func (a *adaptation) headers(p *source.Fields, c *plan.Connection) {
 
 var secretWord = regexp.MustCompile(`(?i)auth|token|key|secret|cookie`)
 
-// command reads a server that is started. The real code skips it.
+// command reads a server that the worker starts. The published code skips it.
 func (a *adaptation) command(p *source.Fields, t *toolDecl) {
 	c := &t.connection
-	c.Transport, t.skipped = plan.TransportStdio, a.mode != meant
+	c.Transport, t.skipped = plan.TransportStdio, a.mode != modeIntended
 	c.Command = p.Required("command")
 	for _, v := range p.List("args") {
 		if text, ok := a.Text(v, "an argument of "+p.Name, false); ok {
 			c.Args = append(c.Args, text)
 		}
 	}
-	if a.mode == meant && !a.host.Connections[t.name] {
+	if a.mode == modeIntended && !a.host.Connections[t.name] {
 		a.Warnf(p.Pos("command"), CodeCommand, fmt.Sprintf("allow it in weft.yaml: allow_commands: [%q], or configure connections.%s", c.Command, t.name),
 			"%s starts the command %s, which the worker's operator must allow", p.Name, source.Quote(c.Command))
 	}
 }
 
-// duplicateTools judges names that two tools have. The real code does not look at them.
+// duplicateTools reports duplicate tool names. The published code accepts them.
 func (a *adaptation) duplicateTools(d *document) {
 	seen := map[string]*toolDecl{}
 	for _, t := range d.tools {
@@ -137,7 +137,7 @@ func (a *adaptation) duplicateTools(d *document) {
 		switch {
 		case first == nil:
 			seen[t.name] = t
-		case a.mode == meant:
+		case a.mode == modeIntended:
 			a.Errorf(t.nameAt, CodeDuplicate, "rename it", "duplicate tool name %s, first used at line %d", source.Quote(t.name), first.at.Line)
 		default:
 			a.Warnf(t.nameAt, CodeDuplicate, "rename it", "duplicate tool name %s, first used at line %d; Koog uses the tools of both", source.Quote(t.name), first.at.Line)
@@ -150,8 +150,8 @@ func (a *adaptation) duplicateTools(d *document) {
 	}
 }
 
-// offered are the tools that agents can have: MCP servers, and the worker's own.
-func (d *document) offered() (servers, locals []string) {
+// availableTools returns the tools that agents can use: MCP servers and tools of the worker.
+func (d *document) availableTools() (servers, locals []string) {
 	for _, t := range d.tools {
 		switch {
 		case t.skipped:
@@ -164,9 +164,9 @@ func (d *document) offered() (servers, locals []string) {
 	return servers, locals
 }
 
-// toolNames judges the names of tools: what no server may have must be the worker's.
+// toolNames validates the names of tools: without an MCP server, the worker must have them.
 func (a *adaptation) toolNames(d *document) {
-	servers, locals := d.offered()
+	servers, locals := d.availableTools()
 	for _, t := range d.tools {
 		if t.local && !a.host.UnboundTools[t.name] {
 			a.Errorf(t.nameAt, CodeUnknownTool, localHelp(t.name), "unknown local tool %s: the worker does not have it", source.Quote(t.name))
@@ -184,18 +184,18 @@ func (a *adaptation) toolNames(d *document) {
 	}
 }
 
-// chosenTool judges the tool that an agent's model must call first.
+// chosenTool validates the tool that an agent's model must call first.
 func (a *adaptation) chosenTool(ag *agent, servers, locals []string) {
 	switch ag.choice {
 	case "", plan.ChoiceAuto, plan.ChoiceNone, plan.ChoiceRequired, finishTool:
 		return
 	}
-	offered := append(slices.Clone(ag.toolNames), locals...)
+	availableTools := append(slices.Clone(ag.toolNames), locals...)
 	if ag.listsTools {
-		offered = ag.toolNames
+		availableTools = ag.toolNames
 	}
-	if !slices.Contains(offered, ag.choice) && (ag.listsTools || len(servers) == 0) {
-		a.Errorf(ag.choiceAt, CodeUnknownTool, a.DidYouMean(ag.choice, append(offered, finishTool), fmt.Sprintf("the tools of %q are", ag.name)),
+	if !slices.Contains(availableTools, ag.choice) && (ag.listsTools || len(servers) == 0) {
+		a.Errorf(ag.choiceAt, CodeUnknownTool, a.DidYouMean(ag.choice, append(availableTools, finishTool), fmt.Sprintf("the tools of %q are", ag.name)),
 			"the toolChoice of agent %s is %s, which is not one of its tools", source.Quote(ag.name), source.Quote(ag.choice))
 	}
 }

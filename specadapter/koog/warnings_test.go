@@ -17,7 +17,7 @@ func TestWarningsAreTrue(t *testing.T) {
 	schema := func(s string) string { return fmt.Sprintf(task, `,"output":{"schema":`+s+`}`) }
 	numbers := []string{"1", "1.0", "0", "-1", "2", "3", "1.5", "0.5", "-0.25", "9007199254740993", "9007199254740992.0", "9223372036854775807", "-9223372036854775808", "1e308", "-1e308", "1e20", "100000000000000000001"}
 	texts := []string{`""`, `"a"`, `"A"`, `"b"`, `"Ab"`, `"aa"`, `"1"`, `"true"`, `"z"`}
-	whole := []string{"1", "1.0", "0", "-1", "2", "3", "9007199254740993", "9007199254740992.0", "9223372036854775807", "-9223372036854775808", "1e20"}
+	positiveInt := []string{"1", "1.0", "0", "-1", "2", "3", "9007199254740993", "9007199254740992.0", "9223372036854775807", "-9223372036854775808", "1e20"}
 	all := append(append([]string{"true", "false", "null", "[]", `["a"]`, "{}", `{"k":1}`}, numbers...), texts...)
 	agents := []struct {
 		agent  string
@@ -25,8 +25,8 @@ func TestWarningsAreTrue(t *testing.T) {
 	}{
 		{fmt.Sprintf(task, ""), all},
 		{schema(`{"type":"object"}`), all},
-		{schema(`{"type":["integer","null"]}`), append([]string{"null"}, whole...)},
-		{schema(`{"type":"integer"}`), whole},
+		{schema(`{"type":["integer","null"]}`), append([]string{"null"}, positiveInt...)},
+		{schema(`{"type":"integer"}`), positiveInt},
 		{schema(`{"type":"number"}`), numbers},
 		{schema(`{"type":"string"}`), texts},
 		{schema(`{"type":"boolean"}`), []string{"true", "false"}},
@@ -96,9 +96,9 @@ func holds(t *testing.T, c *plan.Compare, raw string) bool {
 	if err == nil {
 		have, err = value.Operand(c.Rules, c.Path, have)
 	}
-	want, wrong := value.Parse(c.Value)
-	if err != nil || wrong != nil {
-		t.Fatal(raw, err, wrong)
+	want, invalid := value.Parse(c.Value)
+	if err != nil || invalid != nil {
+		t.Fatal(raw, err, invalid)
 	}
 	return value.Holds(c.Rules, c.Op, have, want)
 }

@@ -1,4 +1,4 @@
-// Package shape describes the objects of a dialect. The parsers use it to recognize the fields of an object, and
+// Package shape describes the objects of a dialect: parsers recognize the fields of an object by it, and
 // the JSON Schema for editors is generated from it.
 //
 // Start at [Object], then [Document].
@@ -17,24 +17,24 @@ type Schema = map[string]any
 
 // Object describes an object.
 type Object struct {
-	// Name is that of its definition in the schema.
+	// Name is the name of its definition in the schema.
 	Name   string
 	Doc    string
 	Fields []Field
-	// Rules are more keywords of its schema, such as "allOf".
+	// Rules are additional keywords of its schema, such as "allOf".
 	Rules Schema
 }
 
 // Field describes a field.
 type Field struct {
 	Name string
-	// Type is the schema of its values. One that is not required may also be null.
+	// Type is the schema of its values. A field that is not required may also be null.
 	Type     Schema
 	Doc      string
 	Required bool
 }
 
-// Names are the names of the fields.
+// Names returns the names of the fields.
 func (o *Object) Names() []string {
 	var out []string
 	for _, f := range o.Fields {
@@ -43,7 +43,7 @@ func (o *Object) Names() []string {
 	return out
 }
 
-// The schemas of most fields. Count is a whole number from 1 on, Map an object of strings, JSONSchema a schema.
+// Schemas of common fields. Count is an integer of at least 1, Map an object with string values, JSONSchema a JSON Schema.
 var (
 	Text       = Schema{"type": "string"}
 	Flag       = Schema{"type": "boolean"}
@@ -53,10 +53,10 @@ var (
 	JSONSchema = Schema{"type": "object", "$ref": "#/$defs/" + jsonSchema}
 )
 
-// OneOf is one of some texts.
+// OneOf returns the schema of an enumeration of strings.
 func OneOf(texts ...string) Schema { return Schema{"enum": texts} }
 
-// AnyCase is one of some texts in any letter case.
+// AnyCase returns the schema of an enumeration of strings that ignores case.
 func AnyCase(texts ...string) Schema {
 	var forms []string
 	for _, text := range texts {
@@ -73,18 +73,18 @@ func AnyCase(texts ...string) Schema {
 	return Schema{"anyOf": []Schema{OneOf(texts...), {"type": "string", "pattern": "^(" + strings.Join(forms, "|") + ")$"}}}
 }
 
-// List is an array of a type.
+// List returns the schema of an array.
 func List(of Schema) Schema { return Schema{"type": "array", "items": of} }
 
-// Ref is the object of a definition.
+// Ref returns a reference to a definition.
 func Ref(name string) Schema { return Schema{"$ref": "#/$defs/" + name} }
 
-// Between is a number in a range.
+// Between returns the schema of a number in a range, inclusive.
 func Between(least, most float64) Schema {
 	return Schema{"type": "number", "minimum": least, "maximum": most}
 }
 
-// Nullable is a type with null.
+// Nullable returns a schema that also allows null.
 func Nullable(s Schema) Schema {
 	out := maps.Clone(s)
 	switch kind := s["type"].(type) {
@@ -109,7 +109,7 @@ func Nullable(s Schema) Schema {
 	return out
 }
 
-// Schema is the object's schema. It has no other fields.
+// Schema returns the object's schema, which allows no other fields.
 func (o *Object) Schema() Schema {
 	properties, required := Schema{}, []string{}
 	for _, f := range o.Fields {
@@ -130,10 +130,10 @@ func (o *Object) Schema() Schema {
 	return out
 }
 
-// Key is the member by which a document names its JSON Schema for editors. It has no other meaning.
+// Key is the member in which a document names its JSON Schema for editors. It has no other effect.
 const Key = "$schema"
 
-// Document is the schema of a document: an object, with the definitions that it refers to.
+// Document returns the schema of a document: its root object and the definitions that the root refers to.
 func Document(title string, root *Object, definitions ...*Object) Schema {
 	out, defs := root.Schema(), Schema{}
 	for _, o := range definitions {
@@ -142,7 +142,7 @@ func Document(title string, root *Object, definitions ...*Object) Schema {
 	return Complete(out, title, defs)
 }
 
-// Complete returns the schema of a document, given that of its object.
+// Complete turns the schema of a root object into the schema of a document.
 func Complete(root Schema, title string, definitions Schema) Schema {
 	definitions[jsonSchema] = draft7()
 	root[Key], root["title"], root["$defs"] = "https://json-schema.org/draft/2020-12/schema", title, definitions
@@ -150,19 +150,19 @@ func Complete(root Schema, title string, definitions Schema) Schema {
 	return root
 }
 
-// Marshal writes a schema as it is published.
+// Marshal returns a schema as indented JSON, the form in which it is published.
 func Marshal(s Schema) ([]byte, error) {
 	out, err := json.MarshalIndent(s, "", " ")
 	return append(out, '\n'), err
 }
 
-// jsonSchema is the name of the definition of JSON Schemas in a document.
+// jsonSchema is the name of the definition for JSON Schemas that a document contains.
 const jsonSchema = "json_schema"
 
-// Types are the types of values in a JSON Schema.
+// Types is the schema of a type name in a JSON Schema.
 var Types = OneOf("array", "boolean", "integer", "null", "number", "object", "string")
 
-// draft7 is the schema of a JSON Schema (draft 7) in a document.
+// draft7 returns the schema of a JSON Schema (draft 7) in a document.
 func draft7() Schema {
 	of := Ref(jsonSchema)
 	some := Schema{"type": "array", "minItems": 1, "items": of}

@@ -1,9 +1,9 @@
-// Package source parses documents into nodes with their positions, and provides the
+// Package source parses documents into values with positions, and provides the
 // diagnostics about them and the validation of JSON Schemas in them.
 //
 // It reads JSON, JSON5 and YAML into one model. It preserves the order of members and the exact
 // text of numbers, and rejects what it cannot preserve. It never executes, fetches or follows
-// anything that a document refers to, and it knows no dialect.
+// anything that a document refers to, and does not depend on any dialect.
 //
 // Start at [Parse].
 package source
@@ -22,19 +22,19 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// Bounds of a document. Each is refused with a position.
+// Limits of a document. A violation is reported with its position.
 const (
-	// MaxBytes is the most that a document's text may have.
+	// MaxBytes is the maximum size of a document.
 	MaxBytes = 16 << 20
-	// MaxValueBytes is the most that a JSON value may have that is no document: as much as a store may take.
+	// MaxValueBytes is the maximum size of a JSON value that is not a document, the same as that of a stored payload.
 	MaxValueBytes = 1 << 30
-	// MaxDepth is how deep arrays and objects may nest.
+	// MaxDepth is the maximum nesting depth of arrays and objects.
 	MaxDepth = 200
-	// MaxValues is how many values a document may have, aliases expanded.
+	// MaxValues is the maximum number of values in a document, with aliases expanded.
 	MaxValues = 2_000_000
 )
 
-// Codes of the diagnostics that parsing makes.
+// Codes of the parser's diagnostics.
 const (
 	CodeSyntax       = "syntax"
 	CodeEmpty        = "empty-document"
@@ -43,18 +43,18 @@ const (
 	CodeDuplicateKey = "duplicate-key"
 	CodeUnsupported  = "unsupported-yaml"
 	CodeMore         = "more"
-	// CodeSecretInline is an error: a secret is in the document.
+	// CodeSecretInline is the code of the error for a secret in the document.
 	CodeSecretInline = "secret-inline"
 )
 
-// Pos is a place in a file. Line counts from 1 and ends at a line feed. Col counts bytes from 1;
-// a byte order mark is not counted. Without a line it means the whole file.
+// Pos is a position in a file. Line counts from 1; lines end at line feeds. Col counts bytes from 1,
+// without a byte order mark. A zero Line means the entire file.
 type Pos struct {
 	File      string
 	Line, Col int
 }
 
-// Compare orders the places of one file.
+// Compare orders positions in the same file.
 func (p Pos) Compare(o Pos) int {
 	return cmp.Or(cmp.Compare(p.Line, o.Line), cmp.Compare(p.Col, o.Col))
 }
@@ -74,30 +74,30 @@ const (
 
 var kindNames = [...]string{"null", "a boolean", "a number", "a string", "an array", "an object"}
 
-// String names the kind with its article, as in "want a string".
+// String returns the kind with its article, as in "expected a string".
 func (k Kind) String() string { return kindNames[k] }
 
-// Value is one value of a document. It is not changed after [Parse]; a YAML alias shares
-// the value of its anchor, position included.
+// Value is a value of a document. It is immutable after [Parse]; a YAML alias shares
+// the value of its anchor, including the position.
 type Value struct {
 	Kind Kind
 	True bool
 	Pos  Pos
-	// Text is the value of a String, and of a Number a literal in JSON's grammar.
+	// Text is the content of a String, or the JSON literal of a Number.
 	Text  string
 	Items []*Value
-	// Members are those of an Object, in the author's order, without duplicate keys.
+	// Members are the members of an Object in source order, without duplicate keys.
 	Members []Member
 }
 
-// Member is one member of an object.
+// Member is a member of an object.
 type Member struct {
 	Key    string
 	KeyPos Pos
 	Value  *Value
 }
 
-// Get returns the value of a member, or nil. It takes time linear in the members.
+// Get returns the value of a member, or nil. Its cost is linear in the number of members.
 func (v *Value) Get(key string) *Value {
 	if v == nil {
 		return nil
@@ -110,7 +110,7 @@ func (v *Value) Get(key string) *Value {
 	return nil
 }
 
-// FirstOf returns the first of some keys that the value has a member of, or "".
+// FirstOf returns the first of the keys that the object contains, or "".
 func (v *Value) FirstOf(keys ...string) string {
 	if i := slices.IndexFunc(keys, func(key string) bool { return v.Get(key) != nil }); i >= 0 {
 		return keys[i]
@@ -118,7 +118,7 @@ func (v *Value) FirstOf(keys ...string) string {
 	return ""
 }
 
-// All yields the value and those in it, each before its parts. The key of what is no member is "".
+// All yields the value and all values in it, parents first. The key of a value that is not a member is "".
 func (v *Value) All() iter.Seq[Member] {
 	return func(yield func(Member) bool) { Member{Value: v}.each(yield) }
 }
@@ -135,7 +135,7 @@ func (m Member) each(yield func(Member) bool) bool {
 	return !slices.ContainsFunc(m.Value.Members, func(part Member) bool { return !part.each(yield) })
 }
 
-// Map returns what a function makes of each element of a list; nil of none.
+// Map applies a function to each element of a list. It returns nil for an empty list.
 func Map[T, R any](list []T, of func(T) R) []R {
 	var out []R
 	for _, item := range list {
@@ -144,7 +144,7 @@ func Map[T, R any](list []T, of func(T) R) []R {
 	return out
 }
 
-// Elements returns the elements of an array; nil has none.
+// Elements returns the elements of an array. The value may be nil.
 func (v *Value) Elements() []*Value {
 	if v == nil {
 		return nil
@@ -154,47 +154,45 @@ func (v *Value) Elements() []*Value {
 
 // Document is a parsed document. Root is never nil.
 type Document struct {
-	// Name is the file name under which the document was given.
+	// Name is the file name that was passed to the parser.
 	Name string
 	Root *Value
-	// Unquoted is where the first text or key without quotes stands that [ParseLenient] took;
-	// zero where there is none.
+	// Unquoted is the position of the first string or key without quotes that [ParseLenient] accepted;
+	// zero if there is none.
 	Unquoted Pos
 }
 
-// Parse reads a document. The format follows from the name's extension (.json, .json5,
-// .yaml, .yml) and else from the first bytes: a bracket begins JSON, a comment of JSON5's
-// begins JSON5, all else is YAML. The document is nil if and only if a diagnostic is an
-// error.
+// Parse parses a document. The extension of the name determines the format (.json, .json5, .yaml,
+// .yml). With any other, text that begins with a bracket is JSON, text that begins with // or /* is
+// JSON5, and all other text is YAML. The document is nil if and only if a diagnostic is an error.
 func Parse(name string, data []byte) (*Document, []Diagnostic) {
 	read, _ := formatOf(name, data)
 	return parse(MaxBytes, name, data, read, false)
 }
 
-// ParseValue is [Parse] for JSON that a run is given: it may be larger than documents.
+// ParseValue is like [Parse] for JSON that is the input of a run, which may be larger than a document.
 func ParseValue(data []byte) (*Document, []Diagnostic) {
 	return parse(MaxValueBytes, "value.json", data, (*parser).json, false)
 }
 
-// ParseJSON5 is [Parse] for a text in JSON5, whatever the name's extension.
+// ParseJSON5 is like [Parse] for JSON5, regardless of the extension of the name.
 func ParseJSON5(name string, data []byte) (*Document, []Diagnostic) {
 	return parse(MaxBytes, name, data, scan(extended), false)
 }
 
-// ParseLoose reads a document as [Parse] does, but takes the last of keys that are repeated, and
-// warns of them.
+// ParseLoose is like [Parse], but only warns of duplicate keys; the last one takes effect.
 func ParseLoose(name string, data []byte) (*Document, []Diagnostic) {
 	read, _ := formatOf(name, data)
 	return parse(MaxBytes, name, data, read, true)
 }
 
-// CodeUnquoted is the code of the warning about strings or keys without quotes.
+// CodeUnquoted is the code of the warning about unquoted strings or keys.
 const CodeUnquoted = "unquoted"
 
-// ParseLenient reads a JSON document as parsers do that take strings and keys without quotes:
-// such a string ends at white space, a comma, a colon, a quote or a bracket. Quoted strings may
-// contain line breaks, and the last of repeated keys counts. Each is a warning. A document in
-// another format gives neither a document nor a diagnostic.
+// ParseLenient parses JSON in which strings and keys may be unquoted: an unquoted string ends at
+// white space, a comma, a colon, a quote or a bracket. Quoted strings may contain line breaks, and
+// the last of duplicate keys takes effect. Each is a warning. For a document in another format it
+// returns neither a document nor diagnostics.
 func ParseLenient(name string, data []byte) (*Document, []Diagnostic) {
 	if _, isJSON := formatOf(name, data); !isJSON {
 		return nil, nil
@@ -202,13 +200,13 @@ func ParseLenient(name string, data []byte) (*Document, []Diagnostic) {
 	return parse(MaxBytes, name, data, scan(lenient), true)
 }
 
-func parse(most int, name string, data []byte, read func(*parser) *Value, loose bool) (*Document, []Diagnostic) {
-	if len(data) > most {
+func parse(maxBytes int, name string, data []byte, read func(*parser) *Value, allowDuplicates bool) (*Document, []Diagnostic) {
+	if len(data) > maxBytes {
 		return nil, []Diagnostic{Error.At(Pos{File: name}, CodeTooLarge, "split the document or move long texts out of it",
-			"the document exceeds the limit of %d bytes", most)}
+			"the document exceeds the limit of %d bytes", maxBytes)}
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	p := &parser{name: name, data: data, most: most, lines: lineStarts(data), loose: loose}
+	p := &parser{name: name, data: data, maxBytes: maxBytes, lines: lineStarts(data), allowDuplicates: allowDuplicates}
 	if !p.checkText() {
 		return nil, p.diags
 	}
@@ -217,41 +215,41 @@ func parse(most int, name string, data []byte, read func(*parser) *Value, loose 
 	if HasErrors(p.diags) {
 		return nil, LimitDiagnostics(p.diags)
 	}
-	return &Document{Name: name, Root: root, Unquoted: p.first}, p.diags
+	return &Document{Name: name, Root: root, Unquoted: p.firstUnquoted}, p.diags
 }
 
-// formatOf returns how a document is read, by its name or else its first bytes.
+// formatOf selects the parser by the name of a document or else by its first bytes.
 func formatOf(name string, data []byte) (read func(*parser) *Value, isJSON bool) {
 	text := bytes.TrimLeft(bytes.TrimPrefix(data, []byte("\ufeff")), " \t\r\n")
-	begins := func(with string) bool { return bytes.HasPrefix(text, []byte(with)) }
+	hasPrefix := func(prefix string) bool { return bytes.HasPrefix(text, []byte(prefix)) }
 	switch ext := strings.ToLower(filepath.Ext(name)); {
 	case ext == ".json":
 		return (*parser).json, true
 	case ext == ".json5":
 		return scan(extended), false
 	case ext == ".yaml" || ext == ".yml":
-	case begins("{") || begins("["):
+	case hasPrefix("{") || hasPrefix("["):
 		return (*parser).json, true
-	case begins("//") || begins("/*"):
+	case hasPrefix("//") || hasPrefix("/*"):
 		return scan(extended), false
 	}
 	return (*parser).yaml, false
 }
 
-// parser is what all formats share: the text, its lines, the bounds.
+// parser holds the state that all formats share: the text, its lines and the limits.
 type parser struct {
 	name  string
 	data  []byte
-	lines []int // byte offset of each line's start
+	lines []int // byte offsets of line starts
 	diags []Diagnostic
-	// most is how many bytes the text may have.
-	most   int
-	values int
-	text   int // bytes of strings and numbers, aliases expanded
-	// loose takes the last of repeated keys.
-	loose bool
-	// first is where the first string or key without quotes is.
-	first Pos
+	// maxBytes is the maximum size of the text in bytes.
+	maxBytes int
+	values   int
+	text     int // bytes of strings and numbers, with aliases expanded
+	// allowDuplicates makes duplicate keys warnings.
+	allowDuplicates bool
+	// firstUnquoted is the position of the first unquoted string or key.
+	firstUnquoted Pos
 }
 
 func (p *parser) fail(at Pos, code, help, format string, args ...any) {
@@ -278,16 +276,16 @@ func (p *parser) checkText() bool {
 	return true
 }
 
-// grow counts values and text. It reports once, and returns false, when a limit is exceeded.
+// grow counts values and bytes of text. It returns false once a limit is exceeded, which it reports once.
 func (p *parser) grow(at Pos, values, text int) bool {
-	if p.values > MaxValues || p.text > 2*p.most {
+	if p.values > MaxValues || p.text > 2*p.maxBytes {
 		return false
 	}
 	p.values += values
 	p.text += text
-	if p.values > MaxValues || p.text > 2*p.most {
+	if p.values > MaxValues || p.text > 2*p.maxBytes {
 		p.fail(at, CodeTooLarge, "split the document", "the document has more than %d values or, with aliases expanded, %d bytes of text",
-			MaxValues, 2*p.most)
+			MaxValues, 2*p.maxBytes)
 		return false
 	}
 	return true
@@ -301,12 +299,12 @@ func (p *parser) tooDeep(at Pos, depth int) bool {
 	return true
 }
 
-// object builds an object from its members. A key that is repeated is reported; its last value counts.
+// object builds an object from its members. It reports duplicate keys; the last value takes effect.
 func (p *parser) object(at Pos, members []Member) *Value {
 	v := &Value{Kind: Object, Pos: at, Members: members[:0]}
 	severity, help := Error, "remove one of the two"
-	if p.loose {
-		severity, help = Warning, "remove one of the two; the last one counts"
+	if p.allowDuplicates {
+		severity, help = Warning, "remove one of the two; the last one takes effect"
 	}
 	index := make(map[string]int, len(members))
 	for _, m := range members {
@@ -322,9 +320,9 @@ func (p *parser) object(at Pos, members []Member) *Value {
 	return v
 }
 
-// JSON is the value as compact JSON: members in the author's order, numbers as they were
-// written, strings with the fewest escapes. Two texts of the same value give the same
-// bytes, whatever their format.
+// JSON returns the value as compact JSON, with members in source order, numbers as
+// written and strings with the fewest escapes. The result does not depend on the format of the
+// document.
 func (v *Value) JSON() []byte { return v.appendJSON(nil) }
 
 func (v *Value) appendJSON(b []byte) []byte {
@@ -373,7 +371,7 @@ func (p *parser) pos(offset int) Pos {
 	return Pos{File: p.name, Line: line, Col: offset - p.lines[line-1] + 1}
 }
 
-// yamlStarts lists where YAML's lines begin, also behind carriage returns, U+0085, U+2028 and U+2029.
+// yamlStarts returns the offsets of YAML line starts. Carriage returns, U+0085, U+2028 and U+2029 end a line too.
 func yamlStarts(data []byte) []int {
 	starts := []int{0}
 	for i := 0; i < len(data); {
@@ -392,8 +390,8 @@ func yamlStarts(data []byte) []int {
 	return starts
 }
 
-// yamlCursor turns YAML's lines and columns, which count characters, into byte offsets. It
-// goes on from the place before it, because a document may be one long line.
+// yamlCursor converts YAML lines and columns, which count characters, to byte offsets. It continues
+// from the previous position, because a document may be one long line.
 type yamlCursor struct {
 	data      []byte
 	starts    []int

@@ -1,72 +1,72 @@
 package source
 
-// Host is what an adapter may know about where a flow will run. The zero Host knows
-// nothing.
+// Host describes where a flow will run. The zero Host has no tools, connections, components
+// or files.
 type Host struct {
-	// UnboundTools are the tools that the host has, or maps to a connection, by their name alone.
+	// UnboundTools are the names of tools that the host implements or maps to a connection by name alone.
 	UnboundTools map[string]bool
-	// Connections are the ids of the host's own connections.
+	// Connections are the ids of the connections in the host's settings.
 	Connections map[string]bool
-	// Components are the documents with components that the document may refer to;
-	// ComponentIDs name single ones of them. A dialect that takes none is never given any.
+	// Components are documents whose components the document may refer to; ComponentIDs
+	// identify single ones of them. Both are empty for a dialect without components.
 	Components   []Component
 	ComponentIDs []ComponentID
-	// Files are what lies around the document, for dialects whose flows have several files.
+	// Files are the files around the document, for dialects whose flows have several files.
 	Files []File
-	// Starting reports whether the plan is to be run, so that what a start pins must be among Files.
+	// Starting reports whether the plan will be run, so that Files must contain all files that a start needs.
 	Starting bool
-	// PassSecret, if set, is called with each secret in the document, once it is a plan. Without it
+	// PassSecret, if set, is called with each secret in the document after it has been compiled. If nil,
 	// such a secret is an error.
 	PassSecret func(InlineSecret)
 }
 
-// File is a file beside a document. Its name is a path with slashes, from the same place
-// from which the document's name leads.
+// File is a file of the same flow as a document. Its name is a slash-separated path,
+// relative to the same directory as the document's name.
 type File struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// Component is a document with components, as text.
+// Component is a document that contains components.
 type Component struct{ Name, Text string }
 
-// ComponentID reports whether the component under Key, in the document Name of
-// [Host.Components], is what the document means by ID.
+// ComponentID states that the document's reference ID means the component Key of the document
+// Name in [Host.Components].
 type ComponentID struct{ ID, Name, Key string }
 
-// Traits are what documents of a dialect may have beyond a graph. An adapter that has a
-// method Traits declares them; the others have none.
+// Traits are the optional features of a dialect. An adapter declares them by a method
+// Traits; without it, the dialect has none.
 type Traits struct {
-	// Inputs: flows declare inputs by name and type, and runs of them take params.
+	// Inputs: flows declare inputs by name and type, and runs accept params.
 	Inputs bool
-	// Components: documents refer to components that are in other documents.
+	// Components: documents may refer to components in other documents.
 	Components bool
-	// Values: the input of a run is a typed value, which no text stands for.
+	// Values: the input of a run is a typed value rather than text.
 	Values bool
-	// Files: a flow is a folder, and what lies around its document belongs to it.
+	// Files: a flow is a folder, and the files around its main document belong to it.
 	Files bool
-	// LastKeyWins: keys may be repeated, and the last one counts.
+	// LastKeyWins: keys may be duplicated; the last one takes effect.
 	LastKeyWins bool
-	// Lenient: strings and keys of JSON may lack their quotes, see [ParseLenient].
+	// Lenient: strings and keys in JSON may be unquoted, see [ParseLenient].
 	Lenient bool
 }
 
-// InlineSecret is a secret in a document, for the one worker that may know it. It must reach neither
-// a plan nor a log.
+// InlineSecret is a secret in a document, for the one worker that may use it. It must not appear
+// in a plan or a log.
 type InlineSecret struct {
-	// Ref is the name by which the plan knows the secret.
+	// Ref is the name by which the plan refers to the secret.
 	Ref string `json:"ref"`
-	// Value is the secret; File reports whether it may be the path of a file of it.
+	// Value is the secret. File reports whether Value may be the path of a file that contains the secret.
 	Value string `json:"value"`
 	File  bool   `json:"file,omitempty"`
-	// Hosts are where it may be used. It is empty for what belongs to a provider of models.
+	// Hosts are the hosts to which it may be sent; empty for a secret of a model provider.
 	Hosts []string `json:"hosts,omitempty"`
-	// Provider is the provider of models whose setting it is: [SettingKey] or [SettingAuthFile].
+	// Provider is the model provider that the secret configures; Setting is [SettingKey] or [SettingAuthFile].
 	Provider string `json:"provider,omitempty"`
 	Setting  string `json:"setting,omitempty"`
 }
 
-// The settings of a provider of models that a document may contain.
+// Settings of a model provider that a document may contain.
 const (
 	SettingKey      = "key"
 	SettingAuthFile = "auth_file"

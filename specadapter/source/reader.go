@@ -10,19 +10,19 @@ import (
 	"weft/specadapter/shape"
 )
 
-// Reader reads the objects of a document field by field and reports all that is wrong with them.
-// [NewReader] makes one; a dialect sets what it does differently.
+// Reader reads the objects of a document field by field and reports their errors. It is created
+// by [NewReader]; a dialect may change its exported fields.
 type Reader struct {
 	Reporter
-	// Codes are those of the reader's diagnostics.
+	// Codes are the codes of the reader's diagnostics.
 	Codes Codes
-	// Group combines all unknown fields in one warning, reported by [Reader.ReportUnknown].
+	// Group combines all unknown fields into one warning, reported by [Reader.ReportUnknown].
 	Group bool
 	// UnknownHelp is the help for an unknown field that resembles no known one.
 	UnknownHelp string
-	// KeepsNull reports whether null in a field is a value; nil means that it stands for an
-	// absent field everywhere.
-	KeepsNull func(key string) bool
+	// NullIsValue reports whether null is a value of the field; otherwise null means that the field is
+	// absent. If KeepsNull is nil, this applies to all fields.
+	NullIsValue func(key string) bool
 	// Scalars defines how a number or boolean in place of a string is handled.
 	Scalars Scalars
 
@@ -48,15 +48,15 @@ func NewReader() *Reader {
 // Scalars defines how a number or boolean in place of a string is handled.
 type Scalars uint8
 
-// Numbers and booleans are refused, taken as their text with a warning, or taken silently.
+// Numbers and booleans are rejected, converted to strings with a warning, or converted silently.
 const (
-	ScalarsRefused Scalars = iota
+	ScalarsRejected Scalars = iota
 	ScalarsWarned
-	ScalarsTaken
+	ScalarsAccepted
 )
 
-// HowToWrite is the help for a value of the wrong type, by the type that is wanted.
-var HowToWrite = map[Kind]string{
+// TypeHelp is the help for a value of the wrong type, by the expected type.
+var TypeHelp = map[Kind]string{
 	String: "use a string in double quotes",
 	Bool:   "use true or false, without quotes",
 	Number: "use a number, without quotes",
@@ -64,42 +64,42 @@ var HowToWrite = map[Kind]string{
 	Object: "use an object: {...}",
 }
 
-// Fields are the fields of one object while they are read.
+// Fields gives access to the fields of an object.
 type Fields struct {
 	Value *Value
-	// Name is what messages call it, such as: agent "a".
+	// Name is the name of the object in messages, such as: agent "a".
 	Name string
-	// Path is what stands before its fields in a report of unknown ones, such as: agents[].
+	// Path is the prefix of its fields in a report of unknown fields, such as: agents[].
 	Path string
-	// OK reports whether the value is an object at all.
+	// OK reports whether the value is an object.
 	OK bool
 	r  *Reader
 }
 
-// Fields begins to read a value's fields; it reports a value that is not an object. Nil has no
-// fields.
+// Fields returns the fields of a value; it reports a value that is not an object. A nil value has
+// no fields.
 func (r *Reader) Fields(v *Value, name, path string) *Fields {
-	return &Fields{Value: v, Name: name, Path: path, OK: v != nil && r.Wants(v, Object, HowToWrite[Object], name), r: r}
+	return &Fields{Value: v, Name: name, Path: path, OK: v != nil && r.Expect(v, Object, TypeHelp[Object], name), r: r}
 }
 
-// Wants reports a value that is not of a kind, with a remedy, and whether it is.
-func (r *Reader) Wants(v *Value, kind Kind, help, name string) bool {
+// Expect reports whether a value is of the expected kind, and otherwise reports an error.
+func (r *Reader) Expect(v *Value, kind Kind, help, name string) bool {
 	if v.Kind != kind {
-		r.Errorf(v.Pos, r.Codes.Type, help, "%s is %s, want %s", name, v.Describe(), kind)
+		r.Errorf(v.Pos, r.Codes.Type, help, "%s is %s, expected %s", name, v.Describe(), kind)
 	}
 	return v.Kind == kind
 }
 
-// Get returns a field's value, nil where it is absent, or null and null is not a value.
+// Get returns a field's value, or nil if the field is absent or null; see [Reader.NullIsValue].
 func (f *Fields) Get(key string) *Value {
 	v := f.Value.Get(key)
-	if v != nil && v.Kind == Null && (f.r.KeepsNull == nil || !f.r.KeepsNull(key)) {
+	if v != nil && v.Kind == Null && (f.r.NullIsValue == nil || !f.r.NullIsValue(key)) {
 		return nil
 	}
 	return v
 }
 
-// Pos returns the place of a field's value, or of the object where it is missing.
+// Pos returns the position of a field's value, or of the object if the field is absent.
 func (f *Fields) Pos(key string) Pos {
 	if v := f.Value.Get(key); v != nil {
 		return v.Pos
@@ -107,34 +107,34 @@ func (f *Fields) Pos(key string) Pos {
 	return f.Value.Pos
 }
 
-// Is reports whether a field is absent or of a kind.
+// Is reports whether a field is absent or of the kind.
 func (f *Fields) Is(key string, kind Kind) bool {
 	v := f.Get(key)
 	return v == nil || v.Kind == kind
 }
 
-// Want returns a field's value if it is of a kind; it reports any other.
-func (f *Fields) Want(key string, kind Kind) *Value {
+// Expect returns a field's value if it is of the expected kind. It reports a value of another kind.
+func (f *Fields) Expect(key string, kind Kind) *Value {
 	v := f.Get(key)
-	if v == nil || !f.r.Wants(v, kind, HowToWrite[kind], key+" of "+f.Name) {
+	if v == nil || !f.r.Expect(v, kind, TypeHelp[kind], key+" of "+f.Name) {
 		return nil
 	}
 	return v
 }
 
-// Text returns a string field, "" where it is absent or wrong.
+// Text returns a string field, "" if it is absent or invalid.
 func (f *Fields) Text(key string) string {
-	if v := f.Get(key); v != nil && v.isScalar() && f.r.Scalars != ScalarsRefused {
+	if v := f.Get(key); v != nil && v.isScalar() && f.r.Scalars != ScalarsRejected {
 		text, _ := f.r.Text(v, key+" of "+f.Name, false)
 		return text
 	}
-	if v := f.Want(key, String); v != nil {
+	if v := f.Expect(key, String); v != nil {
 		return v.Text
 	}
 	return ""
 }
 
-// Required returns a string field and reports one that is absent or blank.
+// Required returns a string field. It reports an absent or blank field.
 func (f *Fields) Required(key string) string {
 	s := f.Text(key)
 	if strings.TrimSpace(s) == "" && f.Is(key, String) {
@@ -147,31 +147,31 @@ func (f *Fields) Required(key string) string {
 	return s
 }
 
-// Flag returns a boolean field, false where it is absent.
+// Flag returns a boolean field, false if it is absent.
 func (f *Fields) Flag(key string) bool {
-	v := f.Want(key, Bool)
+	v := f.Expect(key, Bool)
 	return v != nil && v.True
 }
 
 // List returns the elements of an array field.
 func (f *Fields) List(key string) []*Value {
-	if v := f.Want(key, Array); v != nil {
+	if v := f.Expect(key, Array); v != nil {
 		return v.Items
 	}
 	return nil
 }
 
-// Inner begins to read an object field. Absent, it has no members.
+// Inner returns the fields of an object field. If it is absent, they are empty.
 func (f *Fields) Inner(key, name string) *Fields {
-	v := f.Want(key, Object)
+	v := f.Expect(key, Object)
 	if v == nil {
 		v = &Value{Kind: Object, Pos: f.Pos(key)}
 	}
 	return f.r.Fields(v, name, f.Path+key+".")
 }
 
-// Text returns an element of an array, or a member whose key is the author's, as a string; see
-// [Reader.Scalars]. A value that may be secret is not shown.
+// Text returns a value that is not a field, such as an element of an array, as a string; see
+// [Reader.Scalars]. Messages do not contain a secret value.
 func (r *Reader) Text(v *Value, name string, secret bool) (text string, ok bool) {
 	is := v.Describe()
 	if secret {
@@ -180,18 +180,18 @@ func (r *Reader) Text(v *Value, name string, secret bool) (text string, ok bool)
 	switch {
 	case v.Kind == String:
 		return v.Text, true
-	case !v.isScalar() || r.Scalars == ScalarsRefused:
-		r.Errorf(v.Pos, r.Codes.Type, HowToWrite[String], "%s is %s, want a string", name, is)
+	case !v.isScalar() || r.Scalars == ScalarsRejected:
+		r.Errorf(v.Pos, r.Codes.Type, TypeHelp[String], "%s is %s, expected a string", name, is)
 		return "", false
 	case r.Scalars == ScalarsWarned:
-		r.Warnf(v.Pos, r.Codes.Type, HowToWrite[String], "%s is %s, want a string; it is converted", name, is)
+		r.Warnf(v.Pos, r.Codes.Type, TypeHelp[String], "%s is %s, expected a string; it is converted", name, is)
 	}
 	return v.Literal(), true
 }
 
 func (v *Value) isScalar() bool { return v.Kind == Number || v.Kind == Bool }
 
-// Literal returns a number or boolean as it is written.
+// Literal returns the literal of a number or boolean.
 func (v *Value) Literal() string {
 	if v.Kind == Bool {
 		return strconv.FormatBool(v.True)
@@ -199,11 +199,11 @@ func (v *Value) Literal() string {
 	return v.Text
 }
 
-// maxUnknown is how many unknown fields of one object, or of a document, are named.
+// maxUnknown is the maximum number of unknown fields that are reported by name, per object or grouped warning.
 const maxUnknown = 20
 
-// Only reports the members that are not known.
-func (f *Fields) Only(known ...string) {
+// WarnUnknown warns of members whose keys are not known.
+func (f *Fields) WarnUnknown(known ...string) {
 	if f.r.Group {
 		for _, m := range f.Others(known) {
 			u := f.r.unknown[f.Path+m.Key]
@@ -220,33 +220,33 @@ func (f *Fields) Only(known ...string) {
 	})
 }
 
-// Of reports the members that are not those of an object of a shape. It returns the fields.
-func (f *Fields) Of(o *shape.Object) *Fields {
-	f.Only(o.Names()...)
+// Check warns of members that are not fields of the shape. It returns its receiver.
+func (f *Fields) Check(o *shape.Object) *Fields {
+	f.WarnUnknown(o.Names()...)
 	return f
 }
 
-// Closed reports the members that are not known as errors.
-func (f *Fields) Closed(code string, known ...string) {
+// RejectUnknown is like WarnUnknown but reports errors.
+func (f *Fields) RejectUnknown(code string, known ...string) {
 	f.unknown(known, Error, code, "remove it", "remove them", func(string) string { return "" })
 }
 
-// unknown reports unknown members: the first ones each, with a similar name, and the number of others.
-func (f *Fields) unknown(known []string, severity Severity, code, help, helpMore string, near func(string) string) {
+// unknown reports the first [maxUnknown] unknown members, each with a similar known name, and the number of the others.
+func (f *Fields) unknown(known []string, severity Severity, code, help, helpMore string, suggest func(string) string) {
 	others := f.Others(known)
 	for _, m := range others[:min(len(others), maxUnknown)] {
-		own := help
-		if name := near(m.Key); name != "" {
-			own = "did you mean " + strconv.Quote(name) + "?"
+		memberHelp := help
+		if name := suggest(m.Key); name != "" {
+			memberHelp = "did you mean " + strconv.Quote(name) + "?"
 		}
-		f.r.Report(severity.At(m.KeyPos, code, own, "unknown field %s in %s", Quote(m.Key), f.Name))
+		f.r.Report(severity.At(m.KeyPos, code, memberHelp, "unknown field %s in %s", Quote(m.Key), f.Name))
 	}
 	if more := len(others) - maxUnknown; more > 0 {
 		f.r.Report(severity.At(others[maxUnknown].KeyPos, code, helpMore, "%d more unknown fields in %s", more, f.Name))
 	}
 }
 
-// Others returns the members that are not known.
+// Others returns the members whose keys are not known.
 func (f *Fields) Others(known []string) []Member {
 	if !f.OK {
 		return nil
@@ -254,7 +254,7 @@ func (f *Fields) Others(known []string) []Member {
 	return slices.DeleteFunc(slices.Clone(f.Value.Members), func(m Member) bool { return m.Key == shape.Key || slices.Contains(known, m.Key) })
 }
 
-// unknownField is an unknown field, wherever its path occurs.
+// unknownField aggregates the occurrences of an unknown field with the same path.
 type unknownField struct {
 	path, nearest string
 	first         Pos

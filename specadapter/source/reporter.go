@@ -17,26 +17,26 @@ type Severity uint8
 
 // The severities.
 const (
-	// Error: the document gives no plan.
+	// Error: the document cannot be compiled.
 	Error Severity = iota
 	// Warning: the plan may not be what the author meant.
 	Warning
-	// Info: nothing is wrong.
+	// Info: a note; the document has no problem.
 	Info
 )
 
-// String is "error", "warning" or "info".
+// String returns "error", "warning" or "info".
 func (s Severity) String() string {
 	return [...]string{"error", "warning", "info"}[s]
 }
 
-// MarshalText is the severity's name, for JSON.
+// MarshalText returns the severity's name, for JSON.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Diagnostic is a message about a source document.
 type Diagnostic struct {
 	File string `json:"file"`
-	// Line and Col count from 1; 0 means the whole document. Col counts bytes.
+	// Line and Col count from 1; 0 means the entire document. Col counts bytes.
 	Line     int      `json:"line"`
 	Col      int      `json:"col"`
 	Severity Severity `json:"severity"`
@@ -44,15 +44,15 @@ type Diagnostic struct {
 	Text string `json:"text"`
 	// Help describes how to fix it; may be empty.
 	Help string `json:"help,omitempty"`
-	// Code is the rule, such as "V2", "L1" or "duplicate-key".
+	// Code identifies the rule, such as "V2", "L1" or "duplicate-key".
 	Code string `json:"code"`
-	// About are names in the text, for callers that show it in a shape of their own: of an MCP
-	// server's error the server and its ref or config.
+	// About are names in Text, for callers that format the message differently: for an error of an MCP
+	// server, the server and its ref or config.
 	About [2]string `json:"-"`
 }
 
-// String renders the diagnostic as file:line:col: severity: text [code], and the help as
-// a second line that begins with a tab. Control characters in file and text are replaced.
+// String formats the diagnostic as file:line:col: severity: text [code], followed by the help on
+// a second line that begins with a tab. Control characters are replaced.
 func (d Diagnostic) String() string {
 	var b strings.Builder
 	b.WriteString(oneLine(cmp.Or(d.File, "document")))
@@ -66,7 +66,7 @@ func (d Diagnostic) String() string {
 	return b.String()
 }
 
-// oneLine replaces what could move a terminal's cursor.
+// oneLine replaces characters that could break the line or move a terminal's cursor.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == 0x2028 || r == 0x2029 || unicode.Is(unicode.Bidi_Control, r) {
@@ -76,7 +76,7 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// SortDiagnostics orders by file and place, then severity, code and text.
+// SortDiagnostics sorts by file and position, then severity, code and text.
 func SortDiagnostics(diags []Diagnostic) {
 	slices.SortStableFunc(diags, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col),
@@ -84,11 +84,11 @@ func SortDiagnostics(diags []Diagnostic) {
 	})
 }
 
-// MaxDiagnostics is how many diagnostics one document gets.
+// MaxDiagnostics is the maximum number of diagnostics for a document.
 const MaxDiagnostics = 2000
 
-// LimitDiagnostics cuts what is beyond [MaxDiagnostics] and says so in the last one, which
-// is as severe as the worst that was cut.
+// LimitDiagnostics truncates to [MaxDiagnostics]. The last one then states how many were omitted, with the
+// highest severity of these.
 func LimitDiagnostics(diags []Diagnostic) []Diagnostic {
 	if len(diags) <= MaxDiagnostics {
 		return diags
@@ -108,23 +108,23 @@ func HasErrors(diags []Diagnostic) bool {
 	return slices.ContainsFunc(diags, func(d Diagnostic) bool { return d.Severity == Error })
 }
 
-// Listed renders names for a message: at most so many, and how many more there are.
-func Listed(names []string, most int) string {
+// Listed formats names for a message: at most so many, and the number of the others.
+func Listed(names []string, limit int) string {
 	if len(names) == 0 {
 		return "none"
 	}
 	more := ""
-	if len(names) > most {
-		more = fmt.Sprintf(" and %d more", len(names)-most)
-		names = names[:most]
+	if len(names) > limit {
+		more = fmt.Sprintf(" and %d more", len(names)-limit)
+		names = names[:limit]
 	}
 	return strings.Join(Map(names, Quote), ", ") + more
 }
 
-// maxQuoted is how many bytes of an author's text a message repeats.
+// maxQuoted is the maximum number of bytes of an author's text in a message.
 const maxQuoted = 80
 
-// Quote renders an author's text for a message: quoted, on one line, cut when long.
+// Quote formats an author's text for a message: quoted, on one line, truncated if long.
 func Quote(s string) string {
 	if len(s) <= maxQuoted {
 		return strconv.Quote(s)
@@ -136,7 +136,7 @@ func Quote(s string) string {
 	return strconv.Quote(s[:cut]) + "..."
 }
 
-// Describe renders a value for a message: its text where it is short, else its kind.
+// Describe formats a value for a message: a scalar by its text, truncated if long, anything else by its kind.
 func (v *Value) Describe() string {
 	switch v.Kind {
 	case String:
@@ -154,21 +154,21 @@ func (v *Value) Describe() string {
 	return v.Kind.String()
 }
 
-// Reporter collects what is wrong with a document and the files around it. The zero value is ready
+// Reporter collects diagnostics about a document and the files around it. The zero value is ready
 // to use.
 type Reporter struct {
 	// Strict makes the diagnostics of [Reporter.Strictf] errors.
 	Strict bool
-	// Diags are the diagnostics in the order in which they were reported, each once.
+	// Diags are the diagnostics in the order in which they were reported, without duplicates.
 	Diags []Diagnostic
-	// Errors counts those that are errors.
+	// Errors is the number of errors in Diags.
 	Errors int
-	// Most bounds Diags, 0 not at all; Dropped counts the diagnostics beyond. The first error is never dropped.
-	Most, Dropped int
+	// Max limits the length of Diags; 0 means no limit. Dropped counts the others. The first error is never dropped.
+	Max, Dropped int
 
-	seen    map[Diagnostic]bool
-	guesses int
-	// suggesters are those of [Reporter.DidYouMean].
+	seen     map[Diagnostic]bool
+	searches int
+	// suggesters are used by [Reporter.DidYouMean], by what they search.
 	suggesters map[string]*Suggester
 }
 
@@ -177,7 +177,7 @@ func (r *Reporter) Report(d Diagnostic) {
 	if r.seen[d] {
 		return
 	}
-	if r.Most > 0 && len(r.Diags) >= r.Most && (d.Severity != Error || r.Errors > 0) {
+	if r.Max > 0 && len(r.Diags) >= r.Max && (d.Severity != Error || r.Errors > 0) {
 		r.Dropped++
 		return
 	}
@@ -206,7 +206,7 @@ func (r *Reporter) Warnf(at Pos, code, help, format string, args ...any) {
 	r.Report(Warning.At(at, code, help, format, args...))
 }
 
-// Infof reports something that is not wrong.
+// Infof reports a note.
 func (r *Reporter) Infof(at Pos, code, help, format string, args ...any) {
 	r.Report(Info.At(at, code, help, format, args...))
 }
@@ -220,24 +220,24 @@ func (r *Reporter) Strictf(at Pos, code, help, format string, args ...any) {
 	}
 }
 
-// maxGuesses bounds how often [Reporter.Near] searches in one document.
-const maxGuesses = 200
+// maxNearSearches is the maximum number of searches of [Reporter.Near] in a document.
+const maxNearSearches = 200
 
-// Near returns the name that an author may have meant, or "". Names is called only while there are
-// searches left.
-func (r *Reporter) Near(wrong string, names func() []string) string {
-	if r.guesses++; r.guesses > maxGuesses {
+// Near returns the name that an author may have meant, or "". It does not call names once the number
+// of searches exceeds its limit.
+func (r *Reporter) Near(name string, names func() []string) string {
+	if r.searches++; r.searches > maxNearSearches {
 		return ""
 	}
-	return NewSuggester(names()).Nearest(wrong)
+	return NewSuggester(names()).Nearest(name)
 }
 
-// ListedNames is how many names a message repeats.
+// ListedNames is the maximum number of names in a message.
 const ListedNames = 12
 
-// DidYouMean is the help for an unknown name: the known one that the author may have meant, or the
-// first of all, behind what they are. One search is prepared for each what.
-func (r *Reporter) DidYouMean(wrong string, known []string, what string) string {
+// DidYouMean returns the help for an unknown name: the known one that the author may have meant, or
+// what followed by the first known ones. Calls with the same what must pass the same known names.
+func (r *Reporter) DidYouMean(name string, known []string, what string) string {
 	s := r.suggesters[what]
 	if s == nil {
 		if r.suggesters == nil {
@@ -246,16 +246,16 @@ func (r *Reporter) DidYouMean(wrong string, known []string, what string) string 
 		s = NewSuggester(known)
 		r.suggesters[what] = s
 	}
-	if near := s.Nearest(wrong); near != "" {
+	if near := s.Nearest(name); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return what + ": " + Listed(known, ListedNames)
 }
 
-// CheckSchema reports what is wrong with a JSON Schema, and with its defaults; see [CheckSchema] and [Misfits].
+// CheckSchema reports the errors in a JSON Schema and in its defaults; see [CheckSchema] and [InvalidDefaults].
 func (r *Reporter) CheckSchema(v *Value, code, name string) { r.CheckSchemaAt(v, Pos{}, code, name) }
 
-// CheckSchemaAt is CheckSchema for a schema whose faults are reported at one place.
+// CheckSchemaAt is like CheckSchema but reports all errors at one position, unless it is zero.
 func (r *Reporter) CheckSchemaAt(v *Value, at Pos, code, name string) {
 	problems := CheckSchema(v)
 	for _, p := range problems {
@@ -264,12 +264,12 @@ func (r *Reporter) CheckSchemaAt(v *Value, at Pos, code, name string) {
 	if len(problems) > 0 {
 		return
 	}
-	for _, m := range Misfits(v) {
-		r.Warnf(cmp.Or(at, m.Default.Pos), CodeDefault, "use a value that the schema allows", "%s: a default does not fit its schema: %s", name, m.Text())
+	for _, m := range InvalidDefaults(v) {
+		r.Warnf(cmp.Or(at, m.Default.Pos), CodeDefault, "use a value that the schema allows", "%s: a default does not match its schema: %s", name, m.Text())
 	}
 }
 
-// ServerURL parses the address of an HTTP server; ok is false for any other text.
+// ServerURL parses the URL of an HTTP server; ok is false if it is invalid or has another scheme.
 func ServerURL(address string) (u *url.URL, ok bool) {
 	u, err := url.Parse(address)
 	return u, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
@@ -277,13 +277,13 @@ func ServerURL(address string) (u *url.URL, ok bool) {
 
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
-// IsHeader reports whether a name and a value can be a header of a request.
+// IsHeader reports whether a name and a value are valid as an HTTP header.
 func IsHeader(name, value string) bool {
 	return headerName.MatchString(name) && !strings.ContainsAny(value, "\r\n\x00")
 }
 
-// CheckAddress reports an address that is not that of an HTTP server, and one with a user name or
-// password, which it does not repeat. Secret is the help for the latter.
+// CheckAddress reports an address that is not the URL of an HTTP server or that contains a user name or
+// password, which the message does not repeat. Secret is the help for the latter.
 func (r *Reporter) CheckAddress(at Pos, code, name, address, secret string) {
 	u, ok := ServerURL(address)
 	switch {
@@ -294,9 +294,8 @@ func (r *Reporter) CheckAddress(at Pos, code, name, address, secret string) {
 	}
 }
 
-// ConnectionLine is the line of weft.yaml that gives a worker a connection of its own: at an
-// address, without user and password, which belong into its headers, or at one that the
-// operator fills in.
+// ConnectionLine returns the line of weft.yaml that configures a connection. An empty or invalid
+// address becomes a placeholder; a user name and password become a placeholder in the headers.
 func ConnectionLine(id, address string) string {
 	if id == "" {
 		id = "ID"
@@ -312,13 +311,13 @@ func ConnectionLine(id, address string) string {
 	return fmt.Sprintf("connections: {%q: {url: %q, headers: {Authorization: \"Basic ${TOKEN}\"}}}", id, u)
 }
 
-// CommandLine is the line of weft.yaml that lets a worker start a program as a connection.
+// CommandLine returns the line of weft.yaml that configures a connection to a program.
 func CommandLine(id string) string {
 	return fmt.Sprintf("connections: {%q: {transport: stdio, command: PROGRAM, args: []}}", id)
 }
 
-// SafeName replaces by _ all but the letters, digits, _ and - that every provider accepts in the
-// name of a tool.
+// SafeName replaces all characters by _ except the letters, digits, _ and - that every provider
+// accepts in the name of a tool.
 func SafeName(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -330,22 +329,22 @@ func SafeName(s string) string {
 
 // Suggester finds the name that an author may have meant. The zero value is not usable.
 type Suggester struct {
-	names  []string
-	folded map[string]string
-	left   int
+	names     []string
+	folded    map[string]string
+	remaining int
 }
 
-// Bounds of the search for a misspelt name, so that its cost stays small whatever a
-// document holds; beyond them only names that differ in case and punctuation are found.
+// Limits of the search for a misspelt name, which bound its cost. Beyond them only names that
+// differ in case and punctuation are found.
 const (
 	maxSearches      = 20
 	maxSearchedNames = 2000
 	maxSearchedBytes = 40
 )
 
-// NewSuggester knows some names.
+// NewSuggester returns a suggester of the names.
 func NewSuggester(names []string) *Suggester {
-	s := &Suggester{names: names, folded: make(map[string]string, len(names)), left: maxSearches}
+	s := &Suggester{names: names, folded: make(map[string]string, len(names)), remaining: maxSearches}
 	for _, n := range names {
 		f := Fold(n)
 		if _, ok := s.folded[f]; !ok {
@@ -356,26 +355,26 @@ func NewSuggester(names []string) *Suggester {
 }
 
 // Nearest returns the known name that differs from a wrong one in case, punctuation or at
-// most two letters, two neighbours that changed places being one, or "".
-func (s *Suggester) Nearest(wrong string) string {
-	if n, ok := s.folded[Fold(wrong)]; ok && Fold(wrong) != "" {
+// limit two letters (swapped neighbours count as one), or "".
+func (s *Suggester) Nearest(name string) string {
+	if n, ok := s.folded[Fold(name)]; ok && Fold(name) != "" {
 		return n
 	}
-	if s.left == 0 || len(wrong) > maxSearchedBytes || len(s.names) > maxSearchedNames {
+	if s.remaining == 0 || len(name) > maxSearchedBytes || len(s.names) > maxSearchedNames {
 		return ""
 	}
-	s.left--
-	limit := min(2, (len(wrong)-1)/3)
+	s.remaining--
+	limit := min(2, (len(name)-1)/3)
 	best := ""
 	for _, n := range s.names {
-		if d := distance(wrong, n, limit); d <= limit {
+		if d := distance(name, n, limit); d <= limit {
 			best, limit = n, d-1
 		}
 	}
 	return best
 }
 
-// Fold reduces a name to its lower-case letters and digits.
+// Fold converts a name to lower case and removes all but letters and digits.
 func Fold(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -385,7 +384,7 @@ func Fold(s string) string {
 	}, s)
 }
 
-// distance counts insertions, deletions, replacements and swaps from a to b, up to a limit.
+// distance returns the number of insertions, deletions, replacements and swaps from a to b, or limit+1 if there are more.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) > limit || len(b)-len(a) > limit || limit < 0 {
 		return limit + 1
@@ -394,7 +393,7 @@ func distance(a, b string, limit int) int {
 	for j := range row {
 		row[j] = j
 	}
-	last := 0 // the least of the row above
+	last := 0 // the minimum of the row above
 	for i := 1; i <= len(a); i++ {
 		before, above, row = above, row, before
 		row[0] = i

@@ -17,21 +17,21 @@ import (
 type syntax uint8
 
 const (
-	// strict is JSON. The standard library has accepted the text before.
+	// strict is JSON that the standard library has already validated.
 	strict syntax = iota
 	// extended is JSON5: comments, trailing commas, single quotes, unquoted keys and more forms of
-	// numbers. What JSON cannot hold, such as Infinity, is refused.
+	// numbers. Values that JSON cannot represent, such as Infinity, are rejected.
 	extended
-	// lenient is JSON with strings and keys without quotes and line breaks in strings.
+	// lenient is JSON with unquoted strings and keys, and with line breaks in strings.
 	lenient
 )
 
-// scanner reads JSON or a similar syntax. A method that reports an error panics with [stopped], which ends the reading.
+// scanner parses JSON or a similar syntax. A method that reports an error panics with [stopped] to end the parsing.
 type scanner struct {
 	*parser
 	syntax syntax
 	at     int // byte offset of the next token
-	// unquoted are the strings and keys that the lenient syntax took without quotes.
+	// unquoted describes the unquoted strings and keys in the lenient syntax.
 	unquoted struct {
 		count int
 		pos   Pos
@@ -39,7 +39,7 @@ type scanner struct {
 	}
 }
 
-// stopped is the panic that ends the reading of a document with an error.
+// stopped is the panic that ends the parsing of a document with an error.
 type stopped struct{}
 
 func scan(accepted syntax) func(*parser) *Value {
@@ -53,10 +53,10 @@ func scan(accepted syntax) func(*parser) *Value {
 		s.space()
 		root := s.value(1)
 		if s.space(); s.at < len(s.data) {
-			s.wrong("remove it, or use one document per file", "unexpected %s after the value", s.here())
+			s.syntaxError("remove it, or use one document per file", "unexpected %s after the value", s.found())
 		}
 		if u := s.unquoted; u.count > 0 {
-			s.first = u.pos
+			s.firstUnquoted = u.pos
 			s.diags = append(s.diags, Warning.At(u.pos, CodeUnquoted, "use double quotes around strings and keys; other JSON parsers require them",
 				"%d unquoted strings or keys, first %s", u.count, Quote(u.text)))
 		}
@@ -64,7 +64,7 @@ func scan(accepted syntax) func(*parser) *Value {
 	}
 }
 
-func (s *scanner) wrong(help, format string, args ...any) {
+func (s *scanner) syntaxError(help, format string, args ...any) {
 	if s.at >= len(s.data) {
 		help, format, args = "close every { [ ' and \"; the text may be truncated", "unexpected end of text", nil
 	}
@@ -72,15 +72,15 @@ func (s *scanner) wrong(help, format string, args ...any) {
 	panic(stopped{})
 }
 
-// count counts values and text; see [parser.grow].
+// count counts values and bytes of text; see [parser.grow].
 func (s *scanner) count(at Pos, values, text int) {
 	if !s.grow(at, values, text) {
 		panic(stopped{})
 	}
 }
 
-// here names the character at the next token, for messages.
-func (s *scanner) here() string {
+// found returns the first character of the next token, for messages.
+func (s *scanner) found() string {
 	if s.at >= len(s.data) {
 		return "end of text"
 	}
@@ -96,7 +96,7 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// space skips white space, and comments where the syntax has them.
+// space skips white space, and comments if the syntax has them.
 func (s *scanner) space() {
 	for s.at < len(s.data) {
 		c := s.data[s.at]
@@ -109,7 +109,7 @@ func (s *scanner) space() {
 	}
 }
 
-// extendedSpace skips a comment or one of JSON5's further spaces, and reports whether there was one.
+// extendedSpace skips a comment or a white space character that only JSON5 has, and reports whether there was one.
 func (s *scanner) extendedSpace() bool {
 	rest := s.data[s.at:]
 	r, n := utf8.DecodeRune(rest)
@@ -122,7 +122,7 @@ func (s *scanner) extendedSpace() bool {
 	case bytes.HasPrefix(rest, []byte("/*")):
 		end := bytes.Index(rest[2:], []byte("*/"))
 		if end < 0 {
-			s.wrong("close it with */", "unterminated comment")
+			s.syntaxError("close it with */", "unterminated comment")
 		}
 		n = end + 4
 	default:
@@ -166,7 +166,7 @@ func (s *scanner) object(pos Pos, depth int) *Value {
 		m := Member{KeyPos: s.pos(s.at), Key: s.key()}
 		s.count(m.KeyPos, 0, len(m.Key))
 		if s.space(); s.peek() != ':' {
-			s.wrong("add a colon between key and value", "unexpected %s after the key %s", s.here(), Quote(m.Key))
+			s.syntaxError("add a colon between key and value", "unexpected %s after the key %s", s.found(), Quote(m.Key))
 		}
 		s.at++
 		s.space()
@@ -176,7 +176,7 @@ func (s *scanner) object(pos Pos, depth int) *Value {
 	return s.parser.object(pos, members)
 }
 
-// more goes to the next element behind a comma, or past the closing bracket.
+// more moves past a comma to the next element, or past the closing bracket. It reports whether there is another element.
 func (s *scanner) more(end byte, first bool) bool {
 	s.space()
 	c := s.peek()
@@ -192,12 +192,12 @@ func (s *scanner) more(end byte, first bool) bool {
 		return false
 	}
 	if !first {
-		s.wrong("a comma may be missing before it", "unexpected %s, want a comma or %q", s.here(), end)
+		s.syntaxError("a comma may be missing before it", "unexpected %s, expected a comma or %q", s.found(), end)
 	}
 	return true
 }
 
-// key reads a key: quoted, or a name where the syntax allows that.
+// key reads a key, which may be unquoted unless the syntax is strict.
 func (s *scanner) key() string {
 	c := s.peek()
 	switch {
@@ -211,14 +211,14 @@ func (s *scanner) key() string {
 	return text
 }
 
-// name reads a key without quotes, which is an identifier of ECMAScript.
+// name reads an unquoted key, which is an ECMAScript identifier.
 func (s *scanner) name() string {
 	var b strings.Builder
 	for s.at < len(s.data) {
 		r, n := utf8.DecodeRune(s.data[s.at:])
 		if r == '\\' {
 			if r = escapedUnit(s.data[s.at:]); r < 0 {
-				s.wrong("put the key in quotes", "invalid escape in a key, want \\uXXXX")
+				s.syntaxError("put the key in quotes", "invalid escape in a key, expected \\uXXXX")
 			}
 			n = 6
 		}
@@ -230,12 +230,12 @@ func (s *scanner) name() string {
 		s.at += n
 	}
 	if b.Len() == 0 {
-		s.wrong("put the key in quotes", "unexpected %s, want a key", s.here())
+		s.syntaxError("put the key in quotes", "unexpected %s, expected a key", s.found())
 	}
 	return b.String()
 }
 
-// word reads null, true, false or a number, and any text where the syntax allows that.
+// word reads null, true, false, a number or, in the lenient syntax, an unquoted string.
 func (s *scanner) word(v *Value) {
 	begin := s.at
 	raw := s.bare()
@@ -252,13 +252,13 @@ func (s *scanner) word(v *Value) {
 		text, err := json5Number(word)
 		if err != nil {
 			s.at = begin
-			s.wrong("use a number, true, false or null, or quote the text", "%v", err)
+			s.syntaxError("use a number, true, false or null, or quote the text", "%v", err)
 		}
 		v.Kind, v.Text = Number, text
 	}
 }
 
-// bare reads a text without quotes; it reports an empty one.
+// bare reads text without quotes; it reports an error if there is none.
 func (s *scanner) bare() []byte {
 	begin := s.at
 	for s.at < len(s.data) && s.isBare(s.data[s.at]) {
@@ -266,7 +266,7 @@ func (s *scanner) bare() []byte {
 	}
 	if s.at == begin || s.data[begin] == '\'' {
 		s.at = begin
-		s.wrong("add a value", "unexpected %s, want a value", s.here())
+		s.syntaxError("add a value", "unexpected %s, expected a value", s.found())
 	}
 	return s.data[begin:s.at]
 }
@@ -285,9 +285,9 @@ func (s *scanner) countUnquoted(at int, text string) {
 	}
 }
 
-// Int is the value of a number that is a whole one between 1 and the largest int32,
-// however it is written (10, 10.0, 1e1).
-func (v *Value) Int() (int, bool) {
+// Int returns the value of an integer between 1 and the maximum int32, in any
+// notation (10, 10.0, 1e1); ok is false for any other value.
+func (v *Value) Int() (n int, ok bool) {
 	f, err := strconv.ParseFloat(v.Text, 64)
 	if v.Kind != Number || len(v.Text) > 64 || err != nil || f < 1 || f > math.MaxInt32 {
 		return 0, false
@@ -298,7 +298,7 @@ func (v *Value) Int() (int, bool) {
 	return int(f), true
 }
 
-// json5Number gives a number in JSON's grammar, with the digits that were written.
+// json5Number converts a JSON5 number to a JSON literal with the same digits.
 func json5Number(word string) (string, error) {
 	sign, text := "", word
 	if rest, ok := strings.CutPrefix(text, "-"); ok {
@@ -323,7 +323,7 @@ func json5Number(word string) (string, error) {
 		text = text[:i] + text[i+1:]
 	}
 	if !jsonNumber.MatchString(sign + text) {
-		return "", fmt.Errorf("unexpected %s, want a value", Quote(word))
+		return "", fmt.Errorf("unexpected %s, expected a value", Quote(word))
 	}
 	return sign + text, nil
 }
@@ -336,15 +336,15 @@ func (s *scanner) text(quote byte) string {
 		return string(s.data[begin+1 : s.at-1])
 	}
 	var b strings.Builder
-	for whole := true; s.at < len(s.data); {
+	for valid := true; s.at < len(s.data); {
 		switch c := s.data[s.at]; {
 		case c == quote:
 			s.at++
 			return b.String()
 		case c == '\\':
-			s.escape(&b, &whole)
+			s.escape(&b, &valid)
 		case (c == '\n' || c == '\r') && s.syntax != lenient:
-			s.wrong(`use \n for line breaks in strings, or end the line with a backslash`, "line break in a string")
+			s.syntaxError(`use \n for line breaks in strings, or end the line with a backslash`, "line break in a string")
 		default:
 			b.WriteByte(c)
 			s.at++
@@ -372,31 +372,31 @@ var (
 	json5Escapes = map[byte]string{'v': "\v", '0': "\x00"}
 )
 
-// escape reads an escape sequence. Whole is cleared at the first half of a surrogate pair.
-func (s *scanner) escape(b *strings.Builder, whole *bool) {
+// escape reads an escape sequence. See unicodeEscape for valid.
+func (s *scanner) escape(b *strings.Builder, valid *bool) {
 	rest := s.data[s.at:]
 	if len(rest) < 2 {
 		s.at = len(s.data)
-		s.wrong("", "")
+		s.syntaxError("", "")
 	}
 	c := rest[1]
 	switch {
 	case c == 'u':
-		s.unicodeEscape(b, whole)
+		s.unicodeEscape(b, valid)
 	case jsonEscapes[c] != "":
 		b.WriteString(jsonEscapes[c])
 		s.at += 2
 	case s.syntax != extended || c >= '1' && c <= '9':
-		s.wrong("remove the backslash", "unknown escape \\%c", c)
+		s.syntaxError("remove the backslash", "unknown escape \\%c", c)
 	case c == 'x':
 		n, err := strconv.ParseUint(string(rest[2:min(4, len(rest))]), 16, 8)
 		if err != nil || len(rest) < 4 {
-			s.wrong(`use two hexadecimal digits after \x`, `invalid escape \x`)
+			s.syntaxError(`use two hexadecimal digits after \x`, `invalid escape \x`)
 		}
 		b.WriteRune(rune(n))
 		s.at += 4
 	case c == '0' && len(rest) > 2 && rest[2] >= '0' && rest[2] <= '9':
-		s.wrong(`use \x00`, `\0 followed by a digit`)
+		s.syntaxError(`use \x00`, `\0 followed by a digit`)
 	case json5Escapes[c] != "":
 		b.WriteString(json5Escapes[c])
 		s.at += 2
@@ -405,7 +405,7 @@ func (s *scanner) escape(b *strings.Builder, whole *bool) {
 	}
 }
 
-// plainEscape reads an escaped character that stands for itself, or an escaped line break.
+// plainEscape reads an escaped character that represents itself, or an escaped line break.
 func (s *scanner) plainEscape(b *strings.Builder) {
 	r, n := utf8.DecodeRune(s.data[s.at+1:])
 	s.at += 1 + n
@@ -417,20 +417,20 @@ func (s *scanner) plainEscape(b *strings.Builder) {
 	}
 }
 
-// unicodeEscape reads \uXXXX, or the two of a surrogate pair.
-func (s *scanner) unicodeEscape(b *strings.Builder, whole *bool) {
+// unicodeEscape reads \uXXXX, or two for a surrogate pair. It reports the first unpaired half and then clears valid.
+func (s *scanner) unicodeEscape(b *strings.Builder, valid *bool) {
 	rest := s.data[s.at:]
 	r := escapedUnit(rest)
 	if r < 0 {
-		s.wrong(`use four hexadecimal digits after \u`, `invalid escape \u`)
+		s.syntaxError(`use four hexadecimal digits after \u`, `invalid escape \u`)
 	}
 	n := 6
 	if utf16.IsSurrogate(r) {
 		pair := utf16.DecodeRune(r, escapedUnit(rest[6:]))
 		if pair != utf8.RuneError {
 			n = 12
-		} else if *whole {
-			*whole = false
+		} else if *valid {
+			*valid = false
 			s.fail(s.pos(s.at), CodeEncoding, "write both halves of the surrogate pair", "the escape %s is half of a surrogate pair", rest[:6])
 		}
 		r = pair
@@ -451,17 +451,17 @@ func escapedUnit(b []byte) rune {
 	return rune(n)
 }
 
-// json reads JSON, which the standard library validates and the scanner gives positions and order.
+// json parses JSON: the standard library validates it, the scanner adds positions and order.
 func (p *parser) json() *Value {
 	if !json.Valid(p.data) {
-		var whole json.RawMessage
-		p.jsonSyntax(json.Unmarshal(p.data, &whole))
+		var raw json.RawMessage
+		p.jsonSyntax(json.Unmarshal(p.data, &raw))
 		return nil
 	}
 	return scan(strict)(p)
 }
 
-// jsonSyntax reports an error of the standard library at its place, with a likely cause.
+// jsonSyntax reports an error of the standard library at its position, with a likely cause.
 func (p *parser) jsonSyntax(err error) {
 	var syntax *json.SyntaxError
 	if !errors.As(err, &syntax) {

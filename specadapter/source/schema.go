@@ -15,24 +15,23 @@ import (
 	"weft/activities/schema"
 )
 
-// Bounds of a JSON Schema that a document brings: it is compiled, and later run against
-// a model's answers, so it must not be able to cost much.
+// Limits of a JSON Schema in a document. They bound the cost of compiling the schema and of
+// validating a model's answers by it.
 const (
 	MaxSchemaBytes = schema.MaxBytes
 	MaxSchemaDepth = schema.MaxDepth
 	MaxSchemaRefs  = 256
 )
 
-// SchemaProblem is one fault of a schema, at its place.
+// SchemaProblem is an error in a schema, with its position.
 type SchemaProblem struct {
 	Pos  Pos
 	Text string
 	Help string
 }
 
-// CheckSchema compiles a value as a JSON Schema, draft 7 unless it says otherwise by
-// $schema, and lists what is wrong with it. References out of the document are refused and
-// never followed.
+// CheckSchema compiles a value as a JSON Schema, draft 7 unless $schema selects another, and
+// returns its problems. References that leave the document are rejected and never followed.
 func CheckSchema(v *Value) []SchemaProblem {
 	s := schemaSize{}
 	s.measure(v, 0)
@@ -52,14 +51,14 @@ func CheckSchema(v *Value) []SchemaProblem {
 	return nil
 }
 
-// Misfit is a default that does not fit the schema whose default it is.
-type Misfit struct {
+// InvalidDefault is a default that does not match its schema.
+type InvalidDefault struct {
 	Default *Value
 	Errors  []schema.Error
 }
 
-// Text says why it does not fit.
-func (m *Misfit) Text() string {
+// Text describes the mismatches.
+func (m *InvalidDefault) Text() string {
 	out := make([]string, len(m.Errors))
 	for i, e := range m.Errors {
 		out[i] = e.Message
@@ -70,12 +69,12 @@ func (m *Misfit) Text() string {
 	return strings.Join(out, "; ")
 }
 
-// Misfits lists the defaults in a schema, in which [CheckSchema] has found nothing wrong, that do not fit.
-func Misfits(v *Value) []Misfit {
-	return Map(schema.Defaults(v.JSON()), func(d schema.Default) Misfit { return Misfit{v.pointer(d.Pointer), d.Errors} })
+// InvalidDefaults returns the defaults in a valid schema (see [CheckSchema]) that do not match their schemas.
+func InvalidDefaults(v *Value) []InvalidDefault {
+	return Map(schema.Defaults(v.JSON()), func(d schema.Default) InvalidDefault { return InvalidDefault{v.pointer(d.Pointer), d.Errors} })
 }
 
-// schemaSize measures a schema before anything is done with it.
+// schemaSize checks a schema against the limits before it is compiled.
 type schemaSize struct {
 	refs     int
 	problems []SchemaProblem
@@ -86,7 +85,7 @@ func (s *schemaSize) add(at Pos, help, format string, args ...any) {
 	s.problems = append(s.problems, SchemaProblem{Pos: at, Help: help, Text: fmt.Sprintf(format, args...)})
 }
 
-// OutOfRange returns the first number in a value that is beyond what is computed with; nil if there is none.
+// OutOfRange returns the first number in a value that is outside the supported range; nil if there is none.
 func (v *Value) OutOfRange() *Value {
 	for m := range v.All() {
 		if m.Value.Kind == Number && !schema.Countable(m.Value.Text) {
@@ -96,8 +95,8 @@ func (v *Value) OutOfRange() *Value {
 	return nil
 }
 
-// measure looks at a part of a schema, inside so many objects that are schemas. The schema of a scalar in the innermost
-// of [MaxSchemaDepth] is one more.
+// measure checks a part of a schema; depth counts the schema objects around it. The innermost of [MaxSchemaDepth]
+// schemas may still contain the schema of a scalar.
 func (s *schemaSize) measure(v *Value, depth int) {
 	if v.Kind == Object {
 		depth++
@@ -119,8 +118,8 @@ func (s *schemaSize) measure(v *Value, depth int) {
 		if m.Key == "$ref" && m.Value.Kind == String {
 			s.ref(m.Value)
 		}
-		if named[m.Key] && m.Value.Kind == Object {
-			// These are schemas by name, and no level of their own.
+		if schemaMaps[m.Key] && m.Value.Kind == Object {
+			// The object only maps names to schemas: it does not count as a level.
 			for _, inner := range m.Value.Members {
 				s.measure(inner.Value, depth)
 			}
@@ -130,10 +129,10 @@ func (s *schemaSize) measure(v *Value, depth int) {
 	}
 }
 
-// named are the keywords of schemas whose values are schemas by names of the author's.
-var named = map[string]bool{"properties": true, "patternProperties": true, "definitions": true, "$defs": true}
+// schemaMaps are the keywords whose values map names to schemas.
+var schemaMaps = map[string]bool{"properties": true, "patternProperties": true, "definitions": true, "$defs": true}
 
-// ref counts a reference and refuses one that leaves the document.
+// ref counts a reference and rejects one that leaves the document.
 func (s *schemaSize) ref(v *Value) {
 	s.refs++
 	scheme, _, ok := strings.Cut(v.Text, ":")
@@ -143,7 +142,7 @@ func (s *schemaSize) ref(v *Value) {
 	}
 }
 
-// schemaProblems finds the places of what the compiler reports.
+// schemaProblems converts the compiler's errors to problems with positions.
 func schemaProblems(v *Value, err error) []SchemaProblem {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
@@ -153,14 +152,14 @@ func schemaProblems(v *Value, err error) []SchemaProblem {
 	var out []SchemaProblem
 	var walk func(e *jsonschema.ValidationError)
 	walk = func(e *jsonschema.ValidationError) {
-		for _, cause := range ofKind(v, e) {
+		for _, cause := range relevantCauses(v, e) {
 			walk(cause)
 		}
 		if len(e.Causes) > 0 {
 			return
 		}
 		at := v.pointer(e.InstanceLocation)
-		text, help := unreadable(e.Message)
+		text, help := explainPattern(e.Message)
 		out = append(out, SchemaProblem{Pos: at.Pos, Help: help, Text: fmt.Sprintf("%s: %s", schemaPath(e.InstanceLocation), text)})
 	}
 	walk(invalid)
@@ -169,34 +168,34 @@ func schemaProblems(v *Value, err error) []SchemaProblem {
 	return slices.Compact(out)
 }
 
-// ofKind are the causes of an error. Of a choice, such as that of items between a schema and an array of schemas, they are
-// those alternatives that take values of this kind; the first if none does.
-func ofKind(v *Value, e *jsonschema.ValidationError) []*jsonschema.ValidationError {
+// relevantCauses returns the causes of an error. Of a failed anyOf, such as that of items (a schema or an array of schemas),
+// it returns only the alternatives that accept the value's type, or the first if none does.
+func relevantCauses(v *Value, e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if e.Message != "anyOf failed" {
 		return e.Causes
 	}
-	var takes func(cause *jsonschema.ValidationError) bool
-	takes = func(cause *jsonschema.ValidationError) bool {
+	var accepts func(cause *jsonschema.ValidationError) bool
+	accepts = func(cause *jsonschema.ValidationError) bool {
 		if cause.InstanceLocation != e.InstanceLocation {
 			return true
 		}
 		switch path.Base(cause.KeywordLocation) {
 		case "type":
 			return false
-		case "enum": // only of texts
+		case "enum": // all enumerations are of strings
 			return v.pointer(e.InstanceLocation).Kind == String
 		}
-		return !slices.ContainsFunc(cause.Causes, func(c *jsonschema.ValidationError) bool { return !takes(c) })
+		return !slices.ContainsFunc(cause.Causes, func(c *jsonschema.ValidationError) bool { return !accepts(c) })
 	}
-	out := slices.DeleteFunc(slices.Clone(e.Causes), func(cause *jsonschema.ValidationError) bool { return !takes(cause) })
+	out := slices.DeleteFunc(slices.Clone(e.Causes), func(cause *jsonschema.ValidationError) bool { return !accepts(cause) })
 	if len(out) == 0 {
 		out = e.Causes[:1]
 	}
 	return out
 }
 
-// unreadable says why a pattern cannot be read, where that is what a message is about.
-func unreadable(message string) (text, help string) {
+// explainPattern explains why a pattern is invalid if the message is about one; else it returns the message.
+func explainPattern(message string) (text, help string) {
 	quoted, ok := strings.CutSuffix(message, " is not valid 'regex'")
 	if !ok {
 		return message, "fix the schema"
@@ -211,7 +210,7 @@ func unreadable(message string) (text, help string) {
 		`use RE2 syntax, which has no lookaround, no backreferences, no \Z (use \z) and no counts above 1000`
 }
 
-// refPos is the place of the reference that a message names, or of the whole schema.
+// refPos returns the position of the reference that a message names, or else of the schema.
 func refPos(v *Value, text string) Pos {
 	best := v.Pos
 	for m := range v.All() {
@@ -223,7 +222,7 @@ func refPos(v *Value, text string) Pos {
 	return best
 }
 
-// pointer follows a JSON pointer as far as it goes.
+// pointer returns the value at a JSON pointer, or the closest existing parent of it.
 func (v *Value) pointer(p string) *Value {
 	for _, part := range schema.Pointer(p) {
 		next := v.Get(part)

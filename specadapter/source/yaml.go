@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxYAMLBytes bounds YAML, whose parser costs far more per byte than JSON's.
+// maxYAMLBytes is the maximum size of YAML, which costs far more to parse per byte than JSON.
 const maxYAMLBytes = 4 << 20
 
 func (p *parser) yaml() *Value {
@@ -31,17 +31,17 @@ func (p *parser) yaml() *Value {
 	return y.value(node, 1)
 }
 
-// yamlReader turns YAML nodes into values. anchors are those that aliases may repeat.
+// yamlReader converts YAML nodes to values. anchors are the values that aliases may refer to.
 type yamlReader struct {
 	*parser
 	cursor  yamlCursor
 	anchors map[*yaml.Node]*Value
 }
 
-// parse reads the only document, or reports why not.
+// parse parses the only document in the text; it returns nil after reporting an error.
 func (y *yamlReader) parse() (node *yaml.Node) {
 	defer func() {
-		// The library panics on some hostile texts.
+		// The library panics on some malicious input.
 		if r := recover(); r != nil {
 			y.fail(y.pos(0), CodeSyntax, "", "not YAML: %v", r)
 			node = nil
@@ -94,7 +94,7 @@ func (y *yamlReader) yamlSyntax(err error) {
 
 func (y *yamlReader) at(n *yaml.Node) Pos { return y.pos(y.cursor.at(n.Line, n.Column)) }
 
-// value turns a node that nests depth deep into a value, or returns nil after a report.
+// value converts a node at a nesting depth to a value; it returns nil after reporting an error.
 func (y *yamlReader) value(n *yaml.Node, depth int) (v *Value) {
 	pos := y.at(n)
 	switch n.Kind {
@@ -122,7 +122,7 @@ func (y *yamlReader) value(n *yaml.Node, depth int) (v *Value) {
 	return v
 }
 
-// repeat counts a value again, which an alias at a place repeats.
+// repeat counts the values that an alias at pos repeats, against the limits.
 func (y *yamlReader) repeat(v *Value, pos Pos, depth int) bool {
 	if !y.grow(pos, 1, len(v.Text)) || v.Kind >= Array && y.tooDeep(pos, depth) {
 		return false
@@ -171,7 +171,7 @@ func (y *yamlReader) mapping(n *yaml.Node, pos Pos, depth int) *Value {
 	return nil
 }
 
-// key reads a mapping's key, which JSON wants to be a string.
+// key returns the key of a mapping, which must be a string in JSON.
 func (y *yamlReader) key(n *yaml.Node) (string, bool) {
 	pos := y.at(n)
 	if n.Kind == yaml.AliasNode {
@@ -182,7 +182,7 @@ func (y *yamlReader) key(n *yaml.Node) (string, bool) {
 		if n.Kind == yaml.SequenceNode {
 			kind = Array
 		}
-		y.fail(pos, CodeUnsupported, "use a string as the key", "key is %s, want a string", kind)
+		y.fail(pos, CodeUnsupported, "use a string as the key", "key is %s, expected a string", kind)
 		return "", false
 	}
 	if n.Anchor != "" && y.anchors[n] == nil {
@@ -195,7 +195,7 @@ func (y *yamlReader) key(n *yaml.Node) (string, bool) {
 	return n.Value, true
 }
 
-// plainTag refuses tags that ask for a type that JSON does not have.
+// plainTag rejects tags that stand for types that JSON does not have.
 func (y *yamlReader) plainTag(n *yaml.Node, pos Pos, want string) bool {
 	if tag := n.ShortTag(); tag != want {
 		y.fail(pos, CodeUnsupported, "remove the tag", "unsupported tag %s", Quote(tag))
@@ -232,7 +232,7 @@ func (y *yamlReader) scalar(n *yaml.Node, pos Pos) *Value {
 
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-// yamlNumber returns a number in JSON's grammar: as written where possible, or its value.
+// yamlNumber returns a number as a JSON literal: as written if it is one, else by its value.
 func yamlNumber(n *yaml.Node) (string, error) {
 	text := strings.TrimPrefix(n.Value, "+")
 	if jsonNumber.MatchString(text) {

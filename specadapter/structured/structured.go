@@ -1,8 +1,8 @@
-// Package structured writes the part of a system prompt that asks a model for JSON.
+// Package structured formats the part of a system prompt that requests JSON from a model.
 //
-// Dialects with structured answers share its exact texts, which are those of the
-// Agent Orchestrator Framework. It only produces text: it neither calls a model
-// nor reads an answer.
+// Dialects with structured output share these exact texts, which are those of the
+// Agent Orchestrator Framework. The package only formats text: it neither calls a model
+// nor parses an answer.
 //
 // Start at [Enrich].
 package structured
@@ -23,8 +23,8 @@ const (
 	rulesHead = "\n\n## Additional Rules\n\n"
 )
 
-// Enrich appends the demand for JSON of a schema to a system prompt. The schema is JSON in
-// the author's key order. Without one (empty, null or {}) the prompt is returned as it is.
+// Enrich appends a request for JSON that conforms to a schema to a system prompt. The schema is JSON in
+// the author's key order. Without a schema (empty, null or {}) the prompt is returned unchanged.
 func Enrich(prompt string, schema json.RawMessage) string {
 	v, err := pytext.Parse(schema)
 	if err != nil || v.Kind == pytext.Null || v.Kind == pytext.Object && len(v.Members) == 0 {
@@ -33,10 +33,10 @@ func Enrich(prompt string, schema json.RawMessage) string {
 	return prompt + head + v.Indented() + tail
 }
 
-// EnrichAny appends the demand for JSON of any shape.
+// EnrichAny appends a request for JSON without a schema.
 func EnrichAny(prompt string) string { return prompt + anyJSON }
 
-// Rules appends the author's own rules for the output, if there are any.
+// Rules appends the author's output rules, if any.
 func Rules(prompt, rules string) string {
 	if strings.TrimSpace(rules) == "" {
 		return prompt

@@ -120,7 +120,7 @@ func TestMemoryDatastoreOfAgents(t *testing.T) {
 	t.Parallel()
 	doc := "flow: {nodes: {s: {component_type: StartNode}, n: {component_type: AgentNode, agent: {component_type: ExtendedAgent, name: a, llm_config: '@m', human_in_the_loop: false, system_prompt: A, flows: ['@one'], outputs: [{title: r, type: string}]}}, e: {component_type: EndNode, outputs: [{title: r, type: string}]}}, go: [s > n > e]}\n" +
 		"one: {description: Lists., nodes: {s1: {component_type: StartNode}, " + strings.TrimSpace(listNode("all", "{}")) + ", e1: {component_type: EndNode}}, go: [s1 > all > e1]}" + memoryStore
-	if _, diags := specadapter.Load("flow.json", []byte(specDoc(t, doc)), specadapter.Options{}); !strings.Contains(fmt.Sprint(diags), "agents call it, which is not supported yet") {
+	if _, diags := specadapter.Load("flow.json", []byte(specDoc(t, doc)), specadapter.Options{}); !strings.Contains(fmt.Sprint(diags), "is called by agents, which is not supported yet") {
 		t.Errorf("%v", diags)
 	}
 }

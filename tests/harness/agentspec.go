@@ -1,7 +1,7 @@
 package harness
 
-// AgentspecMixed is a flow with agents in one conversation, a subflow in its place, one for each
-// element of a list, and one that fails and is caught.
+// AgentspecMixed is a flow with agents in one conversation, an inlined subflow, a subflow for each
+// element of a list, and a failing subflow that is caught.
 const AgentspecMixed = `{"component_type":"Flow","agentspec_version":"26.1.2","name":"mixed","start_node":{"$component_ref":"start"},
 "nodes":[{"$component_ref":"start"},{"$component_ref":"count"},{"$component_ref":"agent"},{"$component_ref":"each"},{"$component_ref":"place"},{"$component_ref":"guard"},{"$component_ref":"route"},{"$component_ref":"note"},{"$component_ref":"end"}],
 "control_flow_connections":[
@@ -48,7 +48,7 @@ const AgentspecMixed = `{"component_type":"Flow","agentspec_version":"26.1.2","n
 "note":{"component_type":"OutputMessageNode","name":"note","message":"{{length}} letters","inputs":[{"title":"length","type":"integer"}]},
 "end":{"component_type":"EndNode","name":"end","outputs":[{"title":"total","type":"integer"},{"title":"length","type":"integer"},{"title":"why","anyOf":[{"type":"string"},{"type":"null"}],"default":null}]}}}`
 
-// AgentspecMixedScript is what the model says in AgentspecMixed.
+// AgentspecMixedScript is the model's script for AgentspecMixed.
 const AgentspecMixedScript = `rules:
 - {node: count, say: "2"}
 - {node: agent, turn: 1, say: I would rather not}
@@ -59,8 +59,8 @@ const AgentspecMixedScript = `rules:
 - {node: place/m2, turn: 2, say: "3"}
 - {node: r2, fail: {class: refused, text: not that}}`
 
-// AgentspecConversation is one conversation of agents in a flow, in a subflow in its place and in runs
-// below it.
+// AgentspecConversation is one conversation of agents in a flow, in an inlined subflow and in child
+// runs.
 const AgentspecConversation = `{"component_type":"Flow","agentspec_version":"25.4.2","name":"talk","start_node":{"$component_ref":"start"},
 "nodes":[{"$component_ref":"start"},{"$component_ref":"greet"},{"$component_ref":"each"},{"$component_ref":"last"},{"$component_ref":"end"}],
 "control_flow_connections":[
@@ -85,8 +85,8 @@ const AgentspecConversation = `{"component_type":"Flow","agentspec_version":"25.
 "last":{"component_type":"AgentNode","name":"last","agent":{"component_type":"Agent","name":"b","llm_config":{"$component_ref":"model"},"system_prompt":"Close.","outputs":[{"title":"word","type":"string"}],"human_in_the_loop":false}},
 "end":{"component_type":"EndNode","name":"end","outputs":[{"title":"words","type":"array","items":{"type":"string"}},{"title":"word","type":"string"}]}}}`
 
-// AgentspecConversationScript is what the model says in AgentspecConversation. An agent's turn counts the assistant's
-// messages of the whole conversation.
+// AgentspecConversationScript is the model's script for AgentspecConversation. An agent's turn is the number of assistant
+// messages in the entire conversation.
 const AgentspecConversationScript = `rules:
 - {turn: 2, match: ^Ann$, call: [{tool: submit_result, arguments: {word: "yes, Ann"}}]}
 - {turn: 3, match: ^Bob$, say: let me think}
@@ -104,7 +104,7 @@ const AgentspecWorkers = `{"component_type":"ManagerWorkers","agentspec_version"
 "porter":{"component_type":"Agent","name":"porter","description":"opens","llm_config":{"$component_ref":"m"},"system_prompt":"Open."},
 "reader":{"component_type":"Agent","name":"reader","description":"reads","llm_config":{"$component_ref":"m"},"system_prompt":"Read."}}}`
 
-// AgentspecWorkersScript is what the model says in AgentspecWorkers.
+// AgentspecWorkersScript is the model's script for AgentspecWorkers.
 const AgentspecWorkersScript = `rules:
 - {node: team, turn: 1, call: [{tool: send_message, arguments: {recipient: counter, message: "How many?"}}, {tool: send_message, arguments: {recipient: library, message: "What is tea?"}},
     {tool: send_message, arguments: {recipient: counter, message: "Once more?"}}, {tool: send_message, arguments: {recipient: mute, message: "And you?"}}, {tool: send_message, arguments: {recipient: nobody, message: "You?"}}, {tool: send_message, arguments: {recipient: mute}}]}
@@ -132,7 +132,7 @@ const AgentspecSwarm = `{"component_type":"Flow","agentspec_version":"26.1.0","n
 "b":{"component_type":"Agent","name":"b","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"You are b.","human_in_the_loop":false},
 "c":{"component_type":"Agent","name":"c","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"You are c.","human_in_the_loop":false}}}`
 
-// AgentspecSwarmScript is what the model says in AgentspecSwarm.
+// AgentspecSwarmScript is the model's script for AgentspecSwarm.
 const AgentspecSwarmScript = `rules:
 - {node: team, turn: 1, say: I would rather not}
 - {node: team, turn: 2, call: [{tool: send_message, arguments: {recipient: b, message: hello b}}, {tool: send_message, arguments: {recipient: c, message: hello c}}]}
@@ -152,7 +152,7 @@ const AgentspecDigest = `{"component_type":"Agent","agentspec_version":"26.1.2",
 {"component_type":"MessageSummarizationTransform","name":"l","llm":{"$component_ref":"m"},"max_message_size":30,"summarization_instructions":"Shorten.","summarized_message_template":"In short: {{ summary }}"}],
 "$referenced_components":{"m":{"component_type":"OpenAiConfig","name":"m","model_id":"m"}}}`
 
-// AgentspecDigestScript is what the model says in AgentspecDigest.
+// AgentspecDigestScript is the model's script for AgentspecDigest.
 const AgentspecDigestScript = `rules:
 - {kind: condense, contains: "<earlier>", say: a summary of it}
 - {kind: condense, contains: "In short: reminded", say: no such thing}
@@ -163,8 +163,8 @@ const AgentspecDigestScript = `rules:
 - {turn: 3, match: "^In short: reminded$", say: once more}
 - {turn: 4, match: "^In short: reminded$", call: [{tool: submit_result, arguments: {n: 4}}]}`
 
-// AgentspecPayroll runs a flow for each of three people, beside each other. Its agent pays them, each of which
-// needs a yes.
+// AgentspecPayroll runs a flow for each of three people in parallel. Its agent pays them; each payment
+// requires confirmation.
 const AgentspecPayroll = `{"component_type":"Flow","agentspec_version":"26.1.2","name":"payroll","start_node":{"$component_ref":"start"},
 "nodes":[{"$component_ref":"start"},{"$component_ref":"each"},{"$component_ref":"end"}],
 "control_flow_connections":[

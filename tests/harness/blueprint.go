@@ -31,13 +31,13 @@ func ProgramFolder(t *testing.T, script string) string {
 	return dir
 }
 
-// SeenHeaders remembers the headers of the requests to a server.
+// SeenHeaders records the headers of the requests to a server.
 type SeenHeaders struct {
 	mu  sync.Mutex
 	All []http.Header
 }
 
-// Missing says which of some headers a request did not have as wanted.
+// Missing returns the expected headers that a request lacked.
 func (s *SeenHeaders) Missing(want map[string]string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *SeenHeaders) Missing(want map[string]string) []string {
 	return out
 }
 
-// NewToolServer is an MCP server with two tools.
+// NewToolServer starts an MCP server with two tools.
 func NewToolServer(t *testing.T) (address string, seen *SeenHeaders) {
 	t.Helper()
 	s := server.NewMCPServer("shelf", "1", server.WithToolCapabilities(false))
@@ -73,5 +73,5 @@ func NewToolServer(t *testing.T) (address string, seen *SeenHeaders) {
 	return web.URL, seen
 }
 
-// WebhookSecrets signs events of tests.
+// WebhookSecrets are the secrets that sign webhooks in tests.
 var WebhookSecrets = []string{"whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32))}

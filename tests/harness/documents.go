@@ -19,7 +19,7 @@ const SubAgentFlow = `{"data_connections":[
 {"id":"s","name":"S","prompt":"answer","is_exit_node":true,"tools":[{"name":"call_sub_agent","data_connection_id":"helper"}]}],
 "edges":[{"id":"e1","source":"START","target":"s"},{"id":"e2","source":"s","target":"END"}]}]}`
 
-// AsChildren has all branches of a flow run as child workflows.
+// AsChildren makes all branches of a flow run as child workflows.
 func AsChildren(f *plan.Flow) *plan.Flow {
 	f.Policy.Branches = plan.BranchesAsChildren
 	for i := range f.Agents {
@@ -28,16 +28,16 @@ func AsChildren(f *plan.Flow) *plan.Flow {
 	return f
 }
 
-// ChildBranches is [ForkAndJoin] with nodes that may call so many tools that branches are child workflows.
+// ChildBranches is [ForkAndJoin] with limits so high that branches run as child workflows.
 var ChildBranches = strings.ReplaceAll(ForkAndJoin, `"prompt":`, `"max_iterations":100,"prompt":`)
 
-// ForkAndJoin writes a state key in two branches and reads it behind the join.
+// ForkAndJoin writes a state key in two branches and reads it after the join.
 const ForkAndJoin = `{"name":"fork","nodes":[
 {"id":"a","name":"A","prompt":"p"},{"id":"b","name":"B","prompt":"p"},{"id":"j","name":"J","prompt":"p","defer":true,"is_exit_node":true}],
 "edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"START","target":"b"},
 {"id":"e3","source":"a","target":"j"},{"id":"e4","source":"b","target":"j"},{"id":"e5","source":"j","target":"END"}]}`
 
-// TalkerScript has an agent call tools in four turns.
+// TalkerScript makes an agent call tools in four turns.
 const TalkerScript = `rules:
 - {kind: condense, say: the gist}
 - {turn: 1, call: [{tool: set_state, arguments: {key: a, value: "WORD"}}]}
@@ -69,7 +69,7 @@ func FanIn(name string, branches ...string) *plan.Flow {
 	return f
 }
 
-// OneNode is a document with the node a, which gives the result.
+// OneNode is a document with the node a, which produces the result.
 func OneNode(node string) string {
 	return `{"name":"one","generation_prompt":"","response_format":{"type":1},"execution_plan":"","nodes":[
 {"id":"a","name":"A","prompt":"do it","is_exit_node":true` + node + `}],
@@ -79,7 +79,7 @@ func OneNode(node string) string {
 // SearchTool binds a node to the tool search of the connection web.
 const SearchTool = `,"tools":[{"name":"search","data_connection_id":"web"}]`
 
-// JudgedLoop goes round until a judge lets it out.
+// JudgedLoop loops until a condition holds.
 const JudgedLoop = `{"name":"loop","nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"x","name":"X","prompt":"p","is_exit_node":true}],
 "edges":[{"id":"e1","source":"START","target":"a"},{"id":"again","source":"a","target":"a","condition_prompt":"again?"},
 {"id":"out","source":"a","target":"x","condition_prompt":"done?"},{"id":"e4","source":"x","target":"END"}]}`
@@ -97,8 +97,8 @@ func MailConnection() []contract.DataConnection {
 // MailTools binds a node to the tools of MailConnection.
 const MailTools = `,"tools":[{"name":"send_mail","data_connection_id":"web"},{"name":"look_up","data_connection_id":"web"}]`
 
-// WaitingFork is a fork: one branch asks a sub-agent, which asks a person; the other goes round
-// and round.
+// WaitingFork is a fork: one branch calls a sub-agent, which waits for a user; the other loops
+// forever.
 const WaitingFork = `{"data_connections":[
 {"id":"helper","type":2,"name":"Helper","description":"knows things","config":{"agent_id":"sub"}},
 {"id":"web","type":1,"name":"Web","description":"","config":{"url":"https://tools.example.com/mcp"}}],
@@ -114,7 +114,7 @@ const WaitingFork = `{"data_connections":[
 {"id":"s","name":"S","prompt":"answer","is_exit_node":true,"tools":[{"name":"send_mail","data_connection_id":"web"}]}],
 "edges":[{"id":"e1","source":"START","target":"s"},{"id":"e2","source":"s","target":"END"}]}]}`
 
-// AskFlow is a flow that asks a person, and goes on with the answer.
+// AskFlow is a flow that asks the user and continues with the answer.
 func AskFlow() *plan.Flow {
 	f := GraphPlan("asking", []GraphNode{{ID: "ask"}, {ID: "paint"}}, nil)
 	f.Nodes[0].Kind, f.Nodes[0].Agent, f.Nodes[0].Ask = plan.KindAsk, nil, &plan.Ask{Text: "Which colour?"}
@@ -123,13 +123,13 @@ func AskFlow() *plan.Flow {
 	return f
 }
 
-// KoogShared is one conversation of all agents, which forks, and goes on with one of the forks.
+// KoogShared is a conversation of all agents that is forked and continued with one of the forks.
 const KoogShared = `{"id":"shared","version":"1","defaultModel":"ollama/qwq","agents":[{"name":"begin","type":"task","config":{"maxIterations":200},"params":{"task":"begin"}},
 {"name":"both","type":"parallel","params":{"agents":["left","right"],"merge":{"variable":"results.1.output","operation":"equals","value":"never looked at"}}},
 {"name":"left","type":"task","params":{"task":"left"}},{"name":"right","type":"react","params":{"task":"right"}},{"name":"end","type":"verify","params":{"task":"end"}}],
 "transitions":[{"from":"begin","to":"both","condition":{"variable":"output.data","operation":"equals","value":7}},{"from":"both","to":"end"}]}`
 
-// KoogSharedScript is what the model says in KoogShared.
+// KoogSharedScript is the model's script for KoogShared.
 const KoogSharedScript = `rules:
 - {node: begin, turn: 1, say: hello}
 - {node: begin, call: [{tool: finalize_task_result, arguments: {__wrapped_value__: "7"}}]}

@@ -20,14 +20,14 @@ import (
 	"weft/workflows/plan"
 )
 
-// Fakes answer the interpreter's activities by name, without a model.
+// Fakes implement the interpreter's activities without a model.
 type Fakes struct {
-	// delay is how long the next model call takes, in virtual time.
+	// delay is the duration of the next model call, in virtual time.
 	Delay func() time.Duration
 	Judge func(in contract.JudgeInput) (bool, error)
 }
 
-// NewGraphEnv runs plans in Temporal's test environment, where time is virtual.
+// NewGraphEnv returns a Temporal test environment for plans, with virtual time.
 func NewGraphEnv(t *testing.T, f Fakes) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
 	env := newEnv()
@@ -52,8 +52,8 @@ func newEnv() *testsuite.TestWorkflowEnvironment {
 	return env
 }
 
-// EnvOptions are workers in Temporal's test environment on a machine that may be busy: time is virtual
-// there but for deadlocks and heartbeats.
+// EnvOptions are worker options for Temporal's test environment on a busy machine: deadlock detection and
+// heartbeats use real time.
 var EnvOptions = worker.Options{DeadlockDetectionTimeout: time.Minute, Interceptors: []interceptor.WorkerInterceptor{&slow{}}}
 
 type slow struct {
@@ -80,7 +80,7 @@ func (c *slowCalls) ExecuteActivity(ctx workflow.Context, kind string, args ...a
 	return c.Next.ExecuteActivity(workflow.WithHeartbeatTimeout(ctx, time.Minute), kind, args...)
 }
 
-// AnswerModel is what the fake model says.
+// AnswerModel returns the answer of the fake model.
 func AnswerModel(ctx context.Context, _ contract.ModelInput) (*contract.ModelResult, error) {
 	node, _, _ := strings.Cut(activity.GetInfo(ctx).ActivityID, "#")
 	m := contract.Message{Role: contract.RoleAssistant, Text: node + " done"}
@@ -102,7 +102,7 @@ type GraphEdge struct {
 	Condition *string `json:"condition_prompt"`
 }
 
-// GraphPlan builds a plan past document validation.
+// GraphPlan builds a plan without document validation.
 func GraphPlan(name string, nodes []GraphNode, edges []GraphEdge) *plan.Flow {
 	f := &plan.Flow{Version: plan.Version, Name: name, Dialect: "continuum", Limits: plan.DefaultLimits, Policy: plan.DefaultPolicy}
 	for _, n := range nodes {
@@ -119,7 +119,7 @@ func GraphPlan(name string, nodes []GraphNode, edges []GraphEdge) *plan.Flow {
 	return f
 }
 
-// Executions lists node#step of a trace, sorted.
+// Executions returns the sorted node#step entries of a trace.
 func Executions(s contract.Status) []string {
 	var out []string
 	for _, e := range s.Executions {

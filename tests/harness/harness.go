@@ -1,5 +1,5 @@
-// Package harness holds what the test packages beside it share: embedded servers, workers in the
-// test's process and in processes of their own, runs in Temporal's test environment, and flows.
+// Package harness contains shared helpers of the test packages: embedded servers, workers in the test's
+// process and in separate processes, runs in Temporal's test environment, and flows.
 package harness
 
 import (
@@ -20,7 +20,7 @@ import (
 // NoLog is a logger that writes nothing.
 var NoLog = log.NewStructuredLogger(slog.New(slog.DiscardHandler))
 
-// FailureClass is a failure's class, or "" for nil.
+// FailureClass returns a failure's class, or "" for nil.
 func FailureClass(f *contract.Failure) string {
 	if f == nil {
 		return ""
@@ -28,7 +28,7 @@ func FailureClass(f *contract.Failure) string {
 	return f.Class
 }
 
-// ErrorType is an application error's type, another error's text, or "" for nil.
+// ErrorType returns the type of an application error, the text of any other error, or "" for nil.
 func ErrorType(err error) string {
 	if err == nil {
 		return ""
@@ -40,7 +40,7 @@ func ErrorType(err error) string {
 	return err.Error()
 }
 
-// ResultText is a result's text, or its data.
+// ResultText returns a result's text, or its data.
 func ResultText(r *contract.RunResult) string {
 	if r.ResultText != nil {
 		return *r.ResultText
@@ -48,7 +48,7 @@ func ResultText(r *contract.RunResult) string {
 	return string(r.ResultData)
 }
 
-// MessageText is a message's text with its parts.
+// MessageText returns a message's text, including its parts.
 func MessageText(m contract.Message) string {
 	out := m.Text
 	for _, part := range m.Parts {
@@ -85,7 +85,7 @@ func ReadFile(t *testing.T, file string) string {
 	return string(raw)
 }
 
-// SpecFile reads a file of the specification's folder beside the project, or skips.
+// SpecFile reads a file of the specifications' folder next to the project, or skips the test.
 func SpecFile(t *testing.T, path string) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", filepath.FromSlash(path)))

@@ -26,7 +26,7 @@ import (
 // RunCount counts the runs of a chain of continued runs.
 func RunCount(t *testing.T, c client.Client, run client.WorkflowRun) int {
 	t.Helper()
-	n, id := 1, run.GetRunID() // the last of them, once the result is there
+	n, id := 1, run.GetRunID() // the last run, once the result is available
 	for {
 		before := Events(t, c, run.GetID(), id)[0].GetWorkflowExecutionStartedEventAttributes().ContinuedExecutionRunId
 		if before == "" {
@@ -36,7 +36,7 @@ func RunCount(t *testing.T, c client.Client, run client.WorkflowRun) int {
 	}
 }
 
-// Histories is where recorded histories are kept: one run a file, NAME.json for the root and
+// Histories is the folder of recorded histories, with one file per run: NAME.json for the root and
 // NAME@CHILD.json for its children.
 const Histories = "../testdata/history"
 
@@ -62,7 +62,7 @@ func Replay(t *testing.T, raw []byte) {
 	}
 }
 
-// Record replays a run's history and those of its children, and writes them if asked to.
+// Record replays the histories of a run and its children, and writes them if requested.
 func Record(t *testing.T, c client.Client, name, id, run string) {
 	t.Helper()
 	list := Events(t, c, id, run)
@@ -91,7 +91,7 @@ func Record(t *testing.T, c client.Client, name, id, run string) {
 	}
 }
 
-// anonymous takes the names of machines and processes out of a history.
+// anonymous removes the names of machines and processes from a history.
 func anonymous(t *testing.T, raw []byte) []byte {
 	t.Helper()
 	v, ok := textutil.DecodeExact(raw)
@@ -123,7 +123,7 @@ func anonymous(t *testing.T, raw []byte) []byte {
 	return append(out, '\n')
 }
 
-// Events reads a run's whole history.
+// Events returns the complete history of a run.
 func Events(t testing.TB, c client.Client, id, run string) []*historypb.HistoryEvent {
 	t.Helper()
 	var out []*historypb.HistoryEvent
@@ -138,7 +138,7 @@ func Events(t testing.TB, c client.Client, id, run string) []*historypb.HistoryE
 	return out
 }
 
-// PlayRecording records a closed run and plays the recording, which must be the same run.
+// PlayRecording records a closed run and plays the recording, which must reproduce the run.
 func (h *Worker) PlayRecording(t *testing.T, id, run string) *rehearse.Recording {
 	t.Helper()
 	raw, _, err := recording.Record(t.Context(), history.From(h.Client), id, run, nil)

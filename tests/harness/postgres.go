@@ -14,13 +14,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Database is a database of a server of PostgreSQL. URL is that of its user, whose password is "secret".
+// Database is a PostgreSQL database. URL contains its user, whose password is "secret".
 type Database struct {
 	URL string
 	*pgx.Conn
 }
 
-// Run runs a statement.
+// Run executes a statement.
 func (d *Database) Run(t testing.TB, sql string) {
 	t.Helper()
 	if _, err := d.Exec(context.Background(), sql); err != nil {
@@ -28,7 +28,7 @@ func (d *Database) Run(t testing.TB, sql string) {
 	}
 }
 
-// Postgres starts a server of PostgreSQL with the database and the user shop. The test is skipped where there is no PostgreSQL.
+// Postgres starts a PostgreSQL server with the database and user shop. It skips the test if PostgreSQL is not installed.
 func Postgres(t testing.TB) *Database {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is valid

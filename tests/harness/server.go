@@ -18,13 +18,13 @@ import (
 	"weft/worker/store"
 )
 
-// Server is a server in a process of its own.
+// Server is a Temporal server in a separate process.
 type Server struct {
 	Address string
 	cmd     *exec.Cmd
 }
 
-// StartServer starts a server on a database and waits until it answers.
+// StartServer starts a server on a database and waits until it is ready.
 func StartServer(t testing.TB, args ...string) *Server {
 	t.Helper()
 	cmd := exec.Command(programs.Path(t, "WEFT_DEVSERVER"), append([]string{"-worker=false", "-ui-port=0"}, args...)...)
@@ -34,10 +34,10 @@ func StartServer(t testing.TB, args ...string) *Server {
 	return &Server{Address: ready.Address, cmd: cmd}
 }
 
-// Kill ends the server at once, as a crash would.
+// Kill kills the server immediately, like a crash.
 func (s *Server) Kill() { programs.Kill(s.cmd) }
 
-// StartWorker runs the worker program against a server, with settings of its own.
+// StartWorker runs the worker program against a server, with its own settings.
 func StartWorker(t *testing.T, address string, settings ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(programs.Path(t, "WEFT_WORKER"))
@@ -61,7 +61,7 @@ var sharedServer struct {
 	stop    func()
 }
 
-// ServerAddress is the address of one server for all tests that do not harm it.
+// ServerAddress returns the address of a server that tests share if they do not disrupt it.
 func ServerAddress(t testing.TB) string {
 	t.Helper()
 	if a := os.Getenv("TEMPORAL_ADDRESS"); a != "" {
@@ -79,7 +79,7 @@ func ServerAddress(t testing.TB) string {
 	return sharedServer.address
 }
 
-// keeper lets a server outlive the test that happened to start it.
+// keeper keeps a server running after the test that started it.
 type keeper struct{ testing.TB }
 
 func (*keeper) Cleanup(func()) {}
@@ -95,7 +95,7 @@ func RunTests(m *testing.M) int {
 	return code
 }
 
-// ClusterDir is the folder of the cluster that these tests break, or skips.
+// ClusterDir returns the folder of the cluster that the cluster tests use, or skips the test.
 func ClusterDir(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("WEFT_CLUSTER")
@@ -105,7 +105,7 @@ func ClusterDir(t *testing.T) string {
 	return dir
 }
 
-// WaitFor polls until something holds, less often the longer that takes.
+// WaitFor polls a condition with increasing intervals until it holds.
 func WaitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	begin := time.Now()
@@ -118,12 +118,12 @@ func WaitFor(t testing.TB, what string, ok func() bool) {
 	t.Fatalf("waited five minutes for %s", what)
 }
 
-// Options are those of a client of a server. They are not the product's: nothing is sealed, and nothing is in a store.
+// Options returns client options for a server. Unlike the product's, they neither encrypt nor offload payloads.
 func Options(address string) client.Options {
 	return client.Options{HostPort: address, Logger: NoLog, ConnectionOptions: client.ConnectionOptions{GrpcCompression: config.Compression(address)}}
 }
 
-// Dial connects to a server until the test ends.
+// Dial connects to a server; the connection is closed when the test ends.
 func Dial(t testing.TB, address string) client.Client {
 	t.Helper()
 	o := Options(address)

@@ -37,31 +37,31 @@ type TestRun struct {
 	SetInput func(in *contract.RunInput)
 	// Tools answers the calls of the connection web, a real MCP server.
 	Tools map[string]func(args string) (text string, failed bool)
-	// Denied has that server refuse every call, Expired while it is true.
+	// Denied makes that server reject all calls; Expired does so while it is true.
 	Denied  bool
 	Expired *atomic.Bool
-	// Pictures are files that tools of the connection web add to their texts.
+	// Pictures are files that tools of the connection web add to their results.
 	Pictures map[string][]byte
-	// Settings are the worker's for workflows, ToolSettings those for tools besides web.
+	// Settings are the worker's settings for workflows, ToolSettings those for tools other than web.
 	Settings     workflows.Settings
 	ToolSettings tool.Settings
 	Hooks        *webhook.Hooks
-	// Functions are tools of the worker itself.
+	// Functions are tools of the worker.
 	Functions []tool.Function
-	// Prepare changes the environment, Started is called after it, just before the start.
+	// Prepare changes the environment; Started is called after it, immediately before the start.
 	Prepare func(env *testsuite.TestWorkflowEnvironment)
 	Started func(Outcome)
-	// Wrap stands between the activities and the worker.
+	// Wrap wraps the activities before they are registered.
 	Wrap func(worker.ActivityRegistry) worker.ActivityRegistry
-	// Stores are messages besides the input that activities read from the run.
+	// Stores are messages, in addition to the input, that activities read from the run.
 	Stores []*contract.Message
 	// Models replace the scripted one.
 	Models *llm.Models
 	// Profile is the dialect's profile.
 	Profile string
-	// Answers are given to what the run asks a person, one an hour.
+	// Answers are the answers to the run's requests, one per hour.
 	Answers []string
-	// Compile makes the plan instead of the documents' loader.
+	// Compile, if set, returns the plan instead of compiling the document.
 	Compile func(contract.FlowRef) (*contract.CompileFlowResult, error)
 }
 
@@ -115,8 +115,8 @@ func (r TestRun) Execute(t *testing.T) Outcome {
 	return p
 }
 
-// AtTime runs a step at a time after the run's start, more than some seconds. Virtual time does
-// not wait for signals that are on their way between runs, so real time is given to them before.
+// AtTime runs a step some time after the run's start. Virtual time does not wait for signals in
+// transit between runs, so it first waits some real time for them.
 func AtTime(env *testsuite.TestWorkflowEnvironment, at time.Duration, step func()) {
 	for n := range time.Duration(4) {
 		env.RegisterDelayedCallback(func() { time.Sleep(20 * time.Millisecond) }, at-(4-n)*time.Millisecond)
@@ -124,7 +124,7 @@ func AtTime(env *testsuite.TestWorkflowEnvironment, at time.Duration, step func(
 	env.RegisterDelayedCallback(step, at)
 }
 
-// Query decodes the answer to a query into out.
+// Query decodes the result of a query into out.
 func Query(t *testing.T, env *testsuite.TestWorkflowEnvironment, name string, out any, args ...any) {
 	t.Helper()
 	v, err := env.QueryWorkflow(name, args...)
@@ -136,7 +136,7 @@ func Query(t *testing.T, env *testsuite.TestWorkflowEnvironment, name string, ou
 	}
 }
 
-// Outcome is how a TestRun ended.
+// Outcome is the outcome of a TestRun.
 type Outcome struct {
 	Result *contract.RunResult
 	Err    *contract.Failure
@@ -145,7 +145,7 @@ type Outcome struct {
 	State  map[string]json.RawMessage
 }
 
-// Messages reads a thread of the root run.
+// Messages returns a thread of the root run.
 func (p Outcome) Messages(t *testing.T, thread string) []contract.Message {
 	t.Helper()
 	var out []contract.Message
@@ -162,24 +162,24 @@ func (p Outcome) Messages(t *testing.T, thread string) []contract.Message {
 	return out
 }
 
-// FixedSource answers for what the run was given; all else must come from the cache.
+// FixedSource provides the run's input; everything else must come from the cache.
 type FixedSource map[string][]byte
 
-// Transcript fails.
+// Transcript always fails.
 func (FixedSource) Transcript(context.Context, string, string, contract.TranscriptQuery) (*contract.TranscriptPage, error) {
-	return nil, fmt.Errorf("no run can be asked here")
+	return nil, fmt.Errorf("no run to query")
 }
 
-// Content reads what the run was given.
+// Content returns content of the run's input.
 func (k FixedSource) Content(_ context.Context, _, _ string, q contract.ContentQuery) (*contract.ContentPage, error) {
 	raw, ok := k[q.SHA]
 	if !ok {
-		return nil, &contract.Failure{Class: contract.ClassTranscriptLost, Text: "no run can be asked here"}
+		return nil, &contract.Failure{Class: contract.ClassTranscriptLost, Text: "no run to query"}
 	}
 	return &contract.ContentPage{Data: raw[q.Offset:], Total: len(raw)}, nil
 }
 
-// sourceOf is what a run with this input stores of it, as it is after a journey through a payload.
+// sourceOf returns the part of the input that a run stores, after encoding and decoding it as a payload.
 func sourceOf(t *testing.T, in *contract.RunInput, stores ...*contract.Message) FixedSource {
 	values := []any{contract.InputMessage(in.Input, in.Media), contract.Message{Role: contract.RoleUser, Text: string(EncodeJSON(t, in.History))}}
 	for _, m := range stores {
@@ -229,7 +229,7 @@ func (r TestRun) URL(t *testing.T) string {
 	return web.URL
 }
 
-// OpenTools offers the run's tools over MCP and returns how to reach them.
+// OpenTools offers the run's tools over MCP and returns the connection to them.
 func (r TestRun) OpenTools(t *testing.T) *tool.Tools {
 	t.Helper()
 	settings := r.ToolSettings

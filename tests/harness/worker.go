@@ -31,7 +31,7 @@ func (h *Worker) Signal(t *testing.T, id, name string, arg any) {
 	}
 }
 
-// NewConfirmingWorker starts a worker whose rules want a yes for sending mail.
+// NewConfirmingWorker starts a worker whose rules require confirmation for sending mail.
 func NewConfirmingWorker(t *testing.T) *Worker {
 	t.Helper()
 	tools, err := tool.Open(tool.Settings{Confirm: map[string]tool.ConfirmRule{"mail": {Tools: []string{"send_*"}}}})
@@ -42,7 +42,7 @@ func NewConfirmingWorker(t *testing.T) *Worker {
 	return newWorker(t, 0, tools)
 }
 
-// OpenRequests waits for a run's open requests.
+// OpenRequests waits until a run has open requests and returns them.
 func (h *Worker) OpenRequests(t *testing.T, id string, n int) []contract.Request {
 	t.Helper()
 	var s contract.Status
@@ -52,7 +52,7 @@ func (h *Worker) OpenRequests(t *testing.T, id string, n int) []contract.Request
 	return s.Requests
 }
 
-// query decodes the answer to a query into out.
+// query decodes the result of a query into out.
 func (h *Worker) query(id, name string, out any) error {
 	v, err := h.Client.QueryWorkflow(context.Background(), id, "", name)
 	if err != nil {
@@ -61,7 +61,7 @@ func (h *Worker) query(id, name string, out any) error {
 	return v.Get(out)
 }
 
-// update decodes the answer to an Update into out.
+// update decodes the result of an Update into out.
 func (h *Worker) update(ctx context.Context, id, name string, arg, out any) error {
 	u, err := h.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: id, UpdateName: name, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted})
@@ -71,7 +71,7 @@ func (h *Worker) update(ctx context.Context, id, name string, arg, out any) erro
 	return u.Get(ctx, out)
 }
 
-// Update answers, as any client does: by name and JSON.
+// Update sends an Update like any client, by name and JSON.
 func (h *Worker) Update(t *testing.T, id, name string, answer any) (contract.Receipt, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -81,7 +81,7 @@ func (h *Worker) Update(t *testing.T, id, name string, answer any) (contract.Rec
 	return out, err
 }
 
-// Status queries a run's status. A query that a busy machine does not answer in time is sent again.
+// Status queries a run's status. It retries a query that times out on a busy machine.
 func (h *Worker) Status(t *testing.T, id string) contract.Status {
 	t.Helper()
 	var s contract.Status
@@ -99,24 +99,24 @@ func (h *Worker) Status(t *testing.T, id string) contract.Status {
 	return s
 }
 
-// SealKeys seal what the runs of tests may reach: the key of [programs.SealKeys].
+// SealKeys are the keys that seal the permissions of test runs: the key of [programs.SealKeys].
 var SealKeys = []contract.SealKey{{ID: "test", Secret: []byte("a key of thirty-two bytes, tests")}}
 
-// Worker is a worker in the test's own process, on a task queue of its own.
+// Worker is a worker in the test's process, on its own task queue.
 type Worker struct {
 	Client client.Client
 	Queue  string
 	Worker worker.Worker
 }
 
-// RunWorker starts a worker. A cache of one byte makes every activity ask its run.
+// RunWorker starts a worker. With a cache of one byte, every activity queries its run.
 func RunWorker(t testing.TB, c client.Client, queue string, cacheBytes int, tools *tool.Tools) worker.Worker {
 	t.Helper()
 	return RunWorkerWith(t, c, queue, workflows.Settings{}, activities.Deps{Tools: tools, CacheBytes: cacheBytes})
 }
 
-// RunWorkerWith starts a worker with settings; deps are besides what all have. wrap stands between the
-// activities and the worker.
+// RunWorkerWith starts a worker with settings and additional dependencies. wrap wraps the activities before they
+// are registered.
 func RunWorkerWith(t testing.TB, c client.Client, queue string, settings workflows.Settings, deps activities.Deps,
 	wrap ...func(worker.ActivityRegistry) worker.ActivityRegistry) worker.Worker {
 	t.Helper()
@@ -139,7 +139,7 @@ func RunWorkerWith(t testing.TB, c client.Client, queue string, settings workflo
 	return w
 }
 
-// orScripted returns models, the scripted one if there are none.
+// orScripted returns models, or the scripted model if there are none.
 func orScripted(t testing.TB, models *llm.Models) *llm.Models {
 	t.Helper()
 	if models != nil {
@@ -152,7 +152,7 @@ func orScripted(t testing.TB, models *llm.Models) *llm.Models {
 	return models
 }
 
-// NewWorker starts one worker on a queue of its own.
+// NewWorker starts a worker on its own task queue.
 func NewWorker(t testing.TB, cacheBytes int) *Worker {
 	t.Helper()
 	return newWorker(t, cacheBytes, nil)
@@ -166,7 +166,7 @@ func newWorker(t testing.TB, cacheBytes int, tools *tool.Tools) *Worker {
 	return h
 }
 
-// Start starts a run. Calls of a flow with the default policy may be silent for longer than that allows: machines are busy.
+// Start starts a run. It raises the heartbeat timeout of a flow with the default policy, because machines are busy.
 func (h *Worker) Start(t testing.TB, in contract.RunInput) client.WorkflowRun {
 	t.Helper()
 	in.V = contract.Version
@@ -221,8 +221,8 @@ func (h *Worker) StartSession(t *testing.T, f *plan.Flow, text string, maxEvents
 		Script: Script(t, text), MaxEvents: maxEvents})
 }
 
-// Prompt gives a session a prompt and waits for its turn, as long as it takes: where the
-// session continues as new, the same prompt is asked about again.
+// Prompt sends a prompt to a session and waits for its turn. If the session continues as new, it sends
+// the same prompt again.
 func (h *Worker) Prompt(t *testing.T, id, key, prompt string, images ...contract.Media) contract.Turn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -232,7 +232,7 @@ func (h *Worker) Prompt(t *testing.T, id, key, prompt string, images ...contract
 		err := h.update(ctx, id, contract.UpdatePrompt, contract.PromptInput{ID: key, Prompt: prompt, Media: images}, &out)
 		var between *serviceerror.NotFound
 		if errors.As(err, &between) {
-			// The session above goes on in a new run, and this one with it.
+			// The parent session continues in a new run, and so does this one.
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
@@ -247,7 +247,7 @@ func (h *Worker) Prompt(t *testing.T, id, key, prompt string, images ...contract
 	return contract.Turn{}
 }
 
-// Turns waits until a session has so many turns that have ended.
+// Turns waits until a session has the number of completed turns.
 func (h *Worker) Turns(t *testing.T, id string, n int) []contract.Turn {
 	t.Helper()
 	var out []contract.Turn
@@ -271,7 +271,7 @@ func (h *Worker) CloseSession(t *testing.T, run client.WorkflowRun) *contract.Ru
 	return out
 }
 
-// AgentFlow is a flow of one agent that takes a prompt.
+// AgentFlow is a flow of one agent that accepts a prompt.
 func AgentFlow(name string, starts ...plan.Startable) *plan.Flow {
 	a := &plan.Agent{System: name, Prompt: name, MaxCalls: 50, MaxErrors: 5, Starts: starts}
 	if starts != nil {

@@ -85,7 +85,7 @@ for (const [i, [kind, name, text, want]] of cases.entries()) {
 }
 const hovers = [
   ["a value that is too small", 2, 4, "maximum concurrent activities"],
-  ["a bound that is no number", 2, 6, "Maximum number of model calls per execution"],
+  ["a bound that is no number", 2, 6, "Maximum number of tool calls per execution"],
   ["a temperature that is too high", 5, 6, "Sampling temperature"],
   ["a flag that is a text", 4, 4, "Whether the agent may ask a person"],
   ["a timeout that is too long", 4, 8, "Timeout of the hook"],

@@ -79,19 +79,19 @@ var agentTypes = []Type{
 		}},
 }
 
-// noStore says what to use instead of a datastore that nothing can use.
+// noStore is the remedy for an unsupported datastore.
 const noStore = "use a PostgresDatabaseDatastore; databases of Oracle are not supported yet"
 
 var storeSchema = FieldSpec{Name: "datastore_schema", Kind: Schemas, Required: true, Doc: "Collections of the datastore, by name."}
 
-// secretText is a text that must be given, as a reference to a secret.
+// secretText is a required reference to a secret.
 var secretText = FieldSpec{Kind: Text, Required: true, Sensitive: true}
 
 var oracleFields = append(eachNamed(secretText, "user", "password", "dsn"),
 	FieldSpec{Name: "config_dir", Kind: Text, Doc: "Folder with the database client's settings."},
 	FieldSpec{Name: "protocol", Kind: Text, Default: "tcps", Enum: []string{"tcp", "tcps"}, Doc: "Protocol of the connection."})
 
-// summaryFields are those of a transform that shortens messages.
+// summaryFields returns the fields of a transform that summarizes messages.
 func summaryFields(own ...FieldSpec) []FieldSpec {
 	return append(own,
 		FieldSpec{Name: "llm", Kind: One, Of: "LlmConfig", Required: true, Doc: "The model that writes the summary."},

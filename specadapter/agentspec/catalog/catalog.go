@@ -1,5 +1,5 @@
 // Package catalog lists the component types of Open Agent Spec: their fields, the values of these, and
-// the versions that introduced them. It contains only data, with which package model reads documents.
+// the versions that introduced them. It contains the data by which package model parses documents.
 //
 // Start at [Type] and [Types].
 package catalog
@@ -10,41 +10,41 @@ import (
 	"strings"
 )
 
-// Type is one row of the table of components: what a component of that name may hold.
-// A plugin's component is a row too, see the options of package model.
+// Type describes a component type. Plugins define further types, see the options of package
+// model.
 type Type struct {
 	// Name is the component_type.
 	Name string
-	// Is lists the types that the component can stand for, such as Node and Component.
+	// Is lists the abstract and concrete types that the component also is, such as Node.
 	Is  []string
 	Doc string
-	// Abstract types are only named by fields; no document can hold one.
+	// Abstract types only appear in fields; no component can have one.
 	Abstract bool
-	// Since is the first version that has the type; 0 is the first of all.
+	// Since is the first version that has the type; 0 means all versions.
 	Since Version
 	// IO reports whether the component has inputs and outputs.
 	IO bool
-	// Fields are those beside id, name, description, metadata, inputs, outputs and, for
-	// nodes, branches.
+	// Fields are the fields in addition to id, name, description, metadata, inputs, outputs
+	// and, for nodes, branches.
 	Fields []FieldSpec
-	// Like names a type of the language that a plugin's component extends: it has that type's
-	// fields and rules too, and can stand for it.
+	// Like is the type of the language that a plugin's type extends: it also has that type's
+	// fields and rules, and can be used in its place.
 	Like string
-	// Open keeps fields that the row does not list, without a look at them.
+	// Open accepts unlisted fields without checks.
 	Open bool
-	// Unsupported is the reason why the component cannot run; empty for all others. NotYet: it is read and checked, but
-	// nothing runs it yet.
+	// Unsupported is the remedy if the component cannot run; empty if it can. NotYet: it is validated but cannot be
+	// run yet.
 	Unsupported string
 	NotYet      bool
 
-	// Unknown types are those that no row describes.
+	// Unknown reports whether the type is not in the catalog; see [UnknownType].
 	Unknown bool
 }
 
-// FieldKind is what a field may hold.
+// FieldKind is the kind of a field's values.
 type FieldKind uint8
 
-// The kinds of fields. Each may also be null, if it is not required, or a reference to such
+// The kinds of fields. A value may also be null, if it is not required, or a reference to such
 // a value.
 const (
 	// Text is a string, Texts a list of strings, TextMap an object of strings.
@@ -53,15 +53,15 @@ const (
 	TextMap
 	// Flag is true or false.
 	Flag
-	// Number is any number, Whole a whole one.
+	// Number is any number, Whole an integer.
 	Number
 	Whole
-	// Any is any JSON, Object any object.
+	// Any is any JSON value, Object any object.
 	Any
 	Object
 	// Plain is an object with the fields of [FieldSpec.Fields].
 	Plain
-	// One is a component, Many a list of them, Pairs a list of lists of two.
+	// One is a component, Many a list of components, Pairs a list of pairs of components.
 	One
 	Many
 	Pairs
@@ -69,7 +69,7 @@ const (
 	Mixed
 	// Schemas is an object of properties.
 	Schemas
-	// FlagOrText is true, false or one of the field's texts.
+	// FlagOrText is true, false or one of the strings of [FieldSpec.Enum].
 	FlagOrText
 	// TextOrTexts is a string or a list of strings.
 	TextOrTexts
@@ -79,23 +79,23 @@ const (
 type FieldSpec struct {
 	Name string
 	Kind FieldKind
-	// Doc says what the field is for; see also docs.
+	// Doc describes the field; see also docs.
 	Doc string
 	// Of is the type of the components in the field.
 	Of       string
 	Required bool
-	// Default is what the field means when it is not set: a text, or a JSON number, true or
+	// Default is the value of a field that is not set: a string, or a JSON number, true or
 	// false.
 	Default string
-	// Enum lists the texts that the field may hold; empty for any.
+	// Enum lists the valid strings; empty means any.
 	Enum []string
 	// Since is the first version in which the field can differ from its default.
 	Since Version
-	// Sensitive fields hold a reference to a secret, never the secret.
+	// Sensitive fields contain a reference to a secret, never the secret.
 	Sensitive bool
-	// Template fields may hold placeholders.
+	// Template fields may contain placeholders.
 	Template bool
-	// Fields are those of a plain object; Open keeps others.
+	// Fields are the fields of a plain object; Open accepts others.
 	Fields []FieldSpec
 	Open   bool
 	// Legacy are names of the field before the first release.
@@ -104,7 +104,7 @@ type FieldSpec struct {
 	Also []string
 }
 
-// eachNamed are fields that differ in their names alone.
+// eachNamed returns fields that differ only in their names.
 func eachNamed(like FieldSpec, names ...string) []FieldSpec {
 	out := make([]FieldSpec, len(names))
 	for i, name := range names {
@@ -113,7 +113,7 @@ func eachNamed(like FieldSpec, names ...string) []FieldSpec {
 	return out
 }
 
-// Field returns the row's field of a name, or nil.
+// Field returns the field with a name, or nil.
 func (t *Type) Field(name string) *FieldSpec {
 	if i := slices.IndexFunc(t.Fields, func(f FieldSpec) bool { return f.Name == name }); i >= 0 {
 		return &t.Fields[i]
@@ -121,7 +121,7 @@ func (t *Type) Field(name string) *FieldSpec {
 	return nil
 }
 
-// Satisfies reports whether a component of the type can stand where another type is wanted.
+// Satisfies reports whether a component of the type can be used where another type is expected.
 func (t *Type) Satisfies(name string) bool {
 	return t.Name == name || name == "Component" || t.Unknown || slices.Contains(t.Is, name)
 }
@@ -129,24 +129,24 @@ func (t *Type) Satisfies(name string) bool {
 // Runs reports whether a component can be part of a run.
 func (t *Type) Runs() bool { return t.Unsupported == "" && !t.NotYet }
 
-// ActsAs reports whether a component has the rules of a type.
+// ActsAs reports whether a component has the rules of a type: its own or the one that it extends.
 func (t *Type) ActsAs(name string) bool { return t.Name == name || t.Like == name }
 
-// UnknownType stands for a type that no row describes. What has it is taken as its author
-// declares it, so that one diagnostic is enough.
+// UnknownType returns a placeholder for a type that is not in the catalog. Its components are
+// accepted as declared, so that there is only one diagnostic.
 func UnknownType(name string) *Type { return &Type{Name: name, IO: true, Open: true, Unknown: true} }
 
-// tables are all rows, by concern.
+// tables are all types of the language, by subject.
 var tables = [][]Type{agentTypes, nodeTypes, edgeTypes, toolTypes, transportTypes, modelTypes, storeTypes, abstractTypes}
 
-// Types lists all components that the language has, abstract ones excepted, by name.
+// Types returns all concrete types of the language, sorted by name.
 func Types() []Type {
 	out := slices.DeleteFunc(slices.Concat(tables...), func(t Type) bool { return t.Abstract })
 	slices.SortFunc(out, func(a, b Type) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
-// Rows finds the rows of the language and of plugins by name.
+// Rows returns the types of the language and of plugins by name.
 func Rows(plugins []Type) map[string]*Type {
 	rows := map[string]*Type{}
 	for _, t := range slices.Concat(tables...) {
@@ -160,7 +160,7 @@ func Rows(plugins []Type) map[string]*Type {
 				return slices.ContainsFunc(own, func(o FieldSpec) bool { return o.Name == f.Name })
 			})
 			for i := range t.Fields {
-				t.Fields[i].Since = 0 // a plugin has versions of its own
+				t.Fields[i].Since = 0 // plugins have their own versions
 			}
 			t.Fields = append(t.Fields, own...)
 			t.IO, t.NotYet, t.Doc = like.IO, like.NotYet, cmp.Or(t.Doc, like.Doc)
@@ -170,10 +170,10 @@ func Rows(plugins []Type) map[string]*Type {
 	return rows
 }
 
-// NextBranch is the branch by which nodes with one way on are left.
+// NextBranch is the branch of nodes with only one branch.
 const NextBranch = "next"
 
-// abstractTypes are what fields want and documents cannot hold.
+// abstractTypes are the types that only fields refer to.
 var abstractTypes = abstract("Component", "ComponentWithIO", "AgenticComponent", "RemoteAgent", "Node", "Tool", "ToolBox",
 	"ClientTransport", "RemoteTransport", "AuthConfig", "OciClientConfig", "GeminiAuthConfig", "MessageTransform", "Datastore",
 	"RelationalDatastore", "OracleDatabaseConnectionConfig", "PostgresDatabaseConnectionConfig")
@@ -189,8 +189,7 @@ func abstract(names ...string) []Type {
 // Version is a version of the language. They are ordered; the zero Version is none.
 type Version uint8
 
-// The versions that change what documents may hold. The pre-release ones are read as
-// [V2541].
+// The versions that changed the language. Pre-release versions are treated as [V2541].
 const (
 	V2541 Version = iota + 1
 	V2542
@@ -199,14 +198,14 @@ const (
 	V2620
 )
 
-// Current is the newest version, and that of a document that names none.
+// Current is the newest version, and the default of a document without one.
 const Current = V2620
 
 // versions are the labels of the language, in order.
 var versions = []struct {
 	label   string
 	version Version
-	old     bool // a pre-release, read as the first release
+	old     bool // a pre-release, treated as the first release
 }{
 	{"25.3.0", V2541, true},
 	{"25.3.1", V2541, true},
@@ -218,7 +217,7 @@ var versions = []struct {
 	{"26.2.0", V2620, false},
 }
 
-// String is the version's label, such as "25.4.1".
+// String returns the version's label, such as "25.4.1".
 func (v Version) String() string {
 	for _, row := range versions {
 		if row.version == v && !row.old {
@@ -228,7 +227,7 @@ func (v Version) String() string {
 	return "none"
 }
 
-// VersionLabels lists what agentspec_version may be.
+// VersionLabels returns the valid values of agentspec_version, for messages.
 func VersionLabels() string {
 	var out []string
 	for _, row := range versions {
@@ -237,7 +236,7 @@ func VersionLabels() string {
 	return strings.Join(out, ", ")
 }
 
-// ParseVersion returns the version with a label, or 0. Old reports whether it is a pre-release, read as the first release.
+// ParseVersion returns the version with a label, or 0; old reports whether it is a pre-release, treated as the first release.
 func ParseVersion(label string) (version Version, old bool) {
 	for _, row := range versions {
 		if row.label == label {

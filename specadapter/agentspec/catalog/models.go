@@ -1,6 +1,6 @@
 package catalog
 
-// modelFields are what all configurations of models have.
+// modelFields returns the fields of a model configuration: its own and those of all.
 func modelFields(own ...FieldSpec) []FieldSpec {
 	return append(own,
 		FieldSpec{Name: "model_id", Kind: Text, Required: true, Doc: "Id of the model."},
@@ -12,7 +12,7 @@ func modelFields(own ...FieldSpec) []FieldSpec {
 		retryPolicy)
 }
 
-// Fields of single configurations of models.
+// Fields of some model configurations.
 var (
 	apiKey      = FieldSpec{Name: "api_key", Kind: Text, Sensitive: true, Since: V2542}
 	modelURL    = FieldSpec{Name: "url", Kind: Text}
@@ -28,7 +28,7 @@ func apiProvider(def string) FieldSpec {
 	return FieldSpec{Name: "api_provider", Kind: Text, Default: def, Since: V2612, Doc: "Service that hosts the model."}
 }
 
-// compatibleFields are those of servers that speak OpenAI's protocol.
+// compatibleFields returns the fields for a server that implements OpenAI's protocol.
 func compatibleFields(api string) []FieldSpec {
 	own := []FieldSpec{{Name: "url", Kind: Text, Required: true}, apiKey, openAPIType, provider(""), apiProvider(api)}
 	return modelFields(append(own, eachNamed(FieldSpec{Kind: Text, Sensitive: true, Since: V2612}, "key_file", "cert_file", "ca_file")...)...)
@@ -37,7 +37,7 @@ func compatibleFields(api string) []FieldSpec {
 var modelTypes = []Type{
 	{Name: "LlmConfig", Since: V2612, Doc: "A model, by its provider and id.",
 		Fields: modelFields(modelURL, apiKey, FieldSpec{Name: "api_type", Kind: Text}, provider(""), apiProvider(""))},
-	{Name: "OpenAiCompatibleConfig", Is: []string{"LlmConfig"}, Fields: compatibleFields(""), Doc: "A model of a server that speaks OpenAI's protocol."},
+	{Name: "OpenAiCompatibleConfig", Is: []string{"LlmConfig"}, Fields: compatibleFields(""), Doc: "A model of a server that implements OpenAI's protocol."},
 	{Name: "VllmConfig", Is: []string{"OpenAiCompatibleConfig", "LlmConfig"}, Fields: compatibleFields("vllm"), Doc: "A model of vLLM."},
 	{Name: "OllamaConfig", Is: []string{"OpenAiCompatibleConfig", "LlmConfig"}, Fields: compatibleFields("ollama"), Doc: "A model of Ollama."},
 	{Name: "OpenAiConfig", Is: []string{"LlmConfig"}, Doc: "A model of OpenAI.",

@@ -1,9 +1,9 @@
 package catalog
 
-// isNode are the types that every node can stand for.
+// isNode are the types that every node also is.
 var isNode = []string{"Node", "ComponentWithIO"}
 
-// What messages are for.
+// Descriptions of messages.
 const (
 	askDoc = "The question. {{NAME}} is replaced by an input."
 	sayDoc = "The message. {{NAME}} is replaced by an input."
@@ -55,7 +55,7 @@ var edgeTypes = []Type{
 
 var mapFields = []FieldSpec{
 	{Name: "subflow", Kind: One, Of: "Flow", Required: true},
-	{Name: "reducers", Kind: TextMap, Doc: "How each output's values are combined: append, sum, avg, max or min."},
+	{Name: "reducers", Kind: TextMap, Doc: "How each output's values are combined: append, sum, average, max or min."},
 }
 
 var httpFields = []FieldSpec{
@@ -70,7 +70,7 @@ var httpFields = []FieldSpec{
 	retryPolicy,
 }
 
-// retryPolicy says how a failed call is repeated.
+// retryPolicy is the field that describes how failed calls are retried.
 var retryPolicy = FieldSpec{Name: "retry_policy", Kind: Plain, Since: V2612, Doc: "How failed calls are retried.", Fields: []FieldSpec{
 	{Name: "max_attempts", Kind: Whole, Default: "2", Doc: "Maximum number of retries."},
 	{Name: "request_timeout", Kind: Number, Doc: "Timeout of an attempt, in seconds."},

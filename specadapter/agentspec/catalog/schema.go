@@ -8,8 +8,8 @@ import (
 	"weft/specadapter/shape"
 )
 
-// Schema is the JSON Schema of a document: of a component, with those that it refers to. Components of plugins
-// may have any fields; those of WayFlow's are described.
+// Schema returns the JSON Schema of a document: of a component and the components in it. Components of plugins
+// may have any fields; those of WayFlow's plugins are described.
 func Schema() shape.Schema {
 	defs := shape.Schema{
 		"reference": shape.Schema{"type": "object", "description": "A reference to a component.", "required": []string{refKey},
@@ -98,10 +98,10 @@ func (t *Type) schema() shape.Schema {
 	return shape.Schema{"type": "object", "description": t.Doc, "properties": properties, "required": append(required, "component_type"), "additionalProperties": t.Open}
 }
 
-// text is the schema of one of the texts that all components may have.
+// text returns the schema of an optional string field of all components.
 func text(field string) shape.Schema { return described(shape.Nullable(shape.Text), docs[field]) }
 
-// describeFields adds fields to properties, and returns the names of those that are required.
+// describeFields adds fields to properties and returns the names of the required ones.
 func describeFields(properties shape.Schema, list []FieldSpec) []string {
 	required := []string{}
 	for i := range list {
@@ -127,7 +127,7 @@ func describeFields(properties shape.Schema, list []FieldSpec) []string {
 	return required
 }
 
-// kinds are the schemas of the kinds that have one each.
+// kinds are the schemas of the kinds that do not depend on the field.
 var kinds = map[FieldKind]shape.Schema{
 	Text: shape.Text, Texts: shape.List(shape.Text), TextMap: shape.Map, Flag: shape.Flag, Number: {"type": "number"}, Whole: {"type": "integer"},
 	Object: {"type": "object"}, Schemas: {"type": "object"}, TextOrTexts: {"anyOf": []shape.Schema{shape.Text, shape.List(shape.Text)}},
@@ -172,7 +172,7 @@ func (f *FieldSpec) value() any {
 	return f.Default
 }
 
-// wantedName is the name of the definition of what may stand where a type is wanted.
+// wantedName returns the name of the definition of components that can be used where a type is expected.
 func wantedName(name string) string { return "any." + name }
 
 func described(s shape.Schema, doc string) shape.Schema {
@@ -181,17 +181,17 @@ func described(s shape.Schema, doc string) shape.Schema {
 	return out
 }
 
-// orReference is a schema that a reference fits too.
+// orReference returns a schema that also accepts a reference.
 func orReference(s shape.Schema) shape.Schema {
 	return shape.Schema{"if": shape.Schema{"type": "object", "required": []string{refKey}}, "then": shape.Ref("reference"), "else": s}
 }
 
-// ofPlugin has the type of a component be one of some, unless it is of a plugin that is unknown here.
+// ofPlugin returns a schema that restricts component_type to names, except for components of unknown plugins.
 func ofPlugin(names []string) shape.Schema {
 	return shape.Schema{"anyOf": []shape.Schema{{"required": []string{"component_plugin_name"}}, {"properties": shape.Schema{"component_type": shape.OneOf(names...)}}}}
 }
 
-// docs describe the fields that several components have, by their names.
+// docs describe the fields that several components have, by name.
 var docs = map[string]string{
 	"component_type":           "Type of the component. It determines the other fields.",
 	"id":                       "Id of the component, for references.",
@@ -239,8 +239,8 @@ var docs = map[string]string{
 	"rephrase":                 "Whether a model rephrases the message. It has no effect.",
 	"sse_read_timeout":         "Time limit for the next event, in seconds.",
 	"encoding":                 "Encoding of the messages.",
-	"encoding_error_handler":   "What becomes of text that is not in the encoding.",
+	"encoding_error_handler":   "How text that is not valid in the encoding is handled.",
 }
 
-// doc says what a field is for.
+// doc returns the description of a field.
 func (f *FieldSpec) doc() string { return cmp.Or(f.Doc, docs[f.Name]) }

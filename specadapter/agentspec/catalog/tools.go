@@ -2,10 +2,10 @@ package catalog
 
 import "slices"
 
-// isTool are the types that every tool can stand for.
+// isTool are the types that every tool also is.
 var isTool = []string{"Tool", "ComponentWithIO"}
 
-// confirmation asks a person before a tool is called.
+// confirmation is the field that requires a user's confirmation before each call of a tool.
 var confirmation = FieldSpec{Name: "requires_confirmation", Kind: Flag, Default: "false", Since: V2542}
 
 var toolTypes = []Type{
@@ -34,15 +34,15 @@ var toolTypes = []Type{
 		Doc: "A tool of a toolbox, with the inputs and description that the model sees.", Fields: []FieldSpec{confirmation}},
 }
 
-// isRemote are the types that a transport over the network can stand for.
+// isRemote are the types that every network transport also is.
 var isRemote = []string{"RemoteTransport", "ClientTransport"}
 
-// sessionParameters bound a session with an MCP server.
+// sessionParameters are the limits of a session with an MCP server.
 var sessionParameters = FieldSpec{Name: "session_parameters", Kind: Plain, Fields: []FieldSpec{
 	{Name: "read_timeout_seconds", Kind: Number, Default: "60", Doc: "Timeout of a call, in seconds."},
 }}
 
-// remoteFields are those of a transport over the network.
+// remoteFields are the fields of a network transport.
 var remoteFields = []FieldSpec{
 	sessionParameters,
 	{Name: "url", Kind: Text, Required: true},
@@ -52,7 +52,7 @@ var remoteFields = []FieldSpec{
 	retryPolicy,
 }
 
-// mtlsFields are those of a transport that shows a certificate.
+// mtlsFields are the fields of a network transport with a client certificate.
 var mtlsFields = slices.Concat(remoteFields, eachNamed(secretText, "key_file", "cert_file", "ca_file"))
 
 var transportTypes = []Type{

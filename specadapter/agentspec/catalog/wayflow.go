@@ -2,38 +2,38 @@ package catalog
 
 import "slices"
 
-// The fields of WayFlow's nodes by which its names for inputs and outputs become the node's.
+// The fields of WayFlow's nodes that map the names of a step's inputs and outputs to the node's.
 const (
 	InputMapping  = "input_mapping"
 	OutputMapping = "output_mapping"
 )
 
-// extended are the fields of one of WayFlow's nodes.
+// extended returns the fields of a WayFlow node.
 func extended(fields ...FieldSpec) []FieldSpec {
 	return append([]FieldSpec{{Name: InputMapping, Kind: TextMap, Doc: "Names of the step's inputs, by the node's own."},
 		{Name: OutputMapping, Kind: TextMap, Doc: "Names of the step's outputs, by the node's own."}}, fields...)
 }
 
-// pluginNode is a node that extends none of the language's.
+// pluginNode returns the type of a node that does not extend a type of the language.
 func pluginNode(name, doc string, fields ...FieldSpec) Type {
 	return Type{Name: name, Is: isNode, IO: true, Doc: doc, Fields: extended(fields...)}
 }
 
-// flowOf is the subflow of one of WayFlow's nodes.
+// flowOf is the subflow of a WayFlow node.
 var flowOf = FieldSpec{Name: "subflow", Kind: One, Of: "Flow", Required: true, Also: []string{"flow"}}
 
 func transport(name, like string, fields ...FieldSpec) Type {
 	return Type{Name: name, Like: like, Fields: slices.Concat(eachNamed(FieldSpec{Kind: Number}, "timeout", "sse_read_timeout"), fields)}
 }
 
-// WayFlow are components of WayFlow's plugins that its exports hold. Those that extend a type of the language run as it does.
+// WayFlow are the types of WayFlow's plugins that appear in its exports. Those that extend a type of the language run like it.
 var WayFlow = []Type{
 	{Name: "PluginOutputMessageNode", Like: "OutputMessageNode", Fields: extended(
 		FieldSpec{Name: "message", Kind: Text, Required: true, Template: true, Also: []string{"message_template"}, Doc: sayDoc},
 		FieldSpec{Name: "message_type", Kind: Text, Doc: "Type of the message."},
 		FieldSpec{Name: "rephrase", Kind: Flag, Default: "false"},
 		FieldSpec{Name: "llm_config", Kind: One, Of: "LlmConfig"},
-		FieldSpec{Name: "expose_message_as_output", Kind: Flag, Default: "true", Doc: "true: the message is an output, too."})},
+		FieldSpec{Name: "expose_message_as_output", Kind: Flag, Default: "true", Doc: "true: the message is also an output."})},
 	{Name: "PluginInputMessageNode", Like: "InputMessageNode", Fields: extended(
 		FieldSpec{Name: "message", Kind: Text, Template: true, Also: []string{"message_template"}, Doc: askDoc},
 		FieldSpec{Name: "rephrase", Kind: Flag, Default: "false"},
@@ -50,8 +50,8 @@ var WayFlow = []Type{
 	{Name: "ExtendedFlow", Like: "Flow", Fields: []FieldSpec{
 		{Name: "state", Kind: Any, Doc: "Variables of the flow."},
 		{Name: "context_providers", Kind: Any, Doc: "What provides values to the flow. It is not supported."}}},
-	pluginNode("PluginRegexNode", "A step that finds what a regular expression matches in a text.",
-		FieldSpec{Name: "regex_pattern", Kind: Any, Required: true, Doc: "The regular expression: a text, or an object with pattern and flags."},
+	pluginNode("PluginRegexNode", "A step that matches a regular expression against a text.",
+		FieldSpec{Name: "regex_pattern", Kind: Any, Required: true, Doc: "The regular expression: a string, or an object with pattern and flags."},
 		FieldSpec{Name: "return_first_match_only", Kind: Flag, Default: "true", Doc: "true: only the first match is the output."}),
 	pluginNode("PluginTemplateNode", "A step that fills in a template.",
 		FieldSpec{Name: "template", Kind: Text, Required: true, Template: true, Doc: "The template. {{NAME}} is replaced by an input."}),
@@ -66,7 +66,7 @@ var WayFlow = []Type{
 		FieldSpec{Name: "except_on", Kind: TextMap, Doc: "The branch for each class of failure."},
 		FieldSpec{Name: "catch_all_exceptions", Kind: Flag, Default: "false", Doc: "true: any failure is caught."}),
 	pluginNode("ExtendedMapNode", "A step that runs a flow for each element of lists.", flowOf,
-		FieldSpec{Name: "unpack_input", Kind: TextMap, Doc: "Paths that take the flow's inputs out of an element."},
+		FieldSpec{Name: "unpack_input", Kind: TextMap, Doc: "Paths of the flow's inputs in an element."},
 		FieldSpec{Name: "parallel_execution", Kind: Flag, Default: "false", Doc: "true: elements run at the same time."},
 		FieldSpec{Name: "max_workers", Kind: Whole, Doc: "Maximum number of elements that run at the same time."}),
 	storeNode("PluginDatastoreListNode", "A step that reads entities of a datastore's collection.", "Datastore", collectionName, whereField,
@@ -95,9 +95,9 @@ var WayFlow = []Type{
 	transport("PluginStreamableHTTPTransport", "StreamableHTTPTransport"),
 	transport("PluginSSEmTLSTransport", "SSEmTLSTransport", caFile),
 	transport("PluginStreamableHTTPmTLSTransport", "StreamableHTTPmTLSTransport", caFile),
-	{Name: "PluginExtractNode", Is: isNode, IO: true, Open: true, NotYet: true, Doc: "A step that takes values out of a text. It is not supported yet."},
+	{Name: "PluginExtractNode", Is: isNode, IO: true, Open: true, NotYet: true, Doc: "A step that extracts values from a text. It is not supported yet."},
 	{Name: "ExtendedLlmNode", Is: isNode, IO: true, Open: true, NotYet: true, Doc: "A step that asks a model. It is not supported yet."},
-	// What an ExtendedAgent's template consists of: Weft writes prompts by itself.
+	// Parts of an ExtendedAgent's prompt template, which Weft does not use.
 	{Name: "PluginPromptTemplate", Open: true, NotYet: true,
 		Doc: "The template of an agent's prompt. It has no effect: prompts are written as the model needs them."},
 	{Name: "PluginRemoveEmptyNonUserMessageTransform", Open: true, NotYet: true, Doc: "Part of a prompt template. It has no effect."},
@@ -110,7 +110,7 @@ func storeNode(name, doc, of string, fields ...FieldSpec) Type {
 	return pluginNode(name, doc, append(fields, FieldSpec{Name: "datastore", Kind: One, Of: of, Required: true, Doc: "The datastore."})...)
 }
 
-// named is a field that holds the name of an input or an output, which is always the same.
+// named returns a field for the fixed name of an input or output.
 func named(field, name, of string) FieldSpec {
 	return FieldSpec{Name: field, Kind: Text, Default: name, Enum: []string{name}, Doc: "Name of the " + of + "."}
 }
@@ -123,13 +123,13 @@ var (
 		Doc: "Values that an entity must have, by property. {{NAME}} is replaced by an input."}
 )
 
-// caFile is the field of that name, with its name in WayFlow.
+// caFile is the field ca_file, with its name in WayFlow.
 var caFile = FieldSpec{Name: "ca_file", Kind: Text, Required: true, Sensitive: true, Also: []string{"ssl_ca_cert"}}
 
-// writes are what a node can do with a variable: give it a value, add to a list or object, add one element to a list.
+// writes are the operations on a variable: set it, append or merge values, append one element.
 var writes = []string{"overwrite", "merge", "insert"}
 
-// Acts is the type whose part a component plays in a run: its own, or the one that it extends.
+// Acts returns the name of the type that determines the behaviour of a component in a run: its own, or the one that it extends.
 func (t *Type) Acts() string {
 	if t.Like != "" {
 		return t.Like

@@ -11,74 +11,71 @@ import (
 	"weft/specadapter/source"
 )
 
-// Component is one component of a document, checked. References are resolved: two
-// references to one definition are the same Component, and nothing else is; in particular
-// ids do not identify. There is no cycle of components.
+// Component is a validated component of a document. References are resolved: references to
+// the same definition share a Component; nothing else does, in particular not components
+// with equal ids. There are no cycles of components.
 type Component struct {
-	// Type is the row that describes the component.
+	// Type is the entry of the component's type in the catalog.
 	Type *catalog.Type
 	// At is where the component is defined.
 	At source.Pos
-	// Key is the name under which it can be referred to; empty for one that is written
-	// in its place.
+	// Key is the name by which it can be referred to; empty for an inline component.
 	Key string
-	// ID is the author's, or one that the place gives.
+	// ID is the author's id, or one made from the type and position.
 	ID          string
 	Name        string
 	Description string
 	// Metadata is the author's object, or nil.
 	Metadata *source.Value
-	// Inputs and Outputs are declared by the author or else inferred. They have unique
-	// titles.
+	// Inputs and Outputs are declared or else inferred. Their titles are unique.
 	Inputs, Outputs []*Property
-	// Branches of a node are where it can go on, sorted.
+	// Branches are the branches of a node, sorted.
 	Branches []string
-	// Reads and Writes are the variables of a node of WayFlow's for variables.
+	// Reads and Writes are the variables that a WayFlow node reads and writes.
 	Reads  []*Property
 	Writes []Write
 	// Flow is set on a Flow.
 	Flow *Flow
-	// Undeclared are the placeholders of its texts that no input gives a value. Only the
-	// default profile accepts some.
+	// Undeclared are the placeholders in its texts that are not inputs; the default profile
+	// accepts some.
 	Undeclared []string
 
 	source   *source.Value
 	fields   map[string]*Field
-	height   int                  // of the components in it, itself included
+	height   int                  // nesting depth of the components in it, including itself
 	ins      bool                 // Inputs are declared
 	outs     bool                 // Outputs are declared
 	broken   bool                 // an error makes its fields or properties unreliable
-	yields   string               // what in it waits for somebody, "" if nothing
-	tools    map[string]bool      // the names of its tools, once they are known
-	waiting  *string              // what in its tools waits for somebody, once it is known
-	inIndex  map[string]*Property // of Inputs, made when it is first needed
+	yields   string               // the part that waits for a user or client, or ""
+	tools    map[string]bool      // cache of the names of its tools
+	waiting  *string              // cache of toolYield
+	inIndex  map[string]*Property // index of Inputs, created on demand
 	outIndex map[string]*Property
 }
 
 // Field is the value of one of a component's fields.
 type Field struct {
-	// At is where the value is written.
+	// At is the position of the value.
 	At source.Pos
-	// JSON is the value as the author wrote it, a reference to a value replaced. It is nil
-	// where one component stands or a secret.
+	// JSON is the value, with references to values replaced. It is nil for a single component
+	// or a secret.
 	JSON *source.Value
-	// Components are those that the field names, in order. A pair takes two. In a list of
-	// texts and components they are the components of JSON's items.
+	// Components are the components in the field, in order; a pair has two. In a list of
+	// strings and components they are the components among JSON's items.
 	Components []*Component
-	// Fields are those of a plain object.
+	// Fields are the fields of a plain object.
 	Fields map[string]*Field
-	// Secrets are the references of a sensitive field: one, or one for each key of Keys.
+	// Secrets are the references of a sensitive field: one, or one per key in Keys.
 	Secrets []string
 	Keys    []string
 
-	parts []catalog.FieldSpec // the rows of Fields
+	parts []catalog.FieldSpec // the specifications of Fields
 }
 
-// Field returns a field that the author set, or nil. A field that is null counts as not
-// set.
+// Field returns a field, or nil if it is absent or null.
 func (c *Component) Field(name string) *Field { return c.fields[name] }
 
-// JSON is the value of a field as in [Field], or null where it has none.
+// JSON returns the value of a field as in [Field], or null if it has none.
 func (c *Component) JSON(name string) *source.Value {
 	if f := c.fields[name]; f != nil && f.JSON != nil {
 		return f.JSON
@@ -86,16 +83,16 @@ func (c *Component) JSON(name string) *source.Value {
 	return &source.Value{}
 }
 
-// Text is the value of a field for texts, or the table's default.
+// Text returns the value of a string field, or its default.
 func (c *Component) Text(name string) string { return c.literal(name, source.String) }
 
-// Flag is the value of a field for true or false, or the table's default.
+// Flag returns the value of a boolean field, or its default.
 func (c *Component) Flag(name string) bool { return c.literal(name, source.Bool) == "true" }
 
-// Number is the value of a field for numbers, or the table's default; 0 where there is neither.
+// Number returns the value of a number field, or its default; 0 if there is neither.
 func (c *Component) Number(name string) float64 { return decimal(c.literal(name, source.Number)) }
 
-// literal is the value of a field if it is of a kind, or the table's default.
+// literal returns the value of a field if it is of the kind, or its default.
 func (c *Component) literal(name string, kind source.Kind) string {
 	if v := c.JSON(name); v.Kind == kind {
 		return v.Literal()
@@ -106,7 +103,7 @@ func (c *Component) literal(name string, kind source.Kind) string {
 	return ""
 }
 
-// Number is the value of a part of a plain object, or the table's default; 0 where there is neither.
+// Number returns the value of a number field of a plain object, or its default; 0 if there is neither.
 func (f *Field) Number(name string) float64 {
 	if part := f.Fields[name]; part != nil && part.JSON.Kind == source.Number {
 		return decimal(part.JSON.Text)
@@ -115,13 +112,13 @@ func (f *Field) Number(name string) float64 {
 	return decimal(f.parts[i].Default)
 }
 
-// decimal is a number that was checked already; "" is 0.
+// decimal parses a number that has been validated; "" is 0.
 func decimal(text string) float64 {
 	n, _ := strconv.ParseFloat(text, 64)
 	return n
 }
 
-// Component is the component in a field for one, or nil.
+// Component returns the component in a field for a single one, or nil.
 func (c *Component) Component(name string) *Component {
 	if f := c.fields[name]; f != nil && len(f.Components) == 1 {
 		return f.Components[0]
@@ -129,7 +126,7 @@ func (c *Component) Component(name string) *Component {
 	return nil
 }
 
-// Components are those in a field for several.
+// Components returns the components in a field.
 func (c *Component) Components(name string) []*Component {
 	if f := c.fields[name]; f != nil {
 		return f.Components
@@ -149,7 +146,7 @@ func (c *Component) parts() iter.Seq[*Component] {
 	}
 }
 
-// FieldPos is the place of a field's value, or of the component where it is not set.
+// FieldPos returns the position of a field's value, or of the component if it is not set.
 func (c *Component) FieldPos(name string) source.Pos {
 	if f := c.fields[name]; f != nil {
 		return f.At
@@ -160,7 +157,7 @@ func (c *Component) FieldPos(name string) source.Pos {
 	return c.At
 }
 
-// String names the component in messages, such as: LlmNode "summarize".
+// String returns the type and name of the component for messages, such as: LlmNode "summarize".
 func (c *Component) String() string {
 	name := cmp.Or(c.Name, c.ID)
 	if name == "" {
@@ -175,7 +172,7 @@ func (c *Component) Input(title string) *Property { return titled(&c.inIndex, c.
 // Output returns the output with a title, or nil.
 func (c *Component) Output(title string) *Property { return titled(&c.outIndex, c.Outputs, title) }
 
-// titled finds a property by an index, which is made when it is first needed.
+// titled returns the property with a title. It creates the index on demand.
 func titled(byTitle *map[string]*Property, list []*Property, title string) *Property {
 	if *byTitle == nil {
 		*byTitle = index(list)
@@ -183,10 +180,10 @@ func titled(byTitle *map[string]*Property, list []*Property, title string) *Prop
 	return (*byTitle)[title]
 }
 
-// SafeID keeps / for what nests, and @ for the names of state keys.
+// SafeID replaces / and @ in a name, which are reserved for nested ids and for state keys.
 func SafeID(name string) string { return strings.NewReplacer("/", "_", "@", "_").Replace(name) }
 
-// IsSet reports whether a field holds more than nothing.
+// IsSet reports whether a field's value is not empty.
 func (f *Field) IsSet() bool {
 	if len(f.Components) > 0 || len(f.Secrets) > 0 || len(f.Keys) > 0 {
 		return true

@@ -17,7 +17,7 @@ var common = []string{"component_type", "id", "name", "description", "metadata",
 func (l *loader) readNames(c *Component) {
 	o := l.Fields(c.source, article(c.Type.Name), "")
 	c.ID, c.Name, c.Description = o.Text("id"), o.Text("name"), o.Text("description")
-	if m := o.Get("metadata"); m != nil && l.wants(m, source.Object, "metadata of "+c.String()) {
+	if m := o.Get("metadata"); m != nil && l.expectKind(m, source.Object, "metadata of "+c.String()) {
 		c.Metadata = m
 	}
 	if o.Get("name") == nil {
@@ -69,17 +69,17 @@ func (l *loader) fields(s *scope, c *Component) {
 	}
 	if !c.Type.Open {
 		known = append(known, l.legacyFields(c)...)
-		l.Fields(c.source, article(c.Type.Name), "").Only(known...)
+		l.Fields(c.source, article(c.Type.Name), "").WarnUnknown(known...)
 	}
 }
 
-// unknownParts reads the components in a component of an unknown type, to report what is wrong with them.
+// unknownParts reads the components in a component of an unknown type, to report their errors.
 func (l *loader) unknownParts(s *scope, c *Component) {
 	var walk func(v *source.Value, what string)
 	walk = func(v *source.Value, what string) {
 		at := v
 		if ref := refOf(v); ref != nil {
-			// Other references may be to secrets or values.
+			// Unresolved references may be to secrets or values.
 			if at = nil; l.lookup(s, ref.Text) != nil {
 				at = l.lookup(s, ref.Text).value
 			}
@@ -132,7 +132,7 @@ func (l *loader) field(s *scope, c *Component, into map[string]*Field, spec *cat
 	}
 }
 
-// differs reports whether a value is not what the field means anyway.
+// differs reports whether a value differs from the field's default.
 func differs(spec *catalog.FieldSpec, v *source.Value) bool {
 	switch v.Kind {
 	case source.Array:
@@ -147,7 +147,7 @@ func differs(spec *catalog.FieldSpec, v *source.Value) bool {
 	return v.Text != spec.Default
 }
 
-// fieldValue reads a field that is set and no secret.
+// fieldValue reads a field that is set and not sensitive.
 func (l *loader) fieldValue(s *scope, c *Component, spec *catalog.FieldSpec, f *Field, v *source.Value) bool {
 	what := spec.Name + " of " + c.Type.Name
 	switch spec.Kind {
@@ -162,7 +162,7 @@ func (l *loader) fieldValue(s *scope, c *Component, spec *catalog.FieldSpec, f *
 	}
 	read := l.value
 	if spec.Kind == catalog.Plain {
-		read = l.follow // its fields are read one by one
+		read = l.follow // its fields are read separately
 	}
 	v, s, ok := read(s, v, what)
 	if !ok {
@@ -175,11 +175,11 @@ func (l *loader) fieldValue(s *scope, c *Component, spec *catalog.FieldSpec, f *
 	return l.shape(s, c, spec, f, what)
 }
 
-func (l *loader) wants(v *source.Value, kind source.Kind, what string) bool {
-	return l.Wants(v, kind, source.HowToWrite[kind], what)
+func (l *loader) expectKind(v *source.Value, kind source.Kind, what string) bool {
+	return l.Expect(v, kind, source.TypeHelp[kind], what)
 }
 
-// kindOf is the JSON type that a kind of field wants.
+// kindOf maps kinds of fields to the JSON types of their values.
 var kindOf = map[catalog.FieldKind]source.Kind{
 	catalog.Text: source.String, catalog.Texts: source.Array, catalog.TextMap: source.Object, catalog.Flag: source.Bool, catalog.Number: source.Number, catalog.Whole: source.Number,
 	catalog.Object: source.Object, catalog.Plain: source.Object, catalog.Schemas: source.Object,
@@ -187,7 +187,7 @@ var kindOf = map[catalog.FieldKind]source.Kind{
 
 func (l *loader) shape(s *scope, c *Component, spec *catalog.FieldSpec, f *Field, what string) bool {
 	v := f.JSON
-	if want, ok := kindOf[spec.Kind]; ok && !l.wants(v, want, what) {
+	if want, ok := kindOf[spec.Kind]; ok && !l.expectKind(v, want, what) {
 		return false
 	}
 	oneOf := "use one of: " + strings.Join(spec.Enum, ", ")
@@ -196,7 +196,7 @@ func (l *loader) shape(s *scope, c *Component, spec *catalog.FieldSpec, f *Field
 		if v.Kind == source.Bool {
 			return true
 		}
-		if !l.Wants(v, source.String, oneOf, what) {
+		if !l.Expect(v, source.String, oneOf, what) {
 			return false
 		}
 	case catalog.TextOrTexts:
@@ -204,7 +204,7 @@ func (l *loader) shape(s *scope, c *Component, spec *catalog.FieldSpec, f *Field
 			return l.texts(v, what)
 		}
 		if v.Kind != source.String {
-			l.Errorf(f.At, "field-type", "use a string or an array of strings", "%s is %s, want a string or an array", what, v.Describe())
+			l.Errorf(f.At, "field-type", "use a string or an array of strings", "%s is %s, expected a string or an array", what, v.Describe())
 			return false
 		}
 	case catalog.Texts, catalog.TextMap:
@@ -225,7 +225,7 @@ func (l *loader) number(v *source.Value, whole bool, what string) bool {
 	n, err := strconv.ParseFloat(v.Text, 64)
 	switch {
 	case whole && n != math.Trunc(n):
-		l.Errorf(v.Pos, "field-type", "use a whole number", "%s is %s, want a whole number", what, v.Describe())
+		l.Errorf(v.Pos, "field-type", "use a whole number", "%s is %s, expected a whole number", what, v.Describe())
 	case err != nil || whole && math.Abs(n) > math.MaxInt32:
 		l.Errorf(v.Pos, "field-type", "use a smaller number", "%s is %s, which is out of range", what, v.Describe())
 	default:
@@ -259,7 +259,7 @@ func (l *loader) plain(s *scope, c *Component, spec *catalog.FieldSpec, f *Field
 		l.field(s, c, f.Fields, &spec.Fields[i], f.JSON.Get(spec.Fields[i].Name))
 	}
 	if !spec.Open {
-		l.Fields(f.JSON, what, "").Only(known...)
+		l.Fields(f.JSON, what, "").WarnUnknown(known...)
 	}
 	ok := l.plainParts(s, spec, f, what) && !c.broken
 	c.broken = before
@@ -272,7 +272,7 @@ func (l *loader) list(s *scope, spec *catalog.FieldSpec, f *Field, v *source.Val
 		return false
 	}
 	f.At = v.Pos
-	if !l.wants(v, source.Array, what) {
+	if !l.expectKind(v, source.Array, what) {
 		return false
 	}
 	add := func(item *source.Value, what string) {
@@ -291,7 +291,7 @@ func (l *loader) list(s *scope, spec *catalog.FieldSpec, f *Field, v *source.Val
 		case spec.Kind != catalog.Pairs:
 			add(item, name)
 		case item.Kind != source.Array || len(item.Items) != 2:
-			l.Errorf(item.Pos, "field-type", "use two agents: [FROM, TO]", "%s is %s, want an array of two", name, item.Describe())
+			l.Errorf(item.Pos, "field-type", "use two agents: [FROM, TO]", "%s is %s, expected an array of two", name, item.Describe())
 			ok = false
 		default:
 			add(item.Items[0], name)

@@ -10,44 +10,44 @@ import (
 
 // Flow is the graph of a component of type Flow.
 type Flow struct {
-	// Start is where a run begins; it is one of Nodes.
+	// Start is the node where a run starts; it is one of Nodes.
 	Start *Component
-	// Nodes are in the author's order.
+	// Nodes are in source order.
 	Nodes []*Component
-	// Control and Data are in the author's order.
+	// Control and Data are in source order.
 	Control []ControlEdge
 	Data    []DataEdge
-	// Public reports whether the flow has no data edges of its own: each output feeds every
-	// input of the same title, as a variable that all nodes see would.
+	// Public reports whether the flow has no list of data edges: each output feeds every
+	// input of the same title, like a shared variable.
 	Public bool
 
 	index map[*Component]int
-	ends  []string // the branch names of the end nodes, once they are known
-	// into are the edges into each node, and lists the types of the outputs of each title
-	// that are arrays; made when they are first needed.
+	ends  []string // cache of the branch names of the end nodes
+	// into maps nodes to the data edges into them, lists maps titles to the types of outputs
+	// that are arrays; created on demand.
 	into  map[*Component][]int
 	lists map[string][]*Shape
-	// titles are those of the outputs in the flow, once they are known.
+	// titles caches the titles of the outputs in the flow.
 	titles map[string]bool
-	// loose and looseData are edges with an error, whose ends are known: what they lead
-	// to is not reported once more as having no edge.
-	loose     []ControlEdge
-	looseData []DataEdge
-	// vague reports whether a data edge has errors: what feeds its input is not known.
-	vague bool
-	// partial reports whether the nodes are known, but not all of the rest.
+	// invalidControl and looseData are invalid edges whose ends are known; their targets are not
+	// reported as unconnected.
+	invalidControl []ControlEdge
+	invalidData    []DataEdge
+	// dataUncertain reports whether a data edge has errors, so that the sources of inputs are uncertain.
+	dataUncertain bool
+	// partial reports whether the nodes are known but not all edges.
 	partial bool
 }
 
-// ControlEdge leads from a branch of a node to a node.
+// ControlEdge is an edge from a branch of a node to another node.
 type ControlEdge struct {
 	At       source.Pos
 	From, To *Component
 	Branch   string
 }
 
-// DataEdge feeds an input from an output. Of several that feed one input, the one counts
-// whose source ran last.
+// DataEdge passes an output to an input. If several edges feed an input, the source that ran
+// last takes effect.
 type DataEdge struct {
 	At     source.Pos
 	From   *Component
@@ -66,7 +66,7 @@ func (f *Flow) Has(node *Component) bool {
 	return ok
 }
 
-// flow reads the graph of a Flow. What is wrong with single edges is reported here.
+// flow reads the graph of a Flow and reports errors of single edges.
 func (l *loader) flow(c *Component) *Flow {
 	f := &Flow{index: map[*Component]int{}, Start: c.Component("start_node")}
 	for i, n := range c.Components("nodes") {
@@ -94,32 +94,32 @@ func (l *loader) control(c *Component, f *Flow) {
 			c.broken = c.broken || unknownIO(e)
 			f.partial = f.partial || c.broken
 		case !l.knownBranch(c, e, &edge):
-			f.loose = append(f.loose, edge)
+			f.invalidControl = append(f.invalidControl, edge)
 		default:
 			f.Control = append(f.Control, edge)
 		}
 	}
-	f.Control = l.unlooped(f.Control)
+	f.Control = l.withoutSelfLoops(f.Control)
 }
 
 func (l *loader) data(c *Component, f *Flow) {
 	f.Public = c.Field("data_flow_connections") == nil
-	f.vague = f.Public && c.source.Get("data_flow_connections") != nil && c.broken
+	f.dataUncertain = f.Public && c.source.Get("data_flow_connections") != nil && c.broken
 	for i, e := range c.Components("data_flow_connections") {
 		edge := DataEdge{At: l.itemAt(c, "data_flow_connections", i), From: e.Component("source_node"), Output: e.Text("source_output"),
 			To: e.Component("destination_node"), Input: e.Text("destination_input")}
 		switch {
 		case unknownIO(e) || !l.edgeNodes(c, f, e, "source_node", "destination_node"):
-			f.vague = f.vague || unknownIO(e)
+			f.dataUncertain = f.dataUncertain || unknownIO(e)
 		case !l.edgeProps(e, &edge):
-			f.looseData = append(f.looseData, edge)
+			f.invalidData = append(f.invalidData, edge)
 		default:
 			f.Data = append(f.Data, edge)
 		}
 	}
 }
 
-// itemAt is the place of an item, or of the reference to it, in a list of components.
+// itemAt returns the position of an item, or of the reference to it, in a list of components.
 func (l *loader) itemAt(c *Component, field string, i int) source.Pos {
 	items := c.JSON(field).Items
 	if i >= len(items) || len(items) != len(c.Components(field)) {
@@ -133,7 +133,7 @@ func (l *loader) edgeNodes(c *Component, f *Flow, e *Component, ends ...string) 
 	for _, end := range ends {
 		n := e.Component(end)
 		if n == nil {
-			// An edge of a plugin's that has no such field.
+			// A plugin's edge may lack the field.
 			return false
 		}
 		if f.Has(n) {
@@ -151,7 +151,7 @@ func (l *loader) edgeNodes(c *Component, f *Flow, e *Component, ends ...string) 
 	return ok
 }
 
-// knownBranch reports whether an edge leaves a node by one of its branches.
+// knownBranch reports whether an edge leaves a node by one of its branches. It may correct the branch with a warning.
 func (l *loader) knownBranch(c, e *Component, edge *ControlEdge) bool {
 	if edge.From.Type.Unknown || edge.From.broken || edge.From.Type.ActsAs("EndNode") {
 		return true
@@ -188,14 +188,14 @@ func (l *loader) knownBranch(c, e *Component, edge *ControlEdge) bool {
 	return false
 }
 
-// taken reports whether another edge leaves a node by a branch, or could by saying nothing of a branch.
+// taken reports whether another edge leaves a node by a branch or has no from_branch.
 func taken(c, edge, from *Component, branch string) bool {
 	return slices.ContainsFunc(c.Components("control_flow_connections"), func(e *Component) bool {
 		return e != edge && e.Component("from_node") == from && (e.Field("from_branch") == nil || e.Text("from_branch") == branch)
 	})
 }
 
-// by names the branch of an edge whose node has several.
+// by returns the branch of an edge for messages, or "" if its node has only one.
 func (e *ControlEdge) by() string {
 	if len(e.From.Branches) < 2 {
 		return ""
@@ -203,8 +203,8 @@ func (e *ControlEdge) by() string {
 	return " by the branch " + source.Quote(e.Branch)
 }
 
-// unlooped leaves out edges from a node to itself by a branch that another edge has too.
-func (l *loader) unlooped(edges []ControlEdge) []ControlEdge {
+// withoutSelfLoops removes edges from a node to itself by a branch that another edge also leaves by.
+func (l *loader) withoutSelfLoops(edges []ControlEdge) []ControlEdge {
 	type way struct {
 		from   *Component
 		branch string
@@ -227,7 +227,7 @@ func (l *loader) unlooped(edges []ControlEdge) []ControlEdge {
 	return out
 }
 
-// edgeProps checks that a data edge leads from an output to an input that can take it.
+// edgeProps checks that output and input of a data edge exist and have compatible types.
 func (l *loader) edgeProps(e *Component, edge *DataEdge) bool {
 	from, to := edge.From.Output(edge.Output), edge.To.Input(edge.Input)
 	badFrom, badTo := from == nil && !unknownIO(edge.From), to == nil && !unknownIO(edge.To)
@@ -251,9 +251,9 @@ func (l *loader) edgeProps(e *Component, edge *DataEdge) bool {
 	return !badFrom && !badTo
 }
 
-// checkUnconnected judges the data of a flow as if its start led to every node.
+// checkUnconnected checks the data flow as if every node were reachable.
 func (l *loader) checkUnconnected(c *Component, g *graph) {
-	if g.vague {
+	if g.dataUncertain {
 		return
 	}
 	g.partial = true
@@ -266,7 +266,7 @@ func (l *loader) checkUnconnected(c *Component, g *graph) {
 func (l *loader) checkCounts(c *Component, f *Flow) {
 	unknown := func(n *Component) bool { return n.Type.Unknown }
 	if n := len(f.acting("StartNode")); n > 1 || n == 0 && !slices.ContainsFunc(f.Nodes, unknown) {
-		l.Errorf(c.FieldPos("nodes"), "flow-start-count", "list one StartNode", "%s has %d start nodes, want one", c, n)
+		l.Errorf(c.FieldPos("nodes"), "flow-start-count", "list one StartNode", "%s has %d start nodes, expected one", c, n)
 	}
 	if len(f.acting("EndNode")) == 0 && !slices.ContainsFunc(f.Nodes, unknown) {
 		l.Errorf(c.FieldPos("nodes"), "end-count", "add an EndNode", "%s has no EndNode", c)
@@ -286,13 +286,13 @@ func checkFlow(l *loader, c *Component) {
 		return
 	}
 	l.checkBranches(c, g)
-	if l.checkReach(c, g) && !f.vague {
+	if l.checkReach(c, g) && !f.dataUncertain {
 		l.checkData(c, g)
 	}
 	l.checkLoops(g)
 }
 
-// checkStart wants start_node to be the start node, with one way out of it.
+// checkStart requires start_node to be the StartNode of the flow, with one outgoing edge.
 func (l *loader) checkStart(c *Component, f *Flow) {
 	starts := f.acting("StartNode")
 	if !f.Has(f.Start) || !f.Start.Type.ActsAs("StartNode") && !f.Start.Type.Unknown && !l.isPlugin(f.Start.Type) {
@@ -326,7 +326,7 @@ func (l *loader) checkLeave(c *Component, f *Flow) {
 
 func (l *loader) checkEnds(c *Component, f *Flow) {
 	in := map[*Component]bool{}
-	for _, e := range f.loose {
+	for _, e := range f.invalidControl {
 		in[e.To] = true
 	}
 	for _, e := range f.Control {
@@ -342,7 +342,7 @@ func (l *loader) checkEnds(c *Component, f *Flow) {
 	}
 }
 
-// checkOutputs compares what the end nodes give with what the flow promises.
+// checkOutputs compares the outputs of the end nodes with those of the flow.
 func (l *loader) checkOutputs(c *Component, f *Flow) {
 	first := map[string]*Property{}
 	count := map[string]int{}

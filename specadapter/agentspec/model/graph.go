@@ -10,19 +10,19 @@ import (
 	"weft/specadapter/source"
 )
 
-// graph is a flow's control flow by node numbers.
+// graph is the control flow of a flow, by node numbers.
 type graph struct {
 	*Flow
-	edges   []ControlEdge // Control, then loose
-	out     [][]int       // numbers of the edges that leave a node
-	in      []int         // how many edges enter a node
+	edges   []ControlEdge // Control, followed by invalidControl
+	out     [][]int       // indexes of the edges that leave each node
+	in      []int         // number of edges that enter each node
 	reached []bool
-	// broken are titles, once they are needed.
+	// broken caches declaredByBroken.
 	broken map[string]bool
 }
 
 func newGraph(f *Flow) *graph {
-	g := &graph{Flow: f, edges: append(f.Control[:len(f.Control):len(f.Control)], f.loose...), out: make([][]int, len(f.Nodes)), in: make([]int, len(f.Nodes)), reached: make([]bool, len(f.Nodes))}
+	g := &graph{Flow: f, edges: append(f.Control[:len(f.Control):len(f.Control)], f.invalidControl...), out: make([][]int, len(f.Nodes)), in: make([]int, len(f.Nodes)), reached: make([]bool, len(f.Nodes))}
 	for i, e := range g.edges {
 		from := f.index[e.From]
 		g.out[from] = append(g.out[from], i)
@@ -77,13 +77,13 @@ func (l *loader) checkBranches(c *Component, g *graph) {
 	}
 }
 
-// checkReach reports unreachable nodes, and returns whether the flow is complete enough to check its data.
+// checkReach reports unreachable nodes. It returns whether the flow is complete enough to check its data.
 func (l *loader) checkReach(c *Component, g *graph) bool {
 	if c.broken || !g.Has(g.Start) || len(g.out[g.index[g.Start]]) == 0 {
 		return false
 	}
 	for n, node := range g.Nodes {
-		// End nodes without edges have a rule of their own.
+		// End nodes without edges are reported by checkEnds.
 		if !g.reached[n] && (!node.Type.ActsAs("EndNode") || len(g.out[n]) > 0 || g.in[n] > 0) && !node.Type.ActsAs("StartNode") {
 			l.Strictf(l.itemAt(c, "nodes", n), "node-unreachable", "add an edge to it or remove it", "%s of %s cannot be reached from its start", node, c)
 		}
@@ -91,9 +91,9 @@ func (l *loader) checkReach(c *Component, g *graph) bool {
 	return true
 }
 
-// checkLoops reports cycles without branches in which nothing waits; only a limit of the run ends them.
+// checkLoops reports cycles without branches in which no node waits; only a limit of the run ends them.
 func (l *loader) checkLoops(g *graph) {
-	mark := make([]int, len(g.Nodes)) // the walk in which a node was seen
+	mark := make([]int, len(g.Nodes)) // the walk that visited the node, from 1
 	for start := range g.Nodes {
 		n := start
 		for mark[n] == 0 && g.single(n) {
@@ -121,13 +121,13 @@ func (g *graph) single(n int) bool {
 	return len(g.out[n]) == 1 && len(g.Nodes[n].Branches) <= 1
 }
 
-// checkData reports inputs that nothing feeds, and those that only some paths feed.
+// checkData reports inputs that have no source, and inputs that only some paths feed.
 func (l *loader) checkData(c *Component, g *graph) {
 	if slices.ContainsFunc(g.Nodes, func(n *Component) bool { return n.Type.Unknown }) {
-		return // it may make and take anything
+		return // its inputs and outputs are unknown
 	}
-	l.publish(c, g)
-	// A node whose properties have errors may make what another wants by its title.
+	l.connectByTitle(c, g)
+	// A node with invalid properties may have an output with the title of another's input.
 	var unsure *Component
 	if i := slices.IndexFunc(g.Nodes, func(n *Component) bool {
 		return n.broken && !n.outs && !(l.rulesOf(n.Type).own && n.source.Get("outputs") == nil)
@@ -150,7 +150,7 @@ func (l *loader) checkData(c *Component, g *graph) {
 	}
 }
 
-// checkFed judges what feeds one input of node n, where something must.
+// checkFed checks the sources of a required input of node n.
 func (l *loader) checkFed(c *Component, g *graph, n int, in *Property, feeds map[key][]int, unsure *Component) {
 	at := l.itemAt(c, "nodes", n)
 	if g.Nodes[n].ins {
@@ -161,11 +161,11 @@ func (l *loader) checkFed(c *Component, g *graph, n int, in *Property, feeds map
 	case !fed && unsure != nil:
 		l.Warnf(at, "input-unfed", feedIt, "no value for the input %s of %s, and no output has that title, unless %s gives it, which has errors", source.Quote(in.Title), g.Nodes[n], unsure)
 	case !fed:
-		// An input that no output is called like is one of the run. Else an edge was forgotten, which is an error where a run
-		// can come to it.
+		// If no output has the title, the input must be passed to the run. Otherwise an edge is missing, which is an error if a
+		// run can reach the node.
 		text := fmt.Sprintf("no value for the input %s of %s", source.Quote(in.Title), g.Nodes[n])
 		if g.Nodes[n].Type.ActsAs("EndNode") || c.Flow.Gives(in.Title) {
-			l.forgotten = append(l.forgotten, forgotten{c, at, text})
+			l.missingEdges = append(l.missingEdges, missingEdge{c, at, text})
 			return
 		}
 		l.Warnf(at, "input-unfed", feedIt, "%s, and no output has that title: it must be passed at the start of a run", text)
@@ -174,7 +174,7 @@ func (l *loader) checkFed(c *Component, g *graph, n int, in *Property, feeds map
 	}
 }
 
-// declaredByBroken are the titles that nodes with errors declare.
+// declaredByBroken returns the titles that nodes with errors declare.
 func (g *graph) declaredByBroken() map[string]bool {
 	if g.broken == nil {
 		g.broken = map[string]bool{}
@@ -191,20 +191,20 @@ func (g *graph) declaredByBroken() map[string]bool {
 
 const feedIt = "add a DataFlowEdge to it or a default"
 
-type forgotten struct {
+type missingEdge struct {
 	flow *Component
 	at   source.Pos
 	text string
 }
 
-// reportForgotten reports inputs without edges, as warnings in flows that the main component does not use.
-func (l *loader) reportForgotten() {
+// reportMissingEdges reports inputs that lack an edge; in flows that the main component does not use, as warnings.
+func (l *loader) reportMissingEdges() {
 	var used map[*Component]bool
-	if l.doc.Root != nil && len(l.forgotten) > 0 {
+	if l.doc.Root != nil && len(l.missingEdges) > 0 {
 		used = map[*Component]bool{}
 		l.doc.Root.mark(used)
 	}
-	for _, f := range l.forgotten {
+	for _, f := range l.missingEdges {
 		if used == nil || used[f.flow] {
 			l.Errorf(f.at, "input-unfed", feedIt, "%s", f.text)
 		} else {
@@ -223,7 +223,7 @@ func (c *Component) mark(seen map[*Component]bool) {
 	}
 }
 
-// Gives reports whether an output in the flow is called so.
+// Gives reports whether a node of the flow has an output with the title.
 func (f *Flow) Gives(title string) bool {
 	if f.titles == nil {
 		f.titles = map[string]bool{}
@@ -241,12 +241,12 @@ type key struct {
 	input string
 }
 
-// inner is the part of a node whose inputs and outputs stand for the node's, or nil.
+// inner returns the part of a node that has the node's inputs and outputs, or nil.
 func (c *Component) inner() *Component {
 	return cmp.Or(c.Component("subflow"), c.Component("agent"), c.Component("tool"))
 }
 
-// InnerInput returns the input of a node's part that one of the node's stands for, or nil.
+// InnerInput returns the input of a node's part that corresponds to an input of the node, or nil.
 func (c *Component) InnerInput(title string) *Property {
 	part := c.inner()
 	if part == nil {
@@ -256,7 +256,7 @@ func (c *Component) InnerInput(title string) *Property {
 	return cmp.Or(part.Input(title), part.Input(Inside(title)))
 }
 
-// InnerOutput returns the output of a node's part that one of the node's stands for, or nil.
+// InnerOutput returns the output of a node's part that corresponds to an output of the node, or nil.
 func (c *Component) InnerOutput(title string) *Property {
 	if part := c.inner(); part != nil {
 		return part.Output(c.InnerName(catalog.OutputMapping, title))
@@ -264,7 +264,7 @@ func (c *Component) InnerOutput(title string) *Property {
 	return nil
 }
 
-// needs reports whether a node's input must be fed: nothing makes up for a missing value.
+// needs reports whether a node's input must have a source: it is used and has no default.
 func (c *Component) needs(in *Property) bool {
 	if p := c.InnerInput(in.Title); p != nil && p.Default != nil {
 		return false
@@ -272,8 +272,8 @@ func (c *Component) needs(in *Property) bool {
 	return in.Default == nil && !in.Unused
 }
 
-// publish reads an empty list of data edges as null where an input would have no value otherwise.
-func (l *loader) publish(c *Component, g *graph) {
+// connectByTitle treats an empty list of data edges as null if an input would have no value otherwise.
+func (l *loader) connectByTitle(c *Component, g *graph) {
 	f := c.Field("data_flow_connections")
 	if l.Strict || f == nil || len(g.Data) > 0 || len(f.Components) > 0 {
 		return
@@ -293,28 +293,27 @@ func (l *loader) publish(c *Component, g *graph) {
 	}
 }
 
-// feeds lists the nodes that feed each input; none where an edge to it has an error.
+// feeds returns the nodes that feed each input; the list is empty if an edge to the input has an error.
 func (g *graph) feeds(l *loader, c *Component) map[key][]int {
 	if g.Public {
 		return g.byTitle(l, c)
 	}
 	out := map[key][]int{}
 	for _, e := range g.Data {
-		// What a node gives itself comes too late for its first round; an end gives nothing
-		// to others.
+		// A node cannot feed its own first execution, and an end does not feed others.
 		if e.From == e.To || e.From.Type.ActsAs("EndNode") {
 			continue
 		}
 		k := key{g.index[e.To], e.Input}
 		out[k] = append(out[k], g.index[e.From])
 	}
-	for _, e := range g.looseData {
+	for _, e := range g.invalidData {
 		out[key{g.index[e.To], e.Input}] = nil
 	}
 	return out
 }
 
-// byTitle is feeds where titles alone connect, whose types it checks.
+// byTitle is feeds for a flow without data edges. It checks the types of outputs and inputs of the same title.
 func (g *graph) byTitle(l *loader, c *Component) map[key][]int {
 	titles := map[string][]int{}
 	types := map[string][]*Property{} // one output for each type of a title
@@ -348,7 +347,7 @@ func (g *graph) byTitle(l *loader, c *Component) map[key][]int {
 	return out
 }
 
-// maybeUnfed reports an input that a run can reach before anything fed it.
+// maybeUnfed reports an input that a run can reach before any of its sources.
 func (l *loader) maybeUnfed(g *graph, at source.Pos, n int, in *Property, sources []int) {
 	start := g.index[g.Start]
 	if slices.Contains(sources, start) {
@@ -385,9 +384,9 @@ func (l *loader) checkMaps(c *Component, g *graph) {
 	}
 }
 
-// Iterates lists the inputs of a MapNode or ParallelMapNode that get a list with a value
-// for each round; all others get one value for all rounds. The type of what feeds an input
-// decides, not the value.
+// Iterates returns the inputs of a MapNode or ParallelMapNode that receive a list with a value
+// per iteration; all others receive one value for all iterations. This depends on the type of
+// the source, not on the value.
 func (f *Flow) Iterates(node *Component) []string {
 	sub := node.Component("subflow")
 	if sub == nil {
@@ -400,7 +399,7 @@ func (f *Flow) Iterates(node *Component) []string {
 		if inner == nil || inner.Type == nil {
 			return
 		}
-		// A list for an input that takes lists is one value, unless it is a list of lists.
+		// A list for an input of type array is a single value, unless it is a list of lists.
 		if inner.Type.Kind != ArrayShape || list.Items.Kind == ArrayShape {
 			found[input] = true
 		}
@@ -421,7 +420,7 @@ func (f *Flow) Iterates(node *Component) []string {
 	return sorted(found)
 }
 
-// findLists makes the indexes of Iterates, with at most two lists of each title.
+// findLists creates the indexes of Iterates, with at most two array types per title.
 func (f *Flow) findLists() {
 	if f.into != nil {
 		return
@@ -443,7 +442,7 @@ func (f *Flow) findLists() {
 	}
 }
 
-// Inside is the subflow's name of a MapNode's input.
+// Inside returns the subflow's name of a MapNode's input.
 func Inside(title string) string {
 	return strings.TrimPrefix(title, Iterated)
 }

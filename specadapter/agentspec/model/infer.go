@@ -11,7 +11,7 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// Names that nodes give by themselves.
+// Fixed names of branches and outputs, and prefixes of a map's names.
 const (
 	DefaultBranch = "default"
 	CaughtBranch  = "caught_exception_branch"
@@ -20,10 +20,10 @@ const (
 	Collected     = "collected_"
 )
 
-// placeholders are the inputs in a component's texts, with a type where no one declares them.
+// placeholders returns the inputs in a component's texts, with a type if inputs are not declared.
 func placeholders(l *loader, c *Component) []*Property {
 	var in []*Property
-	for _, h := range l.holders(c) {
+	for _, h := range l.placeholdersOf(c) {
 		p := &Property{Title: h.name, At: h.at}
 		if !c.ins {
 			p.Type = stringType
@@ -36,7 +36,7 @@ func placeholders(l *loader, c *Component) []*Property {
 // unknownIO reports whether a component's inputs and outputs are too uncertain to check others by them.
 func unknownIO(c *Component) bool { return c == nil || c.broken || c.Type.Unknown }
 
-// inferTexts takes the placeholders of texts as inputs, and has at most one output.
+// inferTexts infers the placeholders in texts as inputs, and one output unless title is "".
 func inferTexts(title string, of *Shape) func(*loader, *Component) inferred {
 	return func(l *loader, c *Component) inferred {
 		inf := inferred{in: placeholders(l, c), anyOut: true}
@@ -47,8 +47,8 @@ func inferTexts(title string, of *Shape) func(*loader, *Component) inferred {
 	}
 }
 
-// inferSaid infers the inputs of a node that says something and may give it as its output.
-func inferSaid(l *loader, c *Component) inferred {
+// inferMessage infers the inputs of a node that sends a message and may also output it.
+func inferMessage(l *loader, c *Component) inferred {
 	out := inferred{in: placeholders(l, c), anyIn: true, anyOut: true}
 	if c.Flag("expose_message_as_output") {
 		out.out = []*Property{{Title: "output_message", Type: stringType, At: c.At}}
@@ -56,7 +56,7 @@ func inferSaid(l *loader, c *Component) inferred {
 	return out
 }
 
-// inferParts infers from the components in some fields, and nothing while one of them is not known.
+// inferParts infers from the components in some fields, and infers nothing if the inputs and outputs of one are uncertain.
 func inferParts(from func(c *Component, parts []*Component) inferred, fields ...string) func(*loader, *Component) inferred {
 	return func(_ *loader, c *Component) inferred {
 		var parts []*Component
@@ -70,15 +70,15 @@ func inferParts(from func(c *Component, parts []*Component) inferred, fields ...
 	}
 }
 
-// ofParts takes the inputs of all parts and the outputs of the first.
+// ofParts returns the inputs of all parts and the outputs of the first.
 func ofParts(_ *Component, parts []*Component) inferred {
-	if len(parts) == 1 { // many nodes may have a part with many inputs
+	if len(parts) == 1 { // avoids copies: many nodes may share a part with many inputs
 		return inferred{in: parts[0].Inputs, out: parts[0].Outputs}
 	}
 	return inferred{in: ofParallel(nil, parts).in, out: parts[0].Outputs}
 }
 
-// ofTeam is ofParts where an author may declare others.
+// ofTeam is like ofParts, but an author may declare others.
 func ofTeam(_ *Component, parts []*Component) inferred {
 	return inferred{in: ofParallel(nil, parts).in, out: parts[0].Outputs, anyIn: true, anyOut: true}
 }
@@ -91,7 +91,7 @@ func ofParallel(_ *Component, parts []*Component) inferred {
 	return inferred{in: Merge(in...), out: Merge(out...)}
 }
 
-// Merge joins lists of properties; the first of a title wins.
+// Merge concatenates lists of properties; the first with a title wins.
 func Merge(lists ...[]*Property) []*Property {
 	var out []*Property
 	seen := map[string]bool{}
@@ -104,12 +104,12 @@ func Merge(lists ...[]*Property) []*Property {
 	return out
 }
 
-// inferEqual makes the inputs of what declares outputs alone, and the other way round.
+// inferEqual infers the inputs from declared outputs and vice versa.
 func inferEqual(_ *loader, c *Component) inferred {
 	return inferred{in: c.Outputs, out: c.Inputs, anyIn: true, anyOut: true}
 }
 
-// inferFlow takes the inputs of the start node, and the outputs that all end nodes have.
+// inferFlow infers the inputs of the start node, and the outputs that all end nodes have.
 func inferFlow(_ *loader, c *Component) inferred {
 	inf := inferred{anyOut: true, anyIn: true}
 	if c.Flow == nil || unknownIO(c.Flow.Start) {
@@ -128,8 +128,8 @@ func inferFlow(_ *loader, c *Component) inferred {
 	return inf
 }
 
-// ofMap prefixes the subflow's names. An input takes one value for all rounds or a list
-// with one for each; an output is a list or what its reducer makes of it.
+// ofMap prefixes the subflow's names. An input is one value for all iterations or a list with one
+// for each; an output is a list or the result of its reducer.
 func ofMap(c *Component, parts []*Component) inferred {
 	var inf inferred
 	sub := parts[0]
@@ -155,7 +155,7 @@ func ofMap(c *Component, parts []*Component) inferred {
 	return inf
 }
 
-// TextOf is the text of a value that may be absent.
+// TextOf returns the text of a string; "" for any other value, including nil.
 func TextOf(v *source.Value) string {
 	if v == nil || v.Kind != source.String {
 		return ""
@@ -176,7 +176,7 @@ func noBranches(*Component) []string { return nil }
 
 func subflowBranches(c *Component) []string { return slices.Clone(ends(c.Component("subflow"))) }
 
-// ends are the branch names of a flow's end nodes, each once.
+// ends returns the branch names of a flow's end nodes, without duplicates.
 func ends(flow *Component) []string {
 	if flow == nil || flow.Flow == nil {
 		return []string{catalog.NextBranch}
@@ -206,7 +206,7 @@ func yieldsConfirmation(c *Component) string {
 	return ""
 }
 
-// yieldsInner names what waits in the components of a field.
+// yieldsInner returns a function for the part that waits in the components of a field.
 func yieldsInner(field string) func(*Component) string {
 	return func(c *Component) string { return firstYield(c.Components(field)) }
 }
@@ -225,7 +225,7 @@ func yieldsAgent(c *Component) string {
 	return toolYield(c)
 }
 
-// toolYield names what in an agent's tools waits. Many agents may be specialized from it.
+// toolYield returns the tool of an agent that waits. It is cached, because many agents may specialize it.
 func toolYield(c *Component) string {
 	if c.waiting == nil {
 		found := firstYield(slices.Concat(c.Components("tools"), c.Components("toolboxes")))
@@ -248,7 +248,7 @@ func yieldsSpecialized(c *Component) string {
 	return cmp.Or(toolYield(agent), firstYield(params.Components("additional_tools")))
 }
 
-// sinceLLM returns the version of structured generation, which anything but one text needs.
+// sinceLLM returns the version of structured generation, which is required by outputs other than a single string.
 func sinceLLM(c *Component) (catalog.Version, string) {
 	if len(c.Outputs) > 1 || len(c.Outputs) == 1 && c.Outputs[0].Type != nil && c.Outputs[0].Type.Kind != StringShape {
 		return catalog.V2542, "structured generation"
@@ -256,21 +256,21 @@ func sinceLLM(c *Component) (catalog.Version, string) {
 	return 0, ""
 }
 
-type holder struct {
+type placeholder struct {
 	name string
 	at   source.Pos
 }
 
-// scan is what is in a text, or in the texts of a value.
+// scan holds the placeholders and template syntax in the strings of a value.
 type scan struct {
-	holders []holder   // each name once, in order
-	jinja   source.Pos // of the first {%
-	odd     string     // the first {{ }} around what is not a name
-	oddAt   source.Pos
+	placeholdersOf []placeholder // each name once, in order
+	jinja          source.Pos    // position of the first {%
+	odd            string        // the first {{ }} that does not contain a name
+	oddAt          source.Pos
 }
 
-// scanned looks at the texts of a field, once for all that refer to them.
-func (l *loader) scanned(f *Field) *scan {
+// scanField scans the strings of a field; results are shared by all references to the value.
+func (l *loader) scanField(f *Field) *scan {
 	if s := l.scans[f.JSON]; s != nil {
 		return s
 	}
@@ -290,7 +290,7 @@ func (l *loader) scanned(f *Field) *scan {
 			if end < 0 {
 				return
 			}
-			// Of {{ {{x}} the inner one counts.
+			// In {{ {{x}}, the inner one is the placeholder.
 			if inner := strings.LastIndex(text[:end], "{{"); inner > 0 {
 				text, end = text[inner:], end-inner
 			}
@@ -300,7 +300,7 @@ func (l *loader) scanned(f *Field) *scan {
 				s.odd, s.oddAt = text[:end+2], at
 			case m != nil && !seen[m[1]]:
 				seen[m[1]] = true
-				s.holders = append(s.holders, holder{m[1], at})
+				s.placeholdersOf = append(s.placeholdersOf, placeholder{m[1], at})
 			}
 			text = text[end+2:]
 		}
@@ -309,12 +309,12 @@ func (l *loader) scanned(f *Field) *scan {
 	return s
 }
 
-// holders lists the placeholders of a component's texts, each name once, in order.
-func (l *loader) holders(c *Component) []holder {
-	var out []holder
+// placeholdersOf returns the placeholders in a component's texts, in order and without duplicates.
+func (l *loader) placeholdersOf(c *Component) []placeholder {
+	var out []placeholder
 	seen := map[string]bool{}
 	l.templates(c, func(_ string, found *scan) {
-		for _, h := range found.holders {
+		for _, h := range found.placeholdersOf {
 			if !seen[h.name] {
 				seen[h.name] = true
 				out = append(out, h)
@@ -324,16 +324,16 @@ func (l *loader) holders(c *Component) []holder {
 	return out
 }
 
-// templates visits the fields of a component that may hold placeholders.
+// templates visits the fields of a component that may contain placeholders.
 func (l *loader) templates(c *Component, visit func(field string, found *scan)) {
 	for _, spec := range c.Type.Fields {
 		if f := c.fields[spec.Name]; spec.Template && f != nil && f.JSON != nil {
-			visit(spec.Name, l.scanned(f))
+			visit(spec.Name, l.scanField(f))
 		}
 	}
 }
 
-// texts visits all strings in a value, the keys of objects too.
+// texts visits all strings in a value, including keys.
 func texts(v *source.Value, visit func(at source.Pos, text string)) {
 	for m := range v.All() {
 		visit(m.KeyPos, m.Key)
@@ -343,10 +343,10 @@ func texts(v *source.Value, visit func(at source.Pos, text string)) {
 	}
 }
 
-// environment are names that look like those of environment variables.
+// environment matches names that look like environment variables.
 var environment = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
 
-// checkTemplates reports unsupported template syntax, and placeholders whose values become JSON.
+// checkTemplates reports unsupported template syntax, and placeholders that are replaced by JSON.
 func (l *loader) checkTemplates(c *Component) {
 	l.templates(c, func(field string, found *scan) {
 		if found.jinja.Line > 0 {
@@ -358,7 +358,7 @@ func (l *loader) checkTemplates(c *Component) {
 				field, c, source.Quote(found.odd))
 		}
 	})
-	for _, h := range l.holders(c) {
+	for _, h := range l.placeholdersOf(c) {
 		if in := c.Input(h.name); in != nil && !in.Type.all(func(t *Shape) bool { return t.Kind != ArrayShape && t.Kind != ObjectShape }) {
 			l.Warnf(h.at, "template-nonscalar", "declare it as a string or format it in an earlier node",
 				"the placeholder %s is replaced by %s; it is written as JSON", source.Quote(h.name), in.Type)

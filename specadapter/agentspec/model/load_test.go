@@ -45,8 +45,8 @@ func (l *loader) definitionsOnly(s *scope, root *source.Value) {
 		return
 	}
 	l.enter(s, root)
-	l.rest()
-	l.reportForgotten()
+	l.readUnused()
+	l.reportMissingEdges()
 	l.sketch()
 }
 

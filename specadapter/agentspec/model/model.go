@@ -1,5 +1,5 @@
-// Package model reads documents of Open Agent Spec into a typed and validated model of components,
-// and reports all their errors.
+// Package model parses documents of Open Agent Spec into a typed and validated model of components,
+// and reports all of their errors.
 //
 // It reads no files, fetches nothing that a document refers to, and holds no secrets except in
 // development. Documents are untrusted: time and memory are bounded regardless of their
@@ -20,66 +20,66 @@ import (
 
 // The profiles.
 const (
-	// ProfileDefault accepts what documents in the wild hold, with warnings: syntax from
-	// before the first release, a version that is too low, some undeclared inputs.
+	// ProfileDefault tolerates common deviations with warnings: pre-release syntax, a version
+	// that is too low, some undeclared inputs.
 	ProfileDefault = "default"
-	// ProfileStrict wants what the specification wants.
+	// ProfileStrict requires conformance to the specification.
 	ProfileStrict = "strict"
 )
 
-// Bounds of a document beside those of [source.Parse].
+// Limits of a document in addition to those of [source.Parse].
 const (
-	// MaxComponents is how many components a document and its files may have.
+	// MaxComponents is the maximum number of components in a document and its files.
 	MaxComponents = 50_000
-	// MaxNesting is how deep components may nest, references followed.
+	// MaxNesting is the maximum nesting depth of components, including references.
 	MaxNesting = 200
-	// MaxFiles is how many files of components a document may have.
+	// MaxFiles is the maximum number of component files of a document.
 	MaxFiles = 100
-	// maxSteps bounds the checks that compare types with types and paths with paths.
+	// maxSteps limits the checks that are not linear: comparisons of types, and of paths.
 	maxSteps = 20_000_000
-	// maxSchemas bounds the schemas that need a whole compiler.
+	// maxSchemas limits the schemas that need a full schema compiler.
 	maxSchemas = 5_000
 )
 
-// File is a text with its name, which gives the format by its extension and is in
-// messages. Nothing is read from disk.
+// File is a named text. The extension of the name determines the format, and messages contain
+// the name. Nothing is read from disk.
 type File struct {
 	Name string
 	Text []byte
 }
 
-// Options say how to read a document. The zero value reads the default profile.
+// Options determine how to read a document. The zero value selects the default profile.
 type Options struct {
 	// Profile is [ProfileDefault] or [ProfileStrict]; empty is the default.
 	Profile string
-	// Components are further files with components and values that the document may refer
-	// to: each has $referenced_components, or is one component with an id.
+	// Components are files with components and values that the document may refer to: each
+	// has $referenced_components or is a component with an id.
 	Components []File
-	// Named maps the name in a reference to FILE#KEY, for a document and files that use
-	// other names. FILE is the name of one of Components.
+	// Named maps the name in a reference to FILE#KEY if document and files use different
+	// names. FILE is the name of one of Components.
 	Named map[string]string
-	// InlineSecrets makes secrets in the document a warning, for development. They are
-	// then in [Secret.Inline].
+	// InlineSecrets allows secrets in the document with a warning, for development. They are
+	// stored in [Secret.Inline].
 	InlineSecrets bool
-	// Plugins are rows for components that the language does not have.
+	// Plugins are component types that the language does not have.
 	Plugins []catalog.Type
 }
 
-// Document is a document's model.
+// Document is the model of a document.
 type Document struct {
-	// Version is the one that the document says, or the newest.
+	// Version is the document's version, or the newest if it has none.
 	Version catalog.Version
 	// Root is the main component.
 	Root *Component
-	// Components are all components, each once, before those that hold it.
+	// Components are all components, each once, after the components in it.
 	Components []*Component
-	// Secrets are the references that a run must resolve, in the order in which they are read.
+	// Secrets are the references that a run must resolve, in the order of parsing.
 	Secrets []Secret
 }
 
-// Read reads a parsed document with a main component. All diagnostics come at once, those of the
-// document first and each file's by place, at most [source.MaxDiagnostics]. ok reports whether none of them
-// is an error; a document with errors has the components that could be read.
+// Read builds the model of a parsed document with a main component. It returns all diagnostics, those of
+// the document first and each file's by position, up to [source.MaxDiagnostics]. ok reports whether none of
+// them is an error; the model of a document with errors contains the components that could be read.
 func Read(doc *source.Document, o Options) (d *Document, ok bool, _ []source.Diagnostic) {
 	l, diags := read(doc, o, (*loader).main)
 	return l.doc, l.Errors == 0, diags
@@ -88,7 +88,7 @@ func Read(doc *source.Document, o Options) (d *Document, ok bool, _ []source.Dia
 // Intact reports whether there is no error in the component's own fields.
 func (c *Component) Intact() bool { return !c.broken && !c.Type.Unknown }
 
-// parse reads a text. In the default profile a .json may be JSON5.
+// parse parses a file of components. In the default profile, a .json file may contain JSON5.
 func parse(name string, text []byte, o Options) (*source.Document, []source.Diagnostic) {
 	doc, diags := source.Parse(name, text)
 	if doc != nil || o.Profile == ProfileStrict || !strings.EqualFold(filepath.Ext(name), ".json") || diags[0].Code != source.CodeSyntax {
@@ -118,7 +118,7 @@ func (l *loader) wayFlow(root *source.Value) bool {
 	return true
 }
 
-// read reads a document; top reads what is at its top, whose definitions come into a scope.
+// read reads a document; top reads its root in a scope for the root's definitions.
 func read(doc *source.Document, o Options, top func(*loader, *scope, *source.Value)) (*loader, []source.Diagnostic) {
 	l := newLoader(doc.Name, o)
 	if l.options() && l.openFiles() && l.Fields(doc.Root, "the document", "").OK && !l.wayFlow(doc.Root) {
@@ -129,7 +129,7 @@ func read(doc *source.Document, o Options, top func(*loader, *scope, *source.Val
 	return l, l.diagnostics()
 }
 
-// loader is the work on one document and its files.
+// loader is the state of reading a document and its files.
 type loader struct {
 	*source.Reader
 	o     Options
@@ -139,10 +139,10 @@ type loader struct {
 
 	files   []*file // the document first
 	outer   map[string][]*definition
-	asked   map[string]bool         // names of outer that were looked up
-	cycles  map[[2]*definition]bool // those that were reported, by their first and last definition
+	asked   map[string]bool         // names that were looked up in outer
+	cycles  map[[2]*definition]bool // reported cycles, by their first and last definition
 	entered map[string][]*definition
-	defs    []*definition // all that came into scope, in that order
+	defs    []*definition // all definitions, in the order in which they entered a scope
 	open    []*definition
 	depth   int
 	ids     map[string][]*Component
@@ -152,11 +152,11 @@ type loader struct {
 	schemas int
 	steps   int
 	count   int
-	// skipPaths is set when looking at all paths would take too long.
+	// skipPaths is set once checking all paths would take too long.
 	skipPaths bool
 
-	// forgotten are inputs to which edges were forgotten.
-	forgotten []forgotten
+	// missingEdges are inputs that lack an edge.
+	missingEdges []missingEdge
 }
 
 type file struct {
@@ -168,7 +168,7 @@ func newLoader(name string, o Options) *loader {
 	r := source.NewReader()
 	r.Codes = source.Codes{Type: "field-type", Missing: "field-missing", Unknown: "field-unknown"}
 	r.UnknownHelp = "unknown fields have no effect; put notes into metadata"
-	r.Strict, r.Most = o.Profile == ProfileStrict, maxKept
+	r.Strict, r.Max = o.Profile == ProfileStrict, maxDiagnostics
 	return &loader{
 		Reader: r, o: o, rows: catalog.Rows(o.Plugins), rules: typeRules(), doc: &Document{},
 		files: []*file{{name: name}}, outer: map[string][]*definition{}, asked: map[string]bool{}, cycles: map[[2]*definition]bool{}, entered: map[string][]*definition{},
@@ -185,9 +185,9 @@ func (l *loader) main(s *scope, root *source.Value) {
 	if mainComponent(root) {
 		l.doc.Root = l.component(s, root, "Component", "the document")
 	}
-	l.rest()
-	l.unmapped()
-	l.reportForgotten()
+	l.readUnused()
+	l.warnUnmapped()
+	l.reportMissingEdges()
 	if c := l.doc.Root; c != nil && !c.Type.Satisfies("AgenticComponent") {
 		l.Infof(c.At, "main-part", "make an Agent, a Flow or another agentic component the main one", "the main component is %s, which cannot be run on its own", c)
 	}
@@ -199,7 +199,7 @@ func mainComponent(root *source.Value) bool {
 	})
 }
 
-// options checks what does not depend on the document.
+// options validates the options.
 func (l *loader) options() bool {
 	at := source.Pos{File: l.files[0].name}
 	switch l.o.Profile {
@@ -221,10 +221,10 @@ func (l *loader) options() bool {
 	return l.Errors == 0
 }
 
-// maxKept bounds the diagnostics that are held before they are sorted and cut.
-const maxKept = 8 * source.MaxDiagnostics
+// maxDiagnostics is the maximum number of diagnostics before sorting and truncation.
+const maxDiagnostics = 8 * source.MaxDiagnostics
 
-// diagnostics sorts the diagnostics by file, in the order given, and by place.
+// diagnostics returns the diagnostics, sorted by file in the order of the options and by position.
 func (l *loader) diagnostics() []source.Diagnostic {
 	order := map[string]int{}
 	for i, file := range l.files {
@@ -240,7 +240,7 @@ func (l *loader) diagnostics() []source.Diagnostic {
 	return source.LimitDiagnostics(out)
 }
 
-// work counts steps of checks that are not linear. False means that the limit is exceeded.
+// work counts steps of checks that are not linear. It returns false once the limit is exceeded.
 func (l *loader) work(at source.Pos, steps int) bool {
 	if l.steps > maxSteps {
 		return false

@@ -15,15 +15,15 @@ import (
 type Property struct {
 	Title       string
 	Description string
-	// Type is what values it takes.
+	// Type is the type of its values.
 	Type *Shape
-	// Default replaces a missing value; nil for none.
+	// Default replaces a missing value; nil means none.
 	Default *source.Value
 	// Schema is the JSON Schema that the author wrote; nil for an inferred property.
 	Schema *source.Value
-	// Unused reports whether nothing in the component takes the input.
+	// Unused reports whether nothing in the component uses the input.
 	Unused bool
-	// At is where the title is declared, or the component that it is inferred from.
+	// At is the position of the title, or of the component that it is inferred from.
 	At source.Pos
 }
 
@@ -35,7 +35,7 @@ func index(list []*Property) map[string]*Property {
 	return out
 }
 
-// properties reads a list of properties. Declared is false where they are to be inferred.
+// properties reads a list of properties. declared is false if they must be inferred.
 func (l *loader) properties(s *scope, c *Component, key string) (list []*Property, declared bool) {
 	v := c.source.Get(key)
 	if v == nil || v.Kind == source.Null {
@@ -46,7 +46,7 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []*Propert
 		c.broken = c.broken || !ok
 		return nil, false
 	}
-	if !l.Wants(v, source.Array, `use an array: [{"title": ..., "type": ...}]`, key+" of "+c.String()) {
+	if !l.Expect(v, source.Array, `use an array: [{"title": ..., "type": ...}]`, key+" of "+c.String()) {
 		c.broken = true
 		return nil, false
 	}
@@ -72,13 +72,13 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []*Propert
 	return list, true
 }
 
-// badTitle are the characters that a title cannot have.
-const badTitle = ".,{} \n'\""
+// invalidTitleChars are the characters that a title cannot contain.
+const invalidTitleChars = ".,{} \n'\""
 
-// property reads one property: a JSON Schema with a title, at which its place is. It returns nil after an error.
+// property reads a property: a JSON Schema with a title. It returns nil after reporting an error.
 func (l *loader) property(v *source.Value, what string) *Property {
 	if v.Kind != source.Object {
-		l.Errorf(v.Pos, "prop-schema", `use {"title": ..., "type": ...}`, "an item in %s is %s, want a JSON Schema", what, v.Describe())
+		l.Errorf(v.Pos, "prop-schema", `use {"title": ..., "type": ...}`, "an item in %s is %s, expected a JSON Schema", what, v.Describe())
 		return nil
 	}
 	title := v.Get("title")
@@ -125,7 +125,7 @@ func (l *loader) schema(v *source.Value, what string) (*Shape, bool) {
 			return shape, true
 		}
 		for _, p := range source.CheckSchema(v) {
-			r.wrong(p.Pos, p.Help, "%s", p.Text)
+			r.errorf(p.Pos, p.Help, "%s", p.Text)
 		}
 		if !r.failed {
 			l.checkDefaults(v, what)
@@ -134,45 +134,45 @@ func (l *loader) schema(v *source.Value, what string) (*Shape, bool) {
 	return shape, !r.failed
 }
 
-// checkDefaults reports defaults that do not fit the rules of their schemas. That of a property is converted to its type first.
+// checkDefaults reports defaults that do not match their schemas. A run converts the default of a property to its type first.
 func (l *loader) checkDefaults(v *source.Value, what string) {
 	const help = "use a value that the schema allows"
-	for _, m := range source.Misfits(v) {
+	for _, m := range source.InvalidDefaults(v) {
 		if m.Default != v.Get("default") {
-			l.Warnf(m.Default.Pos, "prop-default", help, "a default in a schema in %s does not fit its schema: %s", what, m.Text())
+			l.Warnf(m.Default.Pos, "prop-default", help, "a default in a schema in %s does not match its schema: %s", what, m.Text())
 			continue
 		}
 		m.Errors = slices.DeleteFunc(m.Errors, func(e schema.Error) bool {
 			return path.Base(e.SchemaPath) == "type" || path.Base(e.SchemaPath) == "enum"
 		})
 		if len(m.Errors) > 0 {
-			l.Errorf(m.Default.Pos, "prop-default", help, "the default of %s in %s does not fit its schema: %s", source.Quote(TextOf(v.Get("title"))), what, m.Text())
+			l.Errorf(m.Default.Pos, "prop-default", help, "the default of %s in %s does not match its schema: %s", source.Quote(TextOf(v.Get("title"))), what, m.Text())
 		}
 	}
 }
 
-// titles reports titles that no placeholder and no edge could name.
+// title reports a title that placeholders and edges cannot refer to.
 func (r *shapeReader) title(v *source.Value) {
 	t := v.Get("title")
 	if t == nil || t.Kind != source.String {
 		return
 	}
-	if i := strings.IndexAny(t.Text, badTitle); i >= 0 {
+	if i := strings.IndexAny(t.Text, invalidTitleChars); i >= 0 {
 		r.l.Errorf(t.Pos, "prop-title", "use letters, digits, _ and -", "the title %s in %s contains %q; titles cannot contain spaces, quotes and . , { }",
 			source.Quote(t.Text), r.what, t.Text[i])
 		r.failed = true
 	}
 }
 
-// inferred are the inputs and outputs that a component's parts imply.
+// inferred holds the inputs and outputs that a component's parts imply.
 type inferred struct {
 	in, out []*Property
-	// anyIn and anyOut say that an author may declare others; in and out then stand in
-	// where nothing is declared.
+	// anyIn and anyOut report whether an author may declare others; in and out are then only
+	// defaults.
 	anyIn, anyOut bool
 }
 
-// io completes inputs and outputs, and compares those that are declared with those that are inferred.
+// io sets the inputs and outputs that are not declared, and compares the declared ones with those that are inferred.
 func (l *loader) io(c *Component) {
 	if !c.Type.IO {
 		return
@@ -186,7 +186,7 @@ func (l *loader) io(c *Component) {
 	rules := l.rulesOf(c.Type)
 	if rules.infer != nil && (!c.broken || rules.own) {
 		inf = rules.infer(l, c)
-		// Many nodes may share a subflow with many properties, and some copy them.
+		// Many nodes may share a subflow with many properties, and some copy these.
 		l.work(c.At, 40*(len(inf.in)+len(inf.out)))
 		inf.in, inf.out = c.renamed(catalog.InputMapping, inf.in), c.renamed(catalog.OutputMapping, inf.out)
 	}
@@ -208,7 +208,7 @@ func (l *loader) io(c *Component) {
 	l.checkTemplates(c)
 }
 
-// match requires declared properties to have the titles of the implied ones, and compatible types.
+// match reports differences between declared and implied properties in titles, and incompatible types.
 func (l *loader) match(c *Component, key string, declared, implied []*Property) {
 	byTitle := index(declared)
 	for _, want := range implied {
@@ -243,7 +243,7 @@ func (l *loader) match(c *Component, key string, declared, implied []*Property) 
 
 func isMap(c *Component) bool { return c.Type.ActsAs("MapNode") || c.Type.ActsAs("ParallelMapNode") }
 
-// prefixOf is what a MapNode puts before the names of its subflow.
+// prefixOf returns the prefix that a MapNode adds to the names of its subflow.
 func prefixOf(key string) string {
 	if key == "inputs" {
 		return Iterated
@@ -251,7 +251,7 @@ func prefixOf(key string) string {
 	return Collected
 }
 
-// unprefixed finds the property of a MapNode that its author called as in the subflow.
+// unprefixed returns the declared property of a MapNode that lacks the prefix, or nil.
 func (l *loader) unprefixed(c *Component, key, title string, declared map[string]*Property) *Property {
 	if !isMap(c) || declared[title] != nil {
 		return nil
@@ -271,7 +271,7 @@ func expected(list []*Property) string {
 	return "it has " + quoted(len(list), func(i int) string { return list[i].Title })
 }
 
-// missing reports an undeclared property; one named like an environment variable may be filled in earlier.
+// missing reports an undeclared property; for one named like an environment variable, it may be a warning.
 func (l *loader) missing(c *Component, key string, want *Property) {
 	if key != "inputs" || want.Type != nil {
 		l.Errorf(c.FieldPos(key), "io-missing", "declare it or remove "+key, "%s of %s do not include %s, which its parts imply", key, c, source.Quote(want.Title))
@@ -297,12 +297,12 @@ func (l *loader) branches(c *Component) {
 	if v == nil || v.Kind == source.Null {
 		return
 	}
-	if !l.wants(v, source.Array, "branches of "+c.String()) {
+	if !l.expectKind(v, source.Array, "branches of "+c.String()) {
 		return
 	}
 	seen := map[string]bool{}
 	for _, item := range v.Items {
-		if !l.wants(item, source.String, "a branch of "+c.String()) {
+		if !l.expectKind(item, source.String, "a branch of "+c.String()) {
 			return
 		}
 		if seen[item.Text] {
@@ -327,7 +327,7 @@ func list(names []string) string {
 	return "[" + quoted(len(names), func(i int) string { return names[i] }) + "]"
 }
 
-// quoted writes up to ten of n names.
+// quoted formats up to ten of n names.
 func quoted(n int, name func(i int) string) string {
 	return strings.Join(some(n, 10, func(i int) string { return source.Quote(name(i)) }), ", ")
 }

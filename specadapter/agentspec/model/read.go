@@ -11,12 +11,12 @@ import (
 	"weft/specadapter/source"
 )
 
-// component reads a component or a reference to one. It returns nil after an error.
+// component reads a component or a reference to one. It returns nil after reporting an error.
 func (l *loader) component(s *scope, v *source.Value, want, what string) *Component {
 	return l.keyed(s, v, want, what, "")
 }
 
-// keyed is component for one that has a name of its own, or none.
+// keyed is like component for a definition with a key, which may be "".
 func (l *loader) keyed(s *scope, v *source.Value, want, what, key string) *Component {
 	at := v.Pos
 	ref, v := l.reference(s, v, what)
@@ -25,7 +25,7 @@ func (l *loader) keyed(s *scope, v *source.Value, want, what, key string) *Compo
 		return nil
 	case ref == nil:
 		return l.inline(s, v, want, what, key)
-	case !l.Wants(ref, source.String, `use {"$component_ref": "NAME"}`, "the reference in "+what):
+	case !l.Expect(ref, source.String, `use {"$component_ref": "NAME"}`, "the reference in "+what):
 		return nil
 	}
 	if v != l.rootOf(s.file) {
@@ -43,7 +43,7 @@ func (l *loader) keyed(s *scope, v *source.Value, want, what, key string) *Compo
 	return c
 }
 
-// wrongType reports a component that cannot stand where another type is wanted.
+// wrongType reports a component that cannot be used where another type is expected.
 func (l *loader) wrongType(at source.Pos, want, what string, c *Component) {
 	if want == "Tool" && c.Type.Satisfies("ToolBox") {
 		code, help := "ref-type", "put it into toolboxes"
@@ -53,10 +53,10 @@ func (l *loader) wrongType(at source.Pos, want, what string, c *Component) {
 		l.Errorf(at, code, help, "%s is %s, which is a toolbox and not a tool", what, c)
 		return
 	}
-	l.Errorf(at, "ref-type", "refer to a component that is "+article(want), "%s is %s, want %s", what, c, article(want))
+	l.Errorf(at, "ref-type", "refer to a component that is "+article(want), "%s is %s, expected %s", what, c, article(want))
 }
 
-// article puts a or an before a type's name: an Agent, an LlmNode, an MCPTool, a Flow.
+// article prefixes a type's name with a or an: an Agent, an LlmNode, an MCPTool, a Flow.
 func article(name string) string {
 	spelt := len(name) > 2 && (strings.HasPrefix(name, "Llm") || name[1] >= 'A' && name[1] <= 'Z' && strings.IndexByte("AEFHILMNORSX", name[0]) >= 0)
 	if spelt || strings.IndexByte("AEIO", name[0]) >= 0 {
@@ -83,7 +83,7 @@ func (l *loader) inline(s *scope, v *source.Value, want, what, key string) *Comp
 	}
 	l.depth++
 	defer func() { l.depth-- }()
-	// The definitions at the top of a file are in force already.
+	// The definitions at the root of a file have already been entered.
 	if v != l.rootOf(s.file) {
 		s = l.enter(s, v)
 	}
@@ -110,13 +110,13 @@ func (l *loader) tooDeep(at source.Pos) {
 	l.Errorf(at, "too-deep", "flatten the components", "components are nested deeper than %d, references included", MaxNesting)
 }
 
-// rootOf is the top of a file, whose definitions are entered before anything is read.
+// rootOf returns the root of a file, whose definitions are entered before anything is read.
 func (l *loader) rootOf(name string) *source.Value {
 	i := slices.IndexFunc(l.files, func(f *file) bool { return f.name == name })
 	return l.files[i].root
 }
 
-// typeOf finds the row of a component's type, or reports why there is none.
+// typeOf returns a component's type, or nil after reporting an error.
 func (l *loader) typeOf(v *source.Value, want, what string) *catalog.Type {
 	at := v.Pos
 	name := v.Get("component_type")
@@ -135,7 +135,7 @@ func (l *loader) typeOf(v *source.Value, want, what string) *catalog.Type {
 		return nil
 	}
 	at = name.Pos
-	if !l.Wants(name, source.String, "use the name of a component type", "component_type of "+what) {
+	if !l.Expect(name, source.String, "use the name of a component type", "component_type of "+what) {
 		return nil
 	}
 	text := name.Text
@@ -172,7 +172,7 @@ func (l *loader) concrete(want string) string {
 
 func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
-// finish completes a component whose fields are read, and judges it.
+// finish completes and validates a component whose fields have been read.
 func (l *loader) finish(c *Component) {
 	for part := range c.parts() {
 		c.height = max(c.height, part.height)
@@ -211,7 +211,7 @@ func (l *loader) finish(c *Component) {
 	l.doc.Components = append(l.doc.Components, c)
 }
 
-// identify gives a component an id, and reports one that another has too.
+// identify sets the id of a component without one, and reports duplicate ids.
 func (l *loader) identify(c *Component) {
 	if c.ID == "" {
 		c.ID = fmt.Sprintf("%s@%d:%d", c.Type.Name, c.At.Line, c.At.Col)
@@ -232,7 +232,7 @@ func (l *loader) identify(c *Component) {
 	}
 }
 
-// equal reports whether two values are the same text of JSON, but for the order of members.
+// equal reports whether two values are the same JSON text except for the order of members.
 func (l *loader) equal(at source.Pos, a, b *source.Value) bool {
 	if a == b {
 		return true
@@ -260,7 +260,7 @@ func (l *loader) equal(at source.Pos, a, b *source.Value) bool {
 
 const versionField = "agentspec_version"
 
-// version negotiates the document's version.
+// version determines the document's version.
 func (l *loader) version(root *source.Value) {
 	l.doc.Version = catalog.Current
 	v := root.Get(versionField)
@@ -283,7 +283,7 @@ func (l *loader) version(root *source.Value) {
 	}
 }
 
-// label reads a version's label, or reports it and returns 0.
+// label parses a version's label; it returns 0 after reporting an error.
 func (l *loader) label(v *source.Value) (version catalog.Version, old bool) {
 	if v.Kind == source.String {
 		if version, old = catalog.ParseVersion(v.Text); version != 0 {
@@ -294,7 +294,7 @@ func (l *loader) label(v *source.Value) (version catalog.Version, old bool) {
 	return 0, false
 }
 
-// nestedVersion reports a version below the top, where it has no effect, except in files of components.
+// nestedVersion reports a version below the root, where it has no effect. surprise is false in files of components.
 func (l *loader) nestedVersion(v *source.Value, surprise bool) {
 	if v.Kind == source.Null {
 		return
@@ -305,7 +305,7 @@ func (l *loader) nestedVersion(v *source.Value, surprise bool) {
 	}
 }
 
-// needs reports a part that the document's version does not have yet.
+// needs reports a part that requires a newer version than the document's.
 func (l *loader) needs(at source.Pos, since catalog.Version, format string, args ...any) {
 	if since <= l.doc.Version {
 		return
@@ -314,7 +314,7 @@ func (l *loader) needs(at source.Pos, since catalog.Version, format string, args
 		format+" needs version %s, but the document has %s", append(args, since, l.doc.Version)...)
 }
 
-// legacyTypes are names of components from before the first release.
+// legacyTypes maps pre-release names of component types to the current ones.
 var legacyTypes = map[string]string{
 	"LLMNode":          "LlmNode",
 	"APINode":          "ApiNode",
@@ -328,7 +328,7 @@ var legacyTypes = map[string]string{
 	"OutputNode":       "OutputMessageNode",
 }
 
-// legacy reports syntax from before the first release, which is read all the same.
+// legacy reports pre-release syntax, which the default profile accepts.
 func (l *loader) legacy(at source.Pos, text, help string) {
 	l.Strictf(at, "legacy-syntax", help, "%s, the form used before the first release", text)
 }
@@ -342,9 +342,9 @@ func (l *loader) legacyType(v *source.Value) *source.Value {
 	return t
 }
 
-// reference tells a reference to a component from a component. In pre-release syntax a
-// reference is also {"$ref": NAME}, NAME alone, or a list of one of them; v is then what
-// the list holds. Both are nil after a report.
+// reference returns the name in a reference to a component, or nil for a component, and the value
+// itself. In pre-release syntax, a reference may also be {"$ref": NAME}, NAME alone, or a list of one
+// of these; in is then the element. Both are nil after reporting an error.
 func (l *loader) reference(s *scope, v *source.Value, what string) (ref, in *source.Value) {
 	at := v.Pos
 	if v.Kind == source.Array && len(v.Items) == 1 {
@@ -364,7 +364,7 @@ func (l *loader) reference(s *scope, v *source.Value, what string) (ref, in *sou
 			l.legacy(at, what+" is the name of a component", fmt.Sprintf(`use {"$component_ref": %q}`, v.Text))
 			return v, v
 		}
-		l.Errorf(at, "field-type", `use a component: {"component_type": ...}, or {"$component_ref": "NAME"}`, "%s is %s, want a component", what, v.Describe())
+		l.Errorf(at, "field-type", `use a component: {"component_type": ...}, or {"$component_ref": "NAME"}`, "%s is %s, expected a component", what, v.Describe())
 		return nil, nil
 	}
 	if ref := v.Get(legacyRefKey); ref != nil && v.Get("component_type") == nil {
@@ -374,7 +374,7 @@ func (l *loader) reference(s *scope, v *source.Value, what string) (ref, in *sou
 	return nil, v
 }
 
-// legacyFields are members that had a meaning before the first release and are ignored.
+// legacyFields returns pre-release fields of a component, which are ignored with a diagnostic.
 func (l *loader) legacyFields(c *Component) []string {
 	var out []string
 	for _, old := range []struct{ of, key, instead string }{{"StartNode", "input_values", `use "inputs"`}, {"EndNode", "output_values", `use "outputs"`}} {

@@ -9,34 +9,34 @@ import (
 	"weft/specadapter/source"
 )
 
-// Keys that references are made of.
+// Keys of references and definitions.
 const (
 	refKey         = "$component_ref"
 	definitionsKey = "$referenced_components"
 	legacyRefKey   = "$ref"
 )
 
-// scope holds the definitions of the component around a place; up is the scope around that.
+// scope holds the definitions of a component; up is the enclosing scope.
 type scope struct {
 	file string
 	up   *scope
 	defs map[string]*definition
 }
 
-// definition is a component or a value that has a name.
+// definition is a named component or value.
 type definition struct {
 	key   string
 	at    source.Pos // of the key
 	value *source.Value
-	scope *scope // in which the value's own references are looked up
+	scope *scope // the scope of references in the value
 
 	component *Component
-	started   bool // whether the component was read, or is being read while it is among the open ones
-	used      bool // as a component or a value
-	weight    int  // of the value, 0 until it is needed
+	started   bool // the component has been read, or is being read if it is in loader.open
+	used      bool // referred to, as a component or a value
+	weight    int  // of the value; 0 until it is computed
 }
 
-// weight is the work of reading a value, in steps.
+// weight returns the cost of reading a value, in steps.
 func weight(v *source.Value) int {
 	n := 0
 	for m := range v.All() {
@@ -45,7 +45,7 @@ func weight(v *source.Value) int {
 	return n
 }
 
-// openFiles parses the files of components and lists what they define.
+// openFiles parses the files of components and adds their definitions.
 func (l *loader) openFiles() bool {
 	if len(l.o.Components) > MaxFiles {
 		l.Errorf(source.Pos{File: l.files[0].name}, "too-many", "put more components into one file", "%d files of components exceed the limit of %d", len(l.o.Components), MaxFiles)
@@ -69,7 +69,7 @@ func (l *loader) openFiles() bool {
 	return l.Errors == 0 && l.mapNames()
 }
 
-// define lists what a file of components defines.
+// define adds the definitions of a file of components.
 func (l *loader) define(name string, root *source.Value) {
 	if v := root.Get(versionField); v != nil && v.Kind != source.Null {
 		l.label(v)
@@ -97,7 +97,7 @@ func (l *loader) define(name string, root *source.Value) {
 	}
 }
 
-// mapNames checks that [Options.Named] names what there is, and puts it in force.
+// mapNames validates and applies [Options.Named].
 func (l *loader) mapNames() bool {
 	chosen := map[string]*definition{}
 	for _, key := range sorted(l.o.Named) {
@@ -108,7 +108,7 @@ func (l *loader) mapNames() bool {
 			}
 		}
 		if !ok || chosen[key] == nil {
-			l.Errorf(source.Pos{File: l.files[0].name}, "ref-missing", "use ID=FILE#KEY, with a key of $referenced_components in a given file of components",
+			l.Errorf(source.Pos{File: l.files[0].name}, "ref-missing", "use ID=FILE#KEY, with a key of $referenced_components in a file of components",
 				"the reference %s is mapped to %s, which is not found", source.Quote(key), source.Quote(l.o.Named[key]))
 		}
 	}
@@ -118,8 +118,8 @@ func (l *loader) mapNames() bool {
 	return l.Errors == 0
 }
 
-// unmapped warns of mapped references that nothing has: it may be another that is meant.
-func (l *loader) unmapped() {
+// warnUnmapped warns of mapped references that are not used, which may be misspelt.
+func (l *loader) warnUnmapped() {
 	for _, key := range sorted(l.o.Named) {
 		if !l.asked[key] {
 			l.Warnf(source.Pos{File: l.files[0].name}, "ref-unused", "remove the mapping or map an id that the document refers to",
@@ -128,7 +128,7 @@ func (l *loader) unmapped() {
 	}
 }
 
-// enter opens the scope of a component that may have definitions.
+// enter returns the scope of a component: a new one if it has definitions, else that of its parent.
 func (l *loader) enter(up *scope, v *source.Value) *scope {
 	defs := v.Get(definitionsKey)
 	if defs == nil || defs.Kind == source.Null {
@@ -136,12 +136,12 @@ func (l *loader) enter(up *scope, v *source.Value) *scope {
 	}
 	s := &scope{file: up.file, up: up, defs: map[string]*definition{}}
 	top := up.up == nil && up.defs == nil && up.file != l.files[0].name
-	if !l.Wants(defs, source.Object, `use an object: {"NAME": {...}}`, definitionsKey) {
+	if !l.Expect(defs, source.Object, `use an object: {"NAME": {...}}`, definitionsKey) {
 		return s
 	}
 	for _, m := range defs.Members {
 		d := &definition{key: m.Key, at: m.KeyPos, value: m.Value, scope: s}
-		// Two files may define one name; that matters only where it is used.
+		// Several files may define the same name; this is an error only if it is used.
 		if first := l.lookup(up, m.Key); first != nil && !top {
 			l.Errorf(d.at, "ref-dup-level", "rename one of the two", "the name %s is already defined at %s, in the same scope",
 				source.Quote(m.Key), l.where(first.at, d.at))
@@ -153,7 +153,7 @@ func (l *loader) enter(up *scope, v *source.Value) *scope {
 	return s
 }
 
-// where writes a place for a message about another place.
+// where formats a position for a message at another position.
 func (l *loader) where(p, from source.Pos) string {
 	text := "line " + strconv.Itoa(p.Line)
 	if p.File != from.File {
@@ -162,7 +162,7 @@ func (l *loader) where(p, from source.Pos) string {
 	return text
 }
 
-// lookup finds a definition in a scope, those around it and the files of components.
+// lookup finds a definition in a scope, the enclosing scopes and the files of components.
 func (l *loader) lookup(s *scope, key string) *definition {
 	for ; s != nil; s = s.up {
 		if d := s.defs[key]; d != nil {
@@ -195,10 +195,10 @@ func (l *loader) resolve(s *scope, key string, at source.Pos) *definition {
 	return nil
 }
 
-// maxGuessed is among how many names of references a name that resembles a wrong one is searched.
+// maxGuessed is the maximum number of names among which a similar one is searched.
 const maxGuessed = 2000
 
-// missingHelp names the key that may be meant.
+// missingHelp returns the help for an unknown reference, with a similar name if there is one.
 func (l *loader) missingHelp(s *scope, key string) string {
 	help := `define it in "$referenced_components", or pass a file of components that does`
 	near := l.Near(key, func() []string {
@@ -220,7 +220,7 @@ func (l *loader) missingHelp(s *scope, key string) string {
 	return help
 }
 
-// refOf is the name in a reference, and its place.
+// refOf returns the name in a reference, or nil if the value is not a reference.
 func refOf(v *source.Value) *source.Value {
 	if v == nil || v.Kind != source.Object {
 		return nil
@@ -228,10 +228,10 @@ func refOf(v *source.Value) *source.Value {
 	return v.Get(refKey)
 }
 
-// rest reads the document's definitions that nothing referred to, so that what is wrong
-// with them is said too. Those of the files of components may serve other documents.
-// Reading may bring further definitions into scope.
-func (l *loader) rest() {
+// readUnused reads the document's definitions that nothing refers to, so that their errors are
+// reported too. Those in files of components may be for other documents. Reading may add
+// further definitions.
+func (l *loader) readUnused() {
 	for i := 0; i < len(l.defs); i++ {
 		d := l.defs[i]
 		if d.used || d.at.File != l.files[0].name {
@@ -264,7 +264,7 @@ func (l *loader) definition(d *definition, from source.Pos) *Component {
 	return d.component
 }
 
-// cycle reports a cycle of definitions, once: the last may refer to the first at several places.
+// cycle reports a cycle of definitions once; the last may refer to the first several times.
 func (l *loader) cycle(open []*definition, from source.Pos) {
 	ends := [2]*definition{open[0], open[len(open)-1]}
 	if l.cycles[ends] {
@@ -279,17 +279,17 @@ func (l *loader) cycle(open []*definition, from source.Pos) {
 		"the component %s contains itself: %s", path[0], strings.Join(append(path, path[0]), " → "))
 }
 
-// value returns a value with all references in it replaced, and the scope in which it was found.
+// value returns a value with all references in it replaced, and its scope.
 func (l *loader) value(s *scope, v *source.Value, what string) (*source.Value, *scope, bool) {
 	v, s, ok := l.follow(s, v, what)
 	if !ok || !refers(v) {
 		return v, s, ok
 	}
-	v, ok = l.whole(s, v, what, nil, v.Pos)
+	v, ok = l.expand(s, v, what, nil, v.Pos)
 	return v, s, ok
 }
 
-// follow follows a reference to a value, and gives the scope in which its parts are looked up.
+// follow resolves a reference to a value and returns the scope of the value.
 func (l *loader) follow(s *scope, v *source.Value, what string) (*source.Value, *scope, bool) {
 	var seen []*definition
 	for refOf(v) != nil {
@@ -303,10 +303,10 @@ func (l *loader) follow(s *scope, v *source.Value, what string) (*source.Value, 
 	return v, s, true
 }
 
-// valueOf returns the value that a reference means, or reports an error. Open are those around it.
+// valueOf resolves one reference to a value, or returns nil after reporting an error. open are the enclosing definitions.
 func (l *loader) valueOf(s *scope, v *source.Value, what string, open []*definition) *definition {
 	ref, at := refOf(v), v.Pos
-	if !l.wants(ref, source.String, "the reference in "+what) {
+	if !l.expectKind(ref, source.String, "the reference in "+what) {
 		return nil
 	}
 	d := l.resolve(s, ref.Text, ref.Pos)
@@ -314,14 +314,14 @@ func (l *loader) valueOf(s *scope, v *source.Value, what string, open []*definit
 	case d == nil:
 		return nil
 	case d.value.Kind == source.Object && d.value.Get("component_type") != nil:
-		l.Errorf(at, "ref-type", "refer to a value", "%s refers to the component %s, want a value", what, source.Quote(d.key))
+		l.Errorf(at, "ref-type", "refer to a value", "%s refers to the component %s, expected a value", what, source.Quote(d.key))
 		return nil
 	case slices.Contains(open, d) || len(open) >= MaxNesting:
 		l.Errorf(at, "ref-cycle", "refer to a value", "the reference in %s has no value: %s contains itself or nests deeper than %d", what, source.Quote(d.key), MaxNesting)
 		return nil
 	}
 	d.used = true
-	// A value is read each time that something refers to it.
+	// A value is read again for every reference to it.
 	if d.weight == 0 {
 		d.weight = weight(d.value)
 	}
@@ -340,9 +340,9 @@ func refers(v *source.Value) bool {
 	return false
 }
 
-// whole is a copy of a value with what its parts refer to. Open are the definitions around it,
-// and what comes out of one stands where the first reference was written.
-func (l *loader) whole(s *scope, v *source.Value, what string, open []*definition, from source.Pos) (*source.Value, bool) {
+// expand returns a copy of a value with all references in it replaced. open are the enclosing definitions;
+// replaced parts have the position from of the outermost reference.
+func (l *loader) expand(s *scope, v *source.Value, what string, open []*definition, from source.Pos) (*source.Value, bool) {
 	if len(open) == 0 {
 		from = v.Pos
 	}
@@ -351,18 +351,18 @@ func (l *loader) whole(s *scope, v *source.Value, what string, open []*definitio
 		if d == nil {
 			return nil, false
 		}
-		return l.whole(d.scope, d.value, what, append(slices.Clip(open), d), from)
+		return l.expand(d.scope, d.value, what, append(slices.Clip(open), d), from)
 	}
 	c := *v
 	c.Pos = from
 	c.Items, c.Members = slices.Clone(v.Items), slices.Clone(v.Members)
 	all := true
 	for i, item := range v.Items {
-		part, ok := l.whole(s, item, what, open, from)
+		part, ok := l.expand(s, item, what, open, from)
 		c.Items[i], all = part, all && ok
 	}
 	for i, m := range v.Members {
-		part, ok := l.whole(s, m.Value, what, open, from)
+		part, ok := l.expand(s, m.Value, what, open, from)
 		c.Members[i].Value, all = part, all && ok
 		if len(open) > 0 {
 			c.Members[i].KeyPos = from
@@ -381,7 +381,7 @@ func (l *loader) plainParts(s *scope, spec *catalog.FieldSpec, f *Field, what st
 		case read != nil && read.JSON != nil:
 			c.Members[i].Value = read.JSON
 		case !known && refers(m.Value):
-			part, ok := l.whole(s, m.Value, what, nil, m.Value.Pos)
+			part, ok := l.expand(s, m.Value, what, nil, m.Value.Pos)
 			c.Members[i].Value, all = part, all && ok
 		}
 	}

@@ -7,24 +7,24 @@ import (
 	"weft/specadapter/source"
 )
 
-// rules are what is known of a component type beyond its row in the catalog. Any may be nil.
+// rules are the rules of a component type beyond its entry in the catalog. Any may be nil.
 type rules struct {
-	// infer makes the inputs and outputs that the component's parts imply.
+	// infer returns the inputs and outputs that the component's parts imply.
 	infer func(*loader, *Component) inferred
-	// own reports whether infer looks at nothing but the component's own texts and properties, so that errors elsewhere in it do
+	// own reports whether infer only depends on the component's own texts and properties, so that errors elsewhere in it do
 	// not matter.
 	own bool
-	// branches are where the node can go on; nil means to next.
+	// branches returns the branches of a node; nil means only next.
 	branches func(*Component) []string
-	// check judges the finished component.
+	// check validates the complete component.
 	check func(*loader, *Component)
-	// since is the version that the component's values need, and why.
+	// since returns the version that the component's values require, and the feature that requires it.
 	since func(*Component) (catalog.Version, string)
-	// yields names what in the component waits for somebody.
+	// yields returns the name of the part of the component that waits for a user or client, or "".
 	yields func(*Component) string
 }
 
-// rulesOf finds the rules of a type: its own, those of the type that a plugin's is like, or of one that it stands for.
+// rulesOf returns the rules of a type: its own, those of the type that it extends, or of one that it also is.
 func (l *loader) rulesOf(t *catalog.Type) rules {
 	for _, name := range slices.Concat([]string{t.Name, t.Like}, t.Is) {
 		if r, ok := l.rules[name]; ok {
@@ -59,7 +59,7 @@ func typeRules() map[string]rules {
 		"BranchingNode":                      {infer: inferBranching, branches: func(c *Component) []string { return append(values(c.JSON("mapping")), DefaultBranch) }, check: checkBranching},
 		"InputMessageNode":                   {own: true, infer: inferTexts("user_input", stringType), check: checkInputMessage, yields: yieldsAlways},
 		"OutputMessageNode":                  {own: true, infer: func(l *loader, c *Component) inferred { return inferred{in: placeholders(l, c)} }},
-		"PluginOutputMessageNode":            {own: true, infer: inferSaid},
+		"PluginOutputMessageNode":            {own: true, infer: inferMessage},
 		"ExtendedFlow":                       {infer: inferFlow, check: checkFlow, yields: yieldsInner("nodes")},
 		"PluginRegexNode":                    {infer: inferRegex, check: checkRegex},
 		"PluginTemplateNode":                 {own: true, infer: inferTexts(Matched, stringType)},
@@ -96,7 +96,7 @@ func checkSpecialized(l *loader, c *Component) {
 	l.toolNames(c, c.Component("agent").toolNames(), c.Component("agent_specialization_parameters").Components("additional_tools"))
 }
 
-// toolNames are those of an agent's tools. Many agents may be specialized from it.
+// toolNames returns the names of an agent's tools. They are cached, because many agents may specialize it.
 func (c *Component) toolNames() map[string]bool {
 	if c.tools == nil {
 		c.tools = map[string]bool{}
@@ -138,7 +138,7 @@ func checkSwarm(l *loader, c *Component) {
 	}
 }
 
-// team wants agents that can be told apart and whose purpose the others can read.
+// team warns of agents with the same name, and of recipients without a description.
 func (l *loader) team(c *Component, members, recipients []*Component) {
 	byName := map[string]*Component{}
 	for _, m := range members {
@@ -171,7 +171,7 @@ func bounded(names ...string) func(*loader, *Component) {
 	return func(l *loader, c *Component) {
 		for _, name := range names {
 			if f := c.Field(name); f != nil && c.Number(name) < 1 {
-				l.Errorf(f.At, "transform-thresholds", "use a number of at least 1", "%s of %s is %s, want at least 1", name, c, f.JSON.Describe())
+				l.Errorf(f.At, "transform-thresholds", "use a number of at least 1", "%s of %s is %s, expected at least 1", name, c, f.JSON.Describe())
 			}
 		}
 	}
@@ -195,11 +195,11 @@ func checkStore(l *loader, c *Component) {
 		at := m.Value.Pos
 		what := "datastore_schema of " + c.String()
 		if m.Value.Kind != source.Object {
-			l.Errorf(at, "datastore-schema", `use {"type": "object", "properties": {...}}`, "the collection %s in %s is %s, want a JSON Schema", source.Quote(m.Key), what, m.Value.Describe())
+			l.Errorf(at, "datastore-schema", `use {"type": "object", "properties": {...}}`, "the collection %s in %s is %s, expected a JSON Schema", source.Quote(m.Key), what, m.Value.Describe())
 			continue
 		}
 		if shape, ok := l.schema(m.Value, what); ok && shape.Kind != ObjectShape && (shape.Kind != AnyShape || m.Value.Get("properties") == nil) {
-			l.Errorf(at, "datastore-schema", `use {"type": "object", "properties": {...}}`, "the collection %s in %s has entries of type %s, want object", source.Quote(m.Key), what, shape)
+			l.Errorf(at, "datastore-schema", `use {"type": "object", "properties": {...}}`, "the collection %s in %s has entries of type %s, expected object", source.Quote(m.Key), what, shape)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// equalIO wants a node's inputs to be its outputs, where both are declared.
+// equalIO requires a node's inputs and outputs to be equal if both are declared.
 func (l *loader) equalIO(c *Component, code string) {
 	if !c.ins || !c.outs {
 		return
@@ -40,7 +40,7 @@ func checkBranching(l *loader, c *Component) {
 		if len(c.Inputs) > 1 {
 			at = c.Inputs[1].At
 		}
-		l.Errorf(at, "branching-one-input", "declare the one input that mapping looks up", "%s has %d inputs, want one", c, len(c.Inputs))
+		l.Errorf(at, "branching-one-input", "declare the one input that mapping looks up", "%s has %d inputs, expected one", c, len(c.Inputs))
 	}
 	mapping := c.JSON("mapping")
 	for _, m := range mapping.Members {
@@ -61,15 +61,15 @@ func checkInputMessage(l *loader, c *Component) {
 		if len(c.Outputs) > 1 {
 			at = c.Outputs[1].At
 		}
-		l.Errorf(at, "inputmsg-one-string-output", help, "%s has %d outputs, want one", c, len(c.Outputs))
+		l.Errorf(at, "inputmsg-one-string-output", help, "%s has %d outputs, expected one", c, len(c.Outputs))
 		return
 	}
 	if out := c.Outputs[0]; out.Type.Kind != StringShape {
-		l.Errorf(out.At, "inputmsg-one-string-output", help, "output %s of %s is %s, want string", source.Quote(out.Title), c, out.Type)
+		l.Errorf(out.At, "inputmsg-one-string-output", help, "output %s of %s is %s, expected string", source.Quote(out.Title), c, out.Type)
 	}
 }
 
-// reducers are what can become of the outputs of a map's rounds.
+// reducers are the methods that combine the outputs of a map's iterations.
 var reducers = []string{"append", "sum", "average", "max", "min"}
 
 func checkMap(l *loader, c *Component) {
@@ -107,10 +107,10 @@ func checkParallelMap(l *loader, c *Component) {
 	l.waitsInParallel(c, c.Components("subflow"))
 }
 
-// waitsInParallel notes that several branches may wait for a person at once.
+// waitsInParallel notes that several branches may wait for a user at the same time.
 func (l *loader) waitsInParallel(c *Component, subs []*Component) {
 	if waits := firstYield(subs); waits != "" {
-		l.Infof(c.At, "yield-in-parallel", "", "%s can wait for a person in several branches at once, by %s; each request has its own id", c, waits)
+		l.Infof(c.At, "yield-in-parallel", "", "%s can wait for a user in several branches at once, in %s; each request has its own id", c, waits)
 	}
 }
 
@@ -161,7 +161,7 @@ func checkCatch(l *loader, c *Component) {
 	}
 }
 
-// catches wants the names of a node that catches failures to differ from those of its subflow.
+// catches reports conflicts between the names of a node that catches failures and those of its subflow.
 func (l *loader) catches(c *Component, branch string, own ...string) {
 	sub := c.Component("subflow")
 	if unknownIO(sub) {
@@ -178,7 +178,7 @@ func (l *loader) catches(c *Component, branch string, own ...string) {
 	}
 }
 
-// inferStore infers the inputs and the output of a node that works on a datastore: an object, and objects or a list of them.
+// inferStore infers the inputs and the output of a datastore node: an object, and an object or a list of objects.
 func inferStore(takes, gives string) func(*loader, *Component) inferred {
 	return func(l *loader, c *Component) inferred {
 		inf := inferred{in: placeholders(l, c)}
@@ -206,21 +206,21 @@ func checkStoreNode(l *loader, c *Component) {
 	}
 	if c.Type.Field("limit") != nil {
 		if f := c.Field("limit"); f != nil && c.Number("limit") < 1 {
-			l.Errorf(f.At, "datastore-node", "write a number of at least 1", "limit of %s is %s", c, f.JSON.Describe())
+			l.Errorf(f.At, "datastore-node", "use a number of at least 1", "limit of %s is %s", c, f.JSON.Describe())
 		}
 		if c.Flag("unpack_single_entity_from_list") && c.Number("limit") != 1 {
-			l.Errorf(c.FieldPos("unpack_single_entity_from_list"), "datastore-node", "write \"limit\": 1", "%s gives a single object, but lists several", c)
+			l.Errorf(c.FieldPos("unpack_single_entity_from_list"), "datastore-node", "set \"limit\": 1", "%s returns a single object, but lists several", c)
 		}
 	}
 	if where := c.Type.Field("where"); where != nil && c.Type.Field("limit") == nil && c.Field("where") == nil {
-		l.Errorf(c.At, "field-missing", "write \"where\"; {} is all objects", "%s has no where", c)
+		l.Errorf(c.At, "field-missing", "set \"where\"; {} selects all objects", "%s has no where", c)
 	}
 	if c.Type.Field("query") != nil && strings.Contains(c.Text("query"), "{{") {
-		l.Errorf(c.FieldPos("query"), "datastore-node", "write :NAME, and give the value in bind_variables", "query of %s has a placeholder", c)
+		l.Errorf(c.FieldPos("query"), "datastore-node", "use :NAME, and pass the value in bind_variables", "query of %s has a placeholder", c)
 	}
 }
 
-// checkHTTP judges a request over HTTP, or a transport, which has some of its fields.
+// checkHTTP validates an HTTP request, or a transport, which has some of the same fields.
 func checkHTTP(l *loader, c *Component) {
 	checkRetry(l, c)
 	l.checkHeaders(c)
@@ -249,7 +249,7 @@ func (l *loader) checkHeaders(c *Component) {
 	}
 }
 
-// HostOf is the part of an address that says where a request goes: all before the path.
+// HostOf returns the scheme and host of an address: everything before the path.
 func HostOf(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
@@ -261,7 +261,7 @@ func HostOf(address string) string {
 	return scheme + "://" + rest
 }
 
-// checkURL wants an address over HTTP whose host its author wrote.
+// checkURL requires an HTTP URL with a fixed host, or an allow list.
 func (l *loader) checkURL(c *Component, field string) {
 	text := c.Text(field)
 	f := c.Field(field)
@@ -279,9 +279,9 @@ func (l *loader) checkURL(c *Component, field string) {
 	l.address(f.At, text, field+" of "+c.String())
 }
 
-// address wants an absolute address over HTTP, without a password.
+// address requires an absolute HTTP URL without a password. It returns nil after reporting an error.
 func (l *loader) address(at source.Pos, text, what string) *url.URL {
-	// A placeholder in the path would not parse.
+	// A URL with placeholders would not parse.
 	u, ok := source.ServerURL(value.Placeholder.ReplaceAllString(text, "x"))
 	switch {
 	case !ok:
@@ -294,7 +294,7 @@ func (l *loader) address(at source.Pos, text, what string) *url.URL {
 	return u
 }
 
-// checkAllowed checks the list of allowed addresses, and the address against it.
+// checkAllowed validates the list of allowed URLs, and the URL against it.
 func (l *loader) checkAllowed(c *Component) {
 	f := c.Field("url_allow_list")
 	if f == nil {

@@ -11,23 +11,23 @@ import (
 	"weft/workflows/plan"
 )
 
-// Secret is a value that a document refers to and the worker has to provide.
+// Secret is a value that a document refers to and the worker must provide.
 type Secret struct {
-	// Ref is the reference: by convention COMPONENT_ID.FIELD.
+	// Ref is the reference, by convention COMPONENT_ID.FIELD.
 	Ref string
-	// Component and Field are where the value belongs. Header is set where the field is
-	// an object of headers and the reference stands for one of them.
+	// Component and Field are the component and field of the value. Header is set if the field
+	// is an object of headers and the value is one of them.
 	Component *Component
 	Field     string
 	Header    string
-	// At is where the reference is written.
+	// At is the position of the reference.
 	At source.Pos
-	// Inline is the value itself. It is empty but with [Options.InlineSecrets], and must
-	// reach neither a plan nor a log.
+	// Inline is the secret itself; empty without [Options.InlineSecrets]. It must not appear in
+	// a plan or a log.
 	Inline string
 }
 
-// secret reads a sensitive field: a reference, or an object of references.
+// secret reads a sensitive field: a reference or an object of references.
 func (l *loader) secret(s *scope, c *Component, spec *catalog.FieldSpec, f *Field, v *source.Value) bool {
 	sec := Secret{Ref: cmp.Or(c.ID, c.Name) + "." + spec.Name, Component: c, Field: spec.Name}
 	if spec.Kind != catalog.Object || refOf(v) != nil {
@@ -49,7 +49,7 @@ func (l *loader) secret(s *scope, c *Component, spec *catalog.FieldSpec, f *Fiel
 	return ok
 }
 
-// oneSecret reads a reference to a secret, or reports a secret that is written in place.
+// oneSecret reads a reference to a secret, or reports an inline secret.
 func (l *loader) oneSecret(s *scope, f *Field, sec Secret, v *source.Value, spec *catalog.FieldSpec) bool {
 	sec.At = v.Pos
 	what := spec.Name + " of " + sec.Component.Type.Name
@@ -89,12 +89,12 @@ func (l *loader) oneSecret(s *scope, f *Field, sec Secret, v *source.Value, spec
 	return true
 }
 
-// sensitiveKind is a check of a value's kind that never shows the value.
+// sensitiveKind checks the kind of a value without showing the value in a message.
 func (l *loader) sensitiveKind(v *source.Value, want source.Kind, what string) bool {
 	if v.Kind == want || v.Kind == source.Null {
 		return true
 	}
-	l.Errorf(v.Pos, "field-type", source.HowToWrite[want], "%s is %s, want %s", what, v.Kind, want)
+	l.Errorf(v.Pos, "field-type", source.TypeHelp[want], "%s is %s, expected %s", what, v.Kind, want)
 	return false
 }
 
@@ -103,8 +103,8 @@ func (l *loader) addSecret(f *Field, sec Secret) {
 	l.doc.Secrets = append(l.doc.Secrets, sec)
 }
 
-// Place says which provider of models the secret belongs to, and which of its settings it is, "" for none of them. One of the
-// worker's own secrets belongs to none.
+// Place returns the model provider that the secret belongs to and the setting that it is, or "". A secret in the worker's setting
+// secrets belongs to no provider.
 func (s *Secret) Place() (provider, setting string) {
 	t := s.Component.Type
 	switch {
@@ -121,7 +121,7 @@ func (s *Secret) Place() (provider, setting string) {
 	return provider, setting
 }
 
-// Host is where the component of the secret sends its requests, as settings write it; "" where it does not say.
+// Host returns the host to which the secret's component sends requests, in the form of the settings, or "" if it has none.
 func (s *Secret) Host() string {
 	for _, field := range []string{"url", "agent_url"} {
 		if v := s.Component.source.Get(field); v != nil && v.Kind == source.String {
@@ -133,8 +133,8 @@ func (s *Secret) Host() string {
 	return ""
 }
 
-// Setting is where the worker's operator gives the secret: the very line, or the settings of
-// the model's provider, which has the keys for it.
+// Setting describes where the worker's operator configures the secret: in the setting secrets or in the
+// settings of the model provider.
 func (s *Secret) Setting() string {
 	provider, setting := s.Place()
 	switch {
@@ -148,16 +148,16 @@ func (s *Secret) Setting() string {
 	return fmt.Sprintf("set in the worker's weft.yaml: secrets: {%q: {value: \"${NAME}\", hosts: [%q]}}; NAME is a variable of the worker's environment, or NAME_FILE names a file", s.Ref, cmp.Or(s.Host(), "HOST"))
 }
 
-// Advice is what to write in the secret's place.
+// Advice describes what to use instead of an inline secret.
 func (s *Secret) Advice() string {
 	return fmt.Sprintf(`use {"$component_ref": %q} in the document, and %s`, s.Ref, s.Setting())
 }
 
-// providers are the kinds of the worker's providers that stand for configurations of models.
+// providers maps model configurations to the worker's providers.
 var providers = map[string]string{"OpenAiCompatibleConfig": "compatible", "VllmConfig": "vllm", "OllamaConfig": "ollama",
 	"OpenAiConfig": "openai", "OciGenAiConfig": "oci", "GeminiConfig": "google"}
 
-// ProviderOf is the kind of the worker's provider that stands for a configuration of a model.
+// ProviderOf returns the worker's provider for a model configuration.
 func ProviderOf(c *Component) string {
 	return cmp.Or(providers[c.Type.Name], cmp.Or(strings.ToLower(c.Text("api_provider")), cmp.Or(strings.ToLower(c.Text("provider")), "compatible")))
 }

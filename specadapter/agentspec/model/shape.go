@@ -24,20 +24,20 @@ const (
 	UnionShape
 )
 
-// Shape is a type of values, as far as data flow cares about it: what a JSON Schema says by
-// type, items, properties, additionalProperties and anyOf. A Shape may be part of many
-// others and is not changed.
+// Shape is the type of values in data flow: the part of a JSON Schema that consists of type,
+// items, properties, additionalProperties, anyOf and enum. Shapes may be shared and are
+// immutable.
 type Shape struct {
 	Kind ShapeKind
-	// Items are the elements of an array.
+	// Items is the type of the elements of an array.
 	Items *Shape
-	// Props are the members of an object, in the author's order. More are all others; nil
-	// means that there are none.
+	// Props are the members of an object in source order. More is the type of all others; nil
+	// means that no others are allowed.
 	Props []Prop
 	More  *Shape
 	// Members are the types of a union, none of them a union itself.
 	Members []*Shape
-	// Enum are the values that there are, if they are listed.
+	// Enum lists the allowed values; nil means all.
 	Enum []*source.Value
 }
 
@@ -63,7 +63,7 @@ var simpleTypes = map[string]*Shape{
 	"string": stringType, "integer": integerType, "number": numberType, "boolean": booleanType, "null": nullType,
 }
 
-// ArrayOf is the type of lists.
+// ArrayOf returns the type of an array.
 func ArrayOf(items *Shape) *Shape { return &Shape{Kind: ArrayShape, Items: items} }
 
 func union(parts ...*Shape) *Shape {
@@ -81,10 +81,10 @@ func union(parts ...*Shape) *Shape {
 	return u
 }
 
-// maxNamed bounds how much of a type a message repeats.
+// maxNamed is the maximum number of parts, and depth, of a type in a message.
 const maxNamed = 3
 
-// String names the type for messages, such as array of string.
+// String returns the type for messages, such as "array of string".
 func (s *Shape) String() string { return s.name(0) }
 
 func (s *Shape) name(depth int) string {
@@ -110,7 +110,7 @@ func (s *Shape) name(depth int) string {
 	return s.Kind.String()
 }
 
-// all reports whether something is true of a type, or of all types of a union.
+// all reports whether a predicate holds for a type, or for all types of a union.
 func (s *Shape) all(is func(*Shape) bool) bool {
 	if s.Kind != UnionShape {
 		return is(s)
@@ -118,7 +118,7 @@ func (s *Shape) all(is func(*Shape) bool) bool {
 	return !slices.ContainsFunc(s.Members, func(m *Shape) bool { return !is(m) })
 }
 
-// String is the name of a type without parts.
+// String returns the name of a type without parts.
 func (k ShapeKind) String() string {
 	for name, t := range simpleTypes {
 		if t.Kind == k {
@@ -141,7 +141,7 @@ func (s *Shape) objectName() string {
 	return "object with " + names
 }
 
-// some are the first of n names, at most so many, and dots for the others.
+// some returns the first of n names, at most so many, and an ellipsis for the others.
 func some(n, most int, name func(i int) string) []string {
 	var out []string
 	for i := range min(n, most) {
@@ -159,27 +159,27 @@ type shapeReader struct {
 	l      *loader
 	what   string
 	failed bool
-	// rare is set by keywords that [Shape] does not have, which a compiler must check.
+	// rare is set by keywords that [Shape] does not represent, which need a schema compiler.
 	rare bool
 }
 
-func (r *shapeReader) wrong(at source.Pos, help, format string, args ...any) {
+func (r *shapeReader) errorf(at source.Pos, help, format string, args ...any) {
 	r.l.Errorf(at, "prop-schema", help, "a schema in "+strings.ReplaceAll(r.what, "%", "%%")+": "+format, args...)
 	r.failed = true
 }
 
-// read turns a schema that nests depth deep into a shape.
+// read converts a schema at a nesting depth to a shape.
 func (r *shapeReader) read(v *source.Value, depth int) *Shape {
 	if v.Kind == source.Bool && v.True {
 		return AnyType
 	}
 	if v.Kind != source.Object {
-		r.wrong(v.Pos, `use {"type": ...}`, "%s is not a JSON Schema", v.Describe())
+		r.errorf(v.Pos, `use {"type": ...}`, "%s is not a JSON Schema", v.Describe())
 		return AnyType
 	}
-	if depth > source.MaxSchemaDepth+1 { // the schema of a scalar in the innermost is one more
+	if depth > source.MaxSchemaDepth+1 { // the innermost may still contain the schema of a scalar
 		if !r.failed {
-			r.wrong(v.Pos, "flatten the schema", "it is nested deeper than %d", source.MaxSchemaDepth)
+			r.errorf(v.Pos, "flatten the schema", "it is nested deeper than %d", source.MaxSchemaDepth)
 		}
 		return AnyType
 	}
@@ -187,7 +187,7 @@ func (r *shapeReader) read(v *source.Value, depth int) *Shape {
 	return r.merge(v, depth)
 }
 
-// merge reads type and anyOf, which add to each other.
+// merge combines the types of type and anyOf in a union.
 func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 	var parts []*Shape
 	for i := range v.Members {
@@ -195,14 +195,14 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 		switch m.Key {
 		case "title", "description":
 			if m.Value.Kind != source.String && m.Value.Kind != source.Null {
-				r.wrong(m.Value.Pos, "use a string in double quotes", "%s is %s, want a string", m.Key, m.Value.Describe())
+				r.errorf(m.Value.Pos, "use a string in double quotes", "%s is %s, expected a string", m.Key, m.Value.Describe())
 			}
 		case "type":
 			parts = append(parts, r.types(v, m.Value, depth)...)
 		case "anyOf":
 			parts = append(parts, r.members(m.Value, depth)...)
 		case "allOf", "oneOf":
-			r.wrong(m.KeyPos, "use anyOf, or spell the type out", "%s is not supported in data flow", m.Key)
+			r.errorf(m.KeyPos, "use anyOf, or spell the type out", "%s is not supported in data flow", m.Key)
 		case "items", "properties", "additionalProperties":
 		case "default", "examples":
 			r.rare = r.rare || rareValue(m, depth)
@@ -214,19 +214,19 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 	case len(parts) == 0:
 		parts = []*Shape{AnyType}
 	case len(parts) > maxUnion:
-		r.wrong(v.Pos, "simplify the type, or remove it to allow any", "it is a union of %d types, over the limit of %d", len(parts), maxUnion)
+		r.errorf(v.Pos, "simplify the type, or remove it to allow any", "it is a union of %d types, over the limit of %d", len(parts), maxUnion)
 		return AnyType
 	}
 	s := union(parts...)
 	if list := v.Get("enum"); list != nil {
 		listed := *s
-		listed.Enum = list.Items // which the compiler checks
+		listed.Enum = list.Items // validated by the schema compiler
 		return &listed
 	}
 	return s
 }
 
-// rareValue reports whether a compiler must check a default, or examples. The default of a property is compared with its shape.
+// rareValue reports whether a default or examples need a schema compiler. The default of a property is compared with its shape.
 func rareValue(m *source.Member, depth int) bool {
 	if m.Key == "default" {
 		return depth > 1
@@ -236,7 +236,7 @@ func rareValue(m *source.Member, depth int) bool {
 
 func (r *shapeReader) members(v *source.Value, depth int) []*Shape {
 	if v.Kind != source.Array || len(v.Items) == 0 {
-		r.wrong(v.Pos, "use an array of schemas", "anyOf is %s, want a non-empty array", v.Describe())
+		r.errorf(v.Pos, "use an array of schemas", "anyOf is %s, expected a non-empty array", v.Describe())
 		return nil
 	}
 	return source.Map(v.Items, func(item *source.Value) *Shape { return r.read(item, depth+1) })
@@ -247,7 +247,7 @@ func (r *shapeReader) types(v, t *source.Value, depth int) []*Shape {
 		return r.typeNamed(v, t, depth)
 	}
 	if t.Kind != source.Array || len(t.Items) == 0 {
-		r.wrong(t.Pos, "use one of: "+typeNames, "type is %s, want a string or a non-empty array", t.Describe())
+		r.errorf(t.Pos, "use one of: "+typeNames, "type is %s, expected a string or a non-empty array", t.Describe())
 		return nil
 	}
 	var parts []*Shape
@@ -278,7 +278,7 @@ func (r *shapeReader) typeNamed(v, t *source.Value, depth int) []*Shape {
 	case "object":
 		return []*Shape{r.object(v, depth)}
 	}
-	r.wrong(t.Pos, "use one of: "+typeNames, "unknown type %s", t.Describe())
+	r.errorf(t.Pos, "use one of: "+typeNames, "unknown type %s", t.Describe())
 	return nil
 }
 
@@ -286,7 +286,7 @@ func (r *shapeReader) object(v *source.Value, depth int) *Shape {
 	o := &Shape{Kind: ObjectShape, More: AnyType}
 	if props := v.Get("properties"); props != nil {
 		if props.Kind != source.Object {
-			r.wrong(props.Pos, source.HowToWrite[source.Object], "properties is %s, want an object", props.Describe())
+			r.errorf(props.Pos, source.TypeHelp[source.Object], "properties is %s, expected an object", props.Describe())
 			return o
 		}
 		for _, m := range props.Members {
@@ -302,15 +302,15 @@ func (r *shapeReader) object(v *source.Value, depth int) *Shape {
 	return o
 }
 
-// numeric types are cast to each other freely.
+// numeric reports whether the type is an integer, number or boolean, which can all be converted to each other.
 func (s *Shape) numeric() bool {
 	return s.Kind == IntegerShape || s.Kind == NumberShape || s.Kind == BooleanShape
 }
 
-// castable reports whether every value of one type can become a value of another: everything
-// becomes a string or any type, numbers and booleans become each other, arrays and objects
-// by their parts, a union by each of its types. A string becomes nothing else, since most
-// strings would not.
+// castable reports whether every value of one type can be converted to another: everything
+// converts to a string or any type, numbers and booleans convert to each other, arrays and objects
+// by their parts, a union if each of its types does. A string does not convert to any other type,
+// because most strings would fail.
 func (l *loader) castable(at source.Pos, from, to *Shape) bool {
 	switch {
 	case from == to || to.Kind == AnyShape || to.Kind == StringShape, from.numeric() && to.numeric():
@@ -323,13 +323,13 @@ func (l *loader) castable(at source.Pos, from, to *Shape) bool {
 	if !l.work(at, 1+len(from.Members)*max(1, len(to.Members))+len(from.Props)+len(to.Props)) {
 		return true
 	}
-	// Shapes have no cycles, so nothing asks for this pair while it is worked out.
+	// Shapes have no cycles, so this pair is not needed while it is computed.
 	ok := l.castParts(at, from, to)
 	l.casts[pair] = ok
 	return ok
 }
 
-// castParts requires of an object all members of the target, and further ones only where the target takes them.
+// castParts compares the parts of types. An object needs all members of the target, and others only if the target accepts them.
 func (l *loader) castParts(at source.Pos, from, to *Shape) bool {
 	fits := func(from, to *Shape) bool { return l.castable(at, from, to) }
 	switch {
@@ -345,7 +345,7 @@ func (l *loader) castParts(at source.Pos, from, to *Shape) bool {
 	return from.Kind == to.Kind
 }
 
-// hasAll reports whether an object has the members of another, with types that fit.
+// hasAll reports whether an object has all members of another, with compatible types.
 func (s *Shape) hasAll(other *Shape, fits func(t, want *Shape) bool) bool {
 	have := make(map[string]*Shape, len(s.Props))
 	for _, p := range s.Props {
@@ -403,7 +403,7 @@ func (l *loader) accepts(at source.Pos, v *source.Value, t *Shape) bool {
 	return v.Kind == source.Object && l.acceptsObject(at, v, t)
 }
 
-// acceptsNumber reports whether a run can make a value one of a numeric type: an integer has 64 bits.
+// acceptsNumber reports whether a run can convert a value to a numeric type; an integer has 64 bits.
 func (s *Shape) acceptsNumber(v *source.Value) bool {
 	if s.Kind != IntegerShape || v.Kind != source.Number {
 		return v.Kind == source.Number || v.Kind == source.Bool
@@ -415,7 +415,7 @@ func (s *Shape) acceptsNumber(v *source.Value) bool {
 	return err == nil
 }
 
-// alike reports whether two values are one, numbers by their value.
+// alike reports whether two values are equal, comparing numbers by value.
 func alike(a, b *source.Value) bool {
 	x, err := value.Parse(a.JSON())
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"weft/specadapter/source"
 )
 
-// Names that the nodes of WayFlow's plugins give by themselves.
+// Fixed names of branches, inputs and outputs of WayFlow's nodes.
 const (
 	ExceptionBranch  = "default_exception_branch"
 	ExceptionName    = "exception_name"
@@ -20,7 +20,7 @@ const (
 	Variable         = "value"
 )
 
-// InnerName is the name by which a node of WayFlow's knows one of its inputs or outputs.
+// InnerName returns a WayFlow step's name of an input or output of its node.
 func (c *Component) InnerName(mapping, title string) string {
 	for _, m := range c.mapping(mapping) {
 		if m.Value.Text == title {
@@ -37,7 +37,7 @@ func (c *Component) mapping(name string) []source.Member {
 	return c.JSON(name).Members
 }
 
-// renamed are properties under the names that a node of WayFlow's gives them.
+// renamed returns properties with the names that a mapping of a WayFlow node gives them.
 func (c *Component) renamed(mapping string, list []*Property) []*Property {
 	members := c.mapping(mapping)
 	if len(members) == 0 {
@@ -64,13 +64,13 @@ func inferRegex(_ *loader, c *Component) inferred {
 	return inferred{in: []*Property{{Title: "text", Type: stringType, At: c.At}}, out: []*Property{out}}
 }
 
-// pythonFlags are the flags of Python's module re that an expression here can have, and those that change nothing.
+// pythonFlags are the supported flags of Python's module re, with Go's flags; 32 (Unicode) has no effect.
 var pythonFlags = []struct {
 	bit  int
 	flag string
 }{{2, "i"}, {8, "m"}, {16, "s"}, {32, ""}}
 
-// Expression is the regular expression of a PluginRegexNode, in Go's syntax, and which match is wanted: "first" or "last".
+// Expression returns the regular expression of a PluginRegexNode in Go's syntax, and which match it selects: "first" or "last".
 func (c *Component) Expression() (pattern, match string) {
 	v := c.JSON("regex_pattern")
 	if v.Kind == source.String {
@@ -85,7 +85,7 @@ func (c *Component) Expression() (pattern, match string) {
 	return goPattern(TextOf(v.Get("pattern")), flags), cmp.Or(TextOf(v.Get("match")), "first")
 }
 
-// flagBits are the flags of a pattern, 0 where there are none.
+// flagBits returns the flags of a pattern, or 0.
 func flagBits(v *source.Value) int {
 	if f := v.Get("flags"); f != nil && f.Kind == source.Number {
 		return int(decimal(f.Text))
@@ -93,7 +93,7 @@ func flagBits(v *source.Value) int {
 	return 0
 }
 
-// goPattern is an expression of Python's in Go's syntax, which has \z for the end of the text.
+// goPattern converts a Python expression to Go's syntax, in which \z is the end of the text.
 func goPattern(pattern, flags string) string {
 	if flags != "" {
 		flags = "(?" + flags + ")"
@@ -119,7 +119,7 @@ func checkRegex(l *loader, c *Component) {
 			l.Errorf(at, "regex", "use 2 (ignore case), 8 (multiline) and 16 (a dot matches newlines)", "the flags %d of %s are not supported", bits, c)
 		}
 	default:
-		l.Errorf(at, "regex", "use a regular expression", "regex_pattern of %s is %s, want a string", c, v.Describe())
+		l.Errorf(at, "regex", "use a regular expression", "regex_pattern of %s is %s, expected a string", c, v.Describe())
 		return
 	}
 	pattern, _ := c.Expression()
@@ -129,7 +129,7 @@ func checkRegex(l *loader, c *Component) {
 	}
 }
 
-// variables are those that a field of a node for variables lists; one that cannot be read is not among them.
+// variables returns the valid variables that a field lists; it reports the others.
 func (l *loader) variables(c *Component, field string) []*Property {
 	v := c.JSON(field)
 	items := v.Items
@@ -138,7 +138,7 @@ func (l *loader) variables(c *Component, field string) []*Property {
 		items = []*source.Value{v}
 	case source.Array, source.Null:
 	default:
-		l.Errorf(c.FieldPos(field), "variable", `use [{"title": ..., "type": ...}]`, "%s of %s is %s, want an array", field, c, v.Describe())
+		l.Errorf(c.FieldPos(field), "variable", `use [{"title": ..., "type": ...}]`, "%s of %s is %s, expected an array", field, c, v.Describe())
 	}
 	var out []*Property
 	for _, item := range items {
@@ -149,7 +149,7 @@ func (l *loader) variables(c *Component, field string) []*Property {
 	return out
 }
 
-// Write is a variable that a node writes, and how: overwrite, merge or insert.
+// Write is a variable that a node writes; How is overwrite, merge or insert.
 type Write struct {
 	Variable *Property
 	How      string
@@ -170,7 +170,7 @@ func inferWrite(l *loader, c *Component) inferred {
 	for _, p := range l.variables(c, "variable") {
 		c.Writes = append(c.Writes, Write{p, c.Text("operation")})
 	}
-	inf := l.written(c)
+	inf := l.inferWrites(c)
 	for _, p := range inf.in {
 		p.Title = Variable
 	}
@@ -187,13 +187,13 @@ func inferVariables(l *loader, c *Component) inferred {
 		}
 		c.Writes = append(c.Writes, Write{p, op})
 	}
-	inf := l.written(c)
+	inf := l.inferWrites(c)
 	inf.out = c.Reads
 	return inf
 }
 
-// written infers the inputs of a node that writes variables, and judges what it does to them.
-func (l *loader) written(c *Component) inferred {
+// inferWrites infers the inputs of a node that writes variables, and validates the operations.
+func (l *loader) inferWrites(c *Component) inferred {
 	var inf inferred
 	for _, w := range c.Writes {
 		in := &Property{Title: w.Variable.Title, Description: w.Variable.Description, Type: w.Variable.Type, At: c.At}
@@ -211,7 +211,7 @@ func (l *loader) written(c *Component) inferred {
 	return inf
 }
 
-// checkVariables wants the variables that the nodes of a flow read and write in its own state: those of other flows are not seen.
+// checkVariables requires the variables that the nodes of a flow use to be in its own state; those of other flows are not visible.
 func (l *loader) checkVariables(c *Component) {
 	state, help := l.variables(c, "state"), "make the flow an ExtendedFlow with the variable in state, or give it the value as an input"
 	if c.Type.Field("state") != nil {
@@ -222,7 +222,7 @@ func (l *loader) checkVariables(c *Component) {
 		listed = 1
 	}
 	if len(state) < listed {
-		return // reported
+		return // already reported
 	}
 	for _, n := range c.Flow.Nodes {
 		used := slices.Clone(n.Reads)
@@ -237,7 +237,7 @@ func (l *loader) checkVariables(c *Component) {
 	}
 }
 
-// ofException takes the inputs and outputs of the flow, and those of what was caught.
+// ofException infers the inputs and outputs of the flow, and outputs for the caught exception.
 func ofException(c *Component, parts []*Component) inferred {
 	out := slices.Clip(parts[0].Outputs)
 	for _, title := range []string{ExceptionName, ExceptionPayload} {
@@ -258,7 +258,7 @@ func checkException(l *loader, c *Component) {
 	l.catches(c, ExceptionBranch, ExceptionName, ExceptionPayload)
 }
 
-// ofExtendedMap takes a list, and the flow's inputs that are not made of its elements. Outputs are those that are declared.
+// ofExtendedMap infers a list as input, and the flow's inputs that are not extracted from its elements. Outputs must be declared.
 func ofExtendedMap(c *Component, parts []*Component) inferred {
 	element := AnyType
 	unpack := c.JSON("unpack_input")
@@ -276,8 +276,8 @@ func ofExtendedMap(c *Component, parts []*Component) inferred {
 
 var anyObject = &Shape{Kind: ObjectShape, More: AnyType}
 
-// Path is where a value of unpack_input is in an element: names behind dots, or a dot alone for the element. Ok is false for
-// any other query.
+// Path parses a query of unpack_input: names, each after a dot, or a single dot for the entire element. ok is false for any
+// other query.
 func Path(query string) (path []string, ok bool) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(query), ".")
 	if !ok || rest == "" {
@@ -299,7 +299,7 @@ func checkExtendedMap(l *loader, c *Component) {
 			l.Errorf(m.KeyPos, "unpack", expected(sub.Inputs), "unknown input %s of %s in unpack_input of %s", source.Quote(m.Key), sub, c)
 		}
 		if _, ok := Path(m.Value.Text); !ok {
-			l.Errorf(m.Value.Pos, "unpack", "use . for the whole element, or a path such as .user.name; other queries are not supported",
+			l.Errorf(m.Value.Pos, "unpack", "use . for the entire element, or a path such as .user.name; other queries are not supported",
 				"unpack_input of %s has the query %s", c, m.Value.Describe())
 		}
 	}
