@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// kind is a type as [Cast] reads it: the part of JSON Schema that says what values are.
+// kind is the part of a JSON Schema that [Cast] uses.
 type kind struct {
 	Type       typeNames                  `json:"type,omitempty"`
 	Items      json.RawMessage            `json:"items,omitempty"`
@@ -20,7 +20,7 @@ type kind struct {
 	Enum       []json.RawMessage          `json:"enum,omitempty"`
 }
 
-// typeNames are one type, or a list of types of which a value has one.
+// typeNames is one type, or a list of alternatives.
 type typeNames []string
 
 func (t *typeNames) UnmarshalJSON(raw []byte) error {
@@ -31,7 +31,7 @@ func (t *typeNames) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &(*t)[0])
 }
 
-// spread writes a list of types as a choice between kinds of one type each.
+// spread converts a list of types to alternatives with one type each.
 func (k *kind) spread() error {
 	for _, t := range k.Type {
 		one := kind{Type: typeNames{t}, Items: k.Items, Properties: k.Properties, More: k.More}
@@ -44,18 +44,17 @@ func (k *kind) spread() error {
 	return nil
 }
 
-// Cast makes a value one of a type: a JSON Schema of type, items, properties,
-// additionalProperties, anyOf and enum. A value that has the type stays as it is. Anything
-// becomes a string, its JSON as Python writes it; numbers, and texts that are numbers, become
-// each other, a fraction cut off; 0 and 1 and their words become booleans. An empty type takes
-// everything.
+// Cast converts a value to a type: a JSON Schema with type, items, properties, additionalProperties, anyOf and enum. A
+// value that has the type is unchanged. Anything can be converted to a string, as the JSON that Python writes; numbers
+// and numeric strings to each other, truncating fractions; 0, 1 and the strings of booleans to booleans. An empty type
+// accepts everything.
 func Cast(schema json.RawMessage, v Value) (Value, error) {
 	if len(schema) == 0 || string(schema) == "true" || string(schema) == "{}" {
 		return v, nil
 	}
 	var k kind
 	if err := json.Unmarshal(schema, &k); err != nil {
-		return v, fmt.Errorf("the type %s: %w", schema, err)
+		return v, fmt.Errorf("invalid type %s: %w", schema, err)
 	}
 	become := k.cast
 	if len(k.Type) > 1 {
@@ -73,8 +72,8 @@ func Cast(schema json.RawMessage, v Value) (Value, error) {
 	return out, k.listed(out)
 }
 
-// Complete is an object with the defaults of a schema's properties for the members that it lacks. What it has stays as
-// it is written.
+// Complete returns an object with the defaults of a schema's properties added for missing members. Existing members keep
+// their notation.
 func Complete(schema, object json.RawMessage) json.RawMessage {
 	rules, err := Parse(schema)
 	if err != nil {
@@ -100,8 +99,8 @@ func Complete(schema, object json.RawMessage) json.RawMessage {
 	return append(out[:len(out):len(out)], '}')
 }
 
-// Fitted is an object of a model's whose members are made what a schema's properties want: cast, if need be from the JSON
-// that a text holds; else the property's default. A member that is neither stays as it is.
+// Fitted converts the members of a model's object to the types of a schema's properties, if necessary by parsing strings
+// as JSON, or else replaces them with the property's default. Other members are unchanged.
 func Fitted(schema json.RawMessage, v Value) Value {
 	rules, err := Parse(schema)
 	if err != nil || v.Kind != Object {
@@ -131,7 +130,8 @@ func Fitted(schema json.RawMessage, v Value) Value {
 	return out
 }
 
-// Misfits are the members of an object that cannot be cast to what a schema's properties want, by their names.
+// Misfits iterates over the members of an object, by name, that cannot be converted to the types of a schema's
+// properties.
 func Misfits(schema json.RawMessage, v Value) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		rules, err := Parse(schema)
@@ -149,7 +149,7 @@ func Misfits(schema json.RawMessage, v Value) iter.Seq2[string, error] {
 	}
 }
 
-// fitted casts a value, or else the JSON that it is the text of.
+// fitted casts a value or, if that fails for a string, the JSON in it.
 func fitted(schema json.RawMessage, v Value) (Value, error) {
 	out, err := Cast(schema, v)
 	if err == nil || v.Kind != String {
@@ -162,7 +162,7 @@ func fitted(schema json.RawMessage, v Value) (Value, error) {
 	return Cast(schema, inner)
 }
 
-// union takes the first member that the value has already, else the first that it can become.
+// union prefers the first alternative that leaves the value unchanged to the first that it can be converted to.
 func (k *kind) union(v Value) (Value, error) {
 	for _, m := range k.AnyOf {
 		if out, err := Cast(m, v); err == nil && bytes.Equal(out.JSON(), v.JSON()) {
@@ -174,10 +174,10 @@ func (k *kind) union(v Value) (Value, error) {
 			return out, nil
 		}
 	}
-	return v, fmt.Errorf("%s has none of the wanted types", v.Brief())
+	return v, fmt.Errorf("%s has none of the allowed types", v.Brief())
 }
 
-// listed refuses values that an enum does not list.
+// listed rejects values that are not in the enum.
 func (k *kind) listed(v Value) error {
 	if len(k.Enum) == 0 {
 		return nil
@@ -232,7 +232,7 @@ func (k *kind) array(v Value) (Value, error) {
 	return out, nil
 }
 
-// object casts members; those that the type has no place for are left out.
+// object casts the members of an object and drops those that the type does not allow.
 func (k *kind) object(v Value) (Value, error) {
 	if v.Kind != Object {
 		return v, fmt.Errorf("%s is %s, want an object", v.Brief(), v.Kind)
@@ -255,7 +255,7 @@ func (k *kind) object(v Value) (Value, error) {
 	return out, nil
 }
 
-// figure is a value as a number.
+// figure converts a value to a number.
 func figure(v Value) (Value, error) {
 	switch v.Kind {
 	case Int, Double:
@@ -305,8 +305,8 @@ func truth(v Value) (Value, error) {
 	return v, fmt.Errorf("%s is %s, want a boolean", v.Brief(), v.Kind)
 }
 
-// Spaced is the value for a reader, as Python writes JSON: with blanks behind commas and
-// colons. A string stands for itself.
+// Spaced returns the value for display as Python writes JSON, with spaces after commas and colons. A string is returned
+// as it is.
 func (v Value) Spaced() string {
 	if v.Kind == String {
 		return v.Text

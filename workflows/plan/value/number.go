@@ -12,7 +12,7 @@ func (v Value) long() bool {
 	return v.Kind == Double && v.literal != "" && !strings.ContainsAny(v.literal, ".eE") && !math.IsInf(v.Float, 0)
 }
 
-// exact is a number without rounding. It must not be NaN.
+// exact returns a number without rounding. It must not be NaN.
 func (v Value) exact() *big.Float {
 	switch {
 	case v.Kind == Int:
@@ -25,7 +25,7 @@ func (v Value) exact() *big.Float {
 	return new(big.Float).SetFloat64(v.Float)
 }
 
-// compareNumbers orders two numbers by their value. It is false where one is NaN.
+// compareNumbers compares two numbers by value. It reports false if either is NaN.
 func compareNumbers(a, b Value) (int, bool) {
 	switch {
 	case math.IsNaN(a.Float) || math.IsNaN(b.Float):
@@ -36,7 +36,7 @@ func compareNumbers(a, b Value) (int, bool) {
 	return a.exact().Cmp(b.exact()), true
 }
 
-// beyond is the first number of a value that is written too large for a double.
+// beyond returns the first number in a value that is out of the range of a double.
 func beyond(v Value) (Value, bool) {
 	if v.Kind == Double && v.literal != "" && math.IsInf(v.Float, 0) {
 		return v, true
@@ -54,7 +54,7 @@ func beyond(v Value) (Value, bool) {
 	return Value{}, false
 }
 
-// short is a number as it was written, cut where it is long.
+// short returns a number's original notation, truncated if it is long.
 func (v Value) short() string {
 	if len(v.literal) > 40 {
 		return v.literal[:40] + "..."
