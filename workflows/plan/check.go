@@ -40,9 +40,9 @@ func Decode(raw []byte) (*Flow, error) {
 // positions; this is the minimum for plans from other sources.
 func (f *Flow) Check() []string { return f.check(f) }
 
-// check looks at a flow whose agents are in another, or in itself.
-func (f *Flow) check(whole *Flow) []string {
-	c := checker{f: f, whole: whole}
+// check checks a flow whose agents are those of root, which can be f itself.
+func (f *Flow) check(root *Flow) []string {
+	c := checker{f: f, root: root}
 	if f.Version != Version {
 		return []string{fmt.Sprintf("version is %d, but this build supports %d", f.Version, Version)}
 	}
@@ -70,7 +70,7 @@ func (f *Flow) check(whole *Flow) []string {
 		}
 	}
 	for i := range f.Agents {
-		for _, p := range f.Agents[i].check(whole) {
+		for _, p := range f.Agents[i].check(root) {
 			c.add("agent %q: %s", f.Agents[i].ID, p)
 		}
 	}
@@ -78,7 +78,7 @@ func (f *Flow) check(whole *Flow) []string {
 }
 
 type checker struct {
-	f, whole *Flow
+	f, root  *Flow
 	problems []string
 }
 
@@ -117,7 +117,7 @@ func (c *checker) nodes() map[string]bool {
 		case KindTransform, KindMerge:
 			c.pure(n)
 		case KindPass, KindBranch, KindSay, KindTool, KindCall:
-			c.named(n)
+			c.namedValues(n)
 		default:
 			c.add("node %q has the unknown kind %q", n.ID, n.Kind)
 		}

@@ -208,7 +208,7 @@ func (f *Flow) LoneAgent() *Node {
 
 func (c *checker) starts(n *Node) {
 	for _, s := range n.Agent.Starts {
-		if c.whole.SubFlow(s.Agent) == nil {
+		if c.root.SubFlow(s.Agent) == nil {
 			c.add("node %q starts the unknown agent %q", n.ID, s.Agent)
 		}
 	}

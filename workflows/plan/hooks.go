@@ -27,7 +27,7 @@ func (c *checker) hooks() {
 	for _, h := range []*Hook{c.f.Hooks.Before, c.f.Hooks.After} {
 		switch {
 		case h == nil:
-		case h.Flow == c.f.ID || c.whole.SubFlow(h.Flow) == nil:
+		case h.Flow == c.f.ID || c.root.SubFlow(h.Flow) == nil:
 			c.add("hook refers to the unknown flow %q", h.Flow)
 		case h.Seconds < 1 || h.Seconds > maxLimit:
 			c.add("hook %q: seconds must be 1 to %d, got %d", h.Flow, maxLimit, h.Seconds)

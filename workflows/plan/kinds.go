@@ -109,8 +109,8 @@ type Match struct {
 // Wants are the values of [Match.Want].
 var Wants = []string{"first", "last", "all"}
 
-// passes checks a node of kind pass.
-func (c *checker) passes(n *Node) {
+// pass checks a node of kind pass.
+func (c *checker) pass(n *Node) {
 	p := n.Pass
 	if (p.Text != nil || p.Match != nil) && len(n.Ports.Out) != 1 {
 		c.add("node %q computes one value, but has %d outputs", n.ID, len(n.Ports.Out))
@@ -130,8 +130,8 @@ func (c *checker) passes(n *Node) {
 	c.oneOf(n, "pass.match.want", p.Match.Want, Wants)
 }
 
-// named checks a node that operates on named values.
-func (c *checker) named(n *Node) {
+// namedValues checks a node that operates on named values.
+func (c *checker) namedValues(n *Node) {
 	configured := map[Kind]bool{
 		KindPass: n.Pass != nil, KindBranch: n.Branch != nil && len(n.Branch.Default) > 0,
 		KindSay: n.Say != nil, KindTool: n.Tool != nil && n.Tool.Name != "", KindCall: n.Call != nil && len(n.Call.Flows) > 0,
@@ -144,7 +144,7 @@ func (c *checker) named(n *Node) {
 	case n.Kind == KindBranch && len(n.Ports.In) != 1:
 		c.add("node %q must have one input to branch on, got %d", n.ID, len(n.Ports.In))
 	case n.Kind == KindPass:
-		c.passes(n)
+		c.pass(n)
 	case n.Kind == KindCall:
 		c.call(n)
 	}
@@ -234,7 +234,7 @@ func (c *checker) call(n *Node) {
 		c.add("node %q: call.at_once must be at least 1, got %d", n.ID, k.AtOnce)
 	}
 	for _, id := range k.Flows {
-		if c.whole.SubFlow(id) == nil && c.f.SubFlow(id) == nil {
+		if c.root.SubFlow(id) == nil && c.f.SubFlow(id) == nil {
 			c.add("node %q calls the unknown flow %q", n.ID, id)
 		}
 	}

@@ -22,34 +22,34 @@ type Reach struct {
 // id.
 func (c *Connection) Address() string { return cmp.Or(c.URL, c.Command) }
 
-// Reaches lists what nodes of the flow use of connections, sorted by id. brought are the connections that the run
+// Reaches lists what nodes of the flow use of connections, sorted by id. supplied are the connections that the run
 // supplies, which take precedence over the flow's own.
-func (f *Flow) Reaches(nodes []Node, brought []Connection) []Reach {
-	return f.reaches(nil, nodes, append(slices.Clip(brought), f.Connections...))
+func (f *Flow) Reaches(nodes []Node, supplied []Connection) []Reach {
+	return f.reaches(nil, nodes, append(slices.Clip(supplied), f.Connections...))
 }
 
 // AllReaches is [Flow.Reaches] for all nodes of the flow and of its sub-agents.
-func (f *Flow) AllReaches(brought []Connection) []Reach {
-	known := append(slices.Clip(brought), f.Connections...)
-	out := f.reaches(nil, f.Nodes, known)
+func (f *Flow) AllReaches(supplied []Connection) []Reach {
+	connections := append(slices.Clip(supplied), f.Connections...)
+	out := f.reaches(nil, f.Nodes, connections)
 	for i := range f.Agents {
 		sub := &f.Agents[i]
-		out = f.reaches(out, sub.Nodes, append(slices.Clip(known), sub.Connections...))
+		out = f.reaches(out, sub.Nodes, append(slices.Clip(connections), sub.Connections...))
 	}
 	return out
 }
 
-// reaches adds what nodes use of known connections. Several connections may have the same id.
-func (f *Flow) reaches(out []Reach, nodes []Node, known []Connection) []Reach {
+// reaches adds what nodes use of the given connections. Several connections may have the same id.
+func (f *Flow) reaches(out []Reach, nodes []Node, connections []Connection) []Reach {
 	add := func(id, tool string) {
 		found := false
-		for i := range known {
-			if known[i].ID == id {
+		for i := range connections {
+			if connections[i].ID == id {
 				found = true
-				if k := known[i].Kind; k == ConnectionAgent || k == ConnectionClient {
+				if k := connections[i].Kind; k == ConnectionAgent || k == ConnectionClient {
 					continue // not an external connection
 				}
-				out = addReach(out, id, placeholder.ReplaceAllLiteralString(known[i].Address(), "*"), tool)
+				out = addReach(out, id, placeholder.ReplaceAllLiteralString(connections[i].Address(), "*"), tool)
 			}
 		}
 		if !found {

@@ -112,7 +112,7 @@ func (c *checker) contacts(s TeamAgent, k *Contacts, ids map[string]bool, asked 
 
 // askedFlow checks a contact that is a flow, which must exist and exclude the other fields.
 func (c *checker) askedFlow(s TeamAgent, t *Contact, asked bool) {
-	exists := c.whole.SubFlow(t.Flow) != nil || c.f.SubFlow(t.Flow) != nil
+	exists := c.root.SubFlow(t.Flow) != nil || c.f.SubFlow(t.Flow) != nil
 	if !asked || !exists || t.Name == "" || t.Member != "" || t.Thread != "" {
 		c.add("agent %q refers to the unknown flow %q", s.ID, t.Flow)
 	}

@@ -54,22 +54,22 @@ func Fill(conn *plan.Connection, name string, args value.Value) (*Call, error) {
 	if c.Operation.Do == plan.DoQuery {
 		return c, nil
 	}
-	if err := c.find(conn, args); err != nil {
+	if err := c.setCollection(conn, args); err != nil {
 		return nil, err
 	}
 	for _, m := range c.Values {
-		if err := c.has(m.Key); err != nil {
+		if err := c.checkMember(m.Key); err != nil {
 			return nil, err
 		}
 	}
 	if c.Operation.Do == plan.DoUpdate && len(c.Values) == 0 {
 		return nil, errors.New("update is empty; set the members to change")
 	}
-	return c, c.where(args)
+	return c, c.setConditions(args)
 }
 
-// find sets the collection.
-func (c *Call) find(conn *plan.Connection, args value.Value) error {
+// setCollection sets the collection.
+func (c *Call) setCollection(conn *plan.Connection, args value.Value) error {
 	name, names := value.FillIn(c.Operation.Collection, args), []string{}
 	for i := range conn.Collections {
 		if conn.Collections[i].Name == name {
@@ -96,18 +96,18 @@ func Members(c *plan.Collection) []string {
 	return out
 }
 
-func (c *Call) has(member string) error {
+func (c *Call) checkMember(member string) error {
 	if !slices.Contains(c.Members, member) {
 		return fmt.Errorf("objects of the collection %q have no member %q; they have: %s", c.Collection.Name, member, strings.Join(c.Members, ", "))
 	}
 	return nil
 }
 
-// where sets the conditions, with placeholders replaced.
-func (c *Call) where(args value.Value) error {
+// setConditions sets the conditions, with placeholders replaced.
+func (c *Call) setConditions(args value.Value) error {
 	for _, w := range c.Operation.Where {
 		m := value.Member{Key: value.FillIn(w.Member, args)}
-		if err := c.has(m.Key); err != nil {
+		if err := c.checkMember(m.Key); err != nil {
 			return err
 		}
 		var err error

@@ -37,7 +37,7 @@ func (c *Call) Complete() error {
 			if !ok {
 				v, ok = p.Value.Get("default")
 			}
-			if _, wrong := cast(p.Value, value.Value{}); !ok && wrong != nil {
+			if _, castErr := cast(p.Value, value.Value{}); !ok && castErr != nil {
 				return fmt.Errorf("entity has no member %q, and the schema has no default for it", p.Key)
 			}
 			c.Values = append(c.Values, value.Member{Key: p.Key, Value: v})
@@ -75,7 +75,7 @@ func (c *Call) Find(conn *plan.Connection, stores value.Value) []value.Value {
 	all, _ := stores.Get(Key(conn, c.Collection))
 	out := []value.Value{}
 	for _, o := range all.Items {
-		if has(o, c.Where) && (c.Operation.Limit == 0 || len(out) < c.Operation.Limit) {
+		if hasMembers(o, c.Where) && (c.Operation.Limit == 0 || len(out) < c.Operation.Limit) {
 			out = append(out, o)
 		}
 	}
@@ -96,19 +96,19 @@ func Apply(stores, change value.Value) (after value.Value, changed []value.Value
 		list, changed = append(list, values), []value.Value{values}
 	case plan.DoUpdate:
 		for i := range list {
-			if has(list[i], where.Members) {
+			if hasMembers(list[i], where.Members) {
 				list[i] = updated(list[i], values.Members)
 				changed = append(changed, list[i])
 			}
 		}
 	case plan.DoDelete:
-		list = slices.DeleteFunc(list, func(o value.Value) bool { return has(o, where.Members) })
+		list = slices.DeleteFunc(list, func(o value.Value) bool { return hasMembers(o, where.Members) })
 	}
 	return updated(stores, []value.Member{{Key: in.Text, Value: value.Of(list)}}), changed
 }
 
-// has reports whether an object has the given members.
-func has(o value.Value, members []value.Member) bool {
+// hasMembers reports whether an object has the given members.
+func hasMembers(o value.Value, members []value.Member) bool {
 	return !slices.ContainsFunc(members, func(m value.Member) bool {
 		v, _ := o.Get(m.Key)
 		return !value.Equal(value.ByValue, v, m.Value)

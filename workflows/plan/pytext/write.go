@@ -38,9 +38,9 @@ func (v *Value) dump(b *strings.Builder, indent, level int) {
 	case String:
 		quoteJSON(b, v.Text)
 	case Array:
-		group(b, '[', ']', len(v.Items), indent, level, math.MaxInt, func(i int) { v.Items[i].dump(b, indent, level+1) })
+		writeList(b, '[', ']', len(v.Items), indent, level, math.MaxInt, func(i int) { v.Items[i].dump(b, indent, level+1) })
 	case Object:
-		group(b, '{', '}', len(v.Members), indent, level, math.MaxInt, func(i int) {
+		writeList(b, '{', '}', len(v.Members), indent, level, math.MaxInt, func(i int) {
 			quoteJSON(b, v.Members[i].Key)
 			b.WriteString(": ")
 			v.Members[i].Value.dump(b, indent, level+1)
@@ -48,8 +48,8 @@ func (v *Value) dump(b *strings.Builder, indent, level int) {
 	}
 }
 
-// group writes a bracketed list, and stops once b holds more than limit bytes.
-func group(b *strings.Builder, open, closing byte, n, indent, level, limit int, item func(i int)) {
+// writeList writes a bracketed list, and stops once b holds more than limit bytes.
+func writeList(b *strings.Builder, open, closing byte, n, indent, level, limit int, item func(i int)) {
 	b.WriteByte(open)
 	for i := range n {
 		if b.Len() > limit {
@@ -139,9 +139,9 @@ func (v *Value) repr(b *strings.Builder, limit int) {
 		}
 		b.WriteString(Quote(text))
 	case Array:
-		group(b, '[', ']', len(v.Items), -1, 0, limit, func(i int) { v.Items[i].repr(b, limit) })
+		writeList(b, '[', ']', len(v.Items), -1, 0, limit, func(i int) { v.Items[i].repr(b, limit) })
 	case Object:
-		group(b, '{', '}', len(v.Members), -1, 0, limit, func(i int) {
+		writeList(b, '{', '}', len(v.Members), -1, 0, limit, func(i int) {
 			b.WriteString(Quote(v.Members[i].Key) + ": ")
 			v.Members[i].Value.repr(b, limit)
 		})

@@ -20,7 +20,7 @@ func Named(outs []plan.Out, text string) (value.Value, error) {
 	v, err := value.Parse([]byte(text))
 	if len(outs) > 1 {
 		if err != nil || v.Kind != value.Object {
-			return empty, errors.New("the tool has several outputs, but its result is not a JSON object: " + textutil.Cut(text, 200))
+			return empty, errors.New("several outputs are declared, but the result is not a JSON object: " + textutil.Cut(text, 200))
 		}
 		for i := range outs {
 			k := slices.IndexFunc(v.Members, func(m value.Member) bool { return m.Key == outs[i].Name })
@@ -44,7 +44,7 @@ func outputOf(o *plan.Out, text string) value.Value {
 	if err != nil {
 		return value.Of(text)
 	}
-	if _, wrong := value.Cast(o.Type, v); wrong != nil || v.Kind != value.String && takesText(o) {
+	if _, castErr := value.Cast(o.Type, v); castErr != nil || v.Kind != value.String && takesText(o) {
 		return value.Of(text)
 	}
 	return v

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// kind is the part of a JSON Schema that [Cast] uses.
-type kind struct {
+// typeSchema is the part of a JSON Schema that [Cast] uses.
+type typeSchema struct {
 	Type       typeNames                  `json:"type,omitempty"`
 	Items      json.RawMessage            `json:"items,omitempty"`
 	Properties map[string]json.RawMessage `json:"properties,omitempty"`
@@ -31,10 +31,10 @@ func (t *typeNames) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &(*t)[0])
 }
 
-// spread converts a list of types to alternatives with one type each.
-func (k *kind) spread() error {
+// expandTypes converts a list of types to alternatives with one type each.
+func (k *typeSchema) expandTypes() error {
 	for _, t := range k.Type {
-		one := kind{Type: typeNames{t}, Items: k.Items, Properties: k.Properties, More: k.More}
+		one := typeSchema{Type: typeNames{t}, Items: k.Items, Properties: k.Properties, More: k.More}
 		raw, err := json.Marshal(one)
 		if err != nil {
 			return err
@@ -52,24 +52,24 @@ func Cast(schema json.RawMessage, v Value) (Value, error) {
 	if len(schema) == 0 || string(schema) == "true" || string(schema) == "{}" {
 		return v, nil
 	}
-	var k kind
+	var k typeSchema
 	if err := json.Unmarshal(schema, &k); err != nil {
 		return v, fmt.Errorf("invalid type %s: %w", schema, err)
 	}
-	become := k.cast
+	convert := k.cast
 	if len(k.Type) > 1 {
-		if err := k.spread(); err != nil {
+		if err := k.expandTypes(); err != nil {
 			return v, err
 		}
 	}
 	if len(k.AnyOf) > 0 {
-		become = k.union
+		convert = k.union
 	}
-	out, err := become(v)
+	out, err := convert(v)
 	if err != nil {
 		return v, err
 	}
-	return out, k.listed(out)
+	return out, k.checkEnum(out)
 }
 
 // Complete returns an object with the defaults of a schema's properties added for missing members. Existing members keep
@@ -87,7 +87,7 @@ func Complete(schema, object json.RawMessage) json.RawMessage {
 	out := bytes.TrimSuffix(bytes.TrimSpace(object), []byte("}"))
 	for _, p := range properties.Members {
 		def, ok := p.Value.Get("default")
-		if _, given := has[p.Key]; given || !ok {
+		if _, set := has[p.Key]; set || !ok {
 			continue
 		}
 		comma := ","
@@ -109,21 +109,21 @@ func Fitted(schema json.RawMessage, v Value) Value {
 	out := Value{Kind: Object}
 	properties, _ := rules.Get("properties")
 	for _, p := range properties.Members {
-		given, ok := v.Get(p.Key)
-		fit, err := fitted(p.Value.JSON(), given)
+		member, ok := v.Get(p.Key)
+		fit, err := fitted(p.Value.JSON(), member)
 		def, has := p.Value.Get("default")
 		switch {
 		case ok && err == nil:
-			given = fit
+			member = fit
 		case has:
-			given = def
+			member = def
 		case !ok:
 			continue
 		}
-		out.Members = append(out.Members, Member{p.Key, given})
+		out.Members = append(out.Members, Member{p.Key, member})
 	}
 	for _, m := range v.Members {
-		if _, known := properties.Get(m.Key); !known {
+		if _, declared := properties.Get(m.Key); !declared {
 			out.Members = append(out.Members, m)
 		}
 	}
@@ -155,15 +155,15 @@ func fitted(schema json.RawMessage, v Value) (Value, error) {
 	if err == nil || v.Kind != String {
 		return out, err
 	}
-	inner, wrong := Parse([]byte(v.Text))
-	if wrong != nil {
+	inner, parseErr := Parse([]byte(v.Text))
+	if parseErr != nil {
 		return v, err
 	}
 	return Cast(schema, inner)
 }
 
 // union prefers the first alternative that leaves the value unchanged to the first that it can be converted to.
-func (k *kind) union(v Value) (Value, error) {
+func (k *typeSchema) union(v Value) (Value, error) {
 	for _, m := range k.AnyOf {
 		if out, err := Cast(m, v); err == nil && bytes.Equal(out.JSON(), v.JSON()) {
 			return out, nil
@@ -177,8 +177,8 @@ func (k *kind) union(v Value) (Value, error) {
 	return v, fmt.Errorf("%s has none of the allowed types", v.Brief())
 }
 
-// listed rejects values that are not in the enum.
-func (k *kind) listed(v Value) error {
+// checkEnum rejects values that are not in the enum.
+func (k *typeSchema) checkEnum(v Value) error {
 	if len(k.Enum) == 0 {
 		return nil
 	}
@@ -190,7 +190,7 @@ func (k *kind) listed(v Value) error {
 	return fmt.Errorf("%s is not one of the allowed values", v.Brief())
 }
 
-func (k *kind) cast(v Value) (Value, error) {
+func (k *typeSchema) cast(v Value) (Value, error) {
 	if len(k.Type) == 0 {
 		return v, nil
 	}
@@ -200,11 +200,11 @@ func (k *kind) cast(v Value) (Value, error) {
 	case "string":
 		return Of(v.Spaced()), nil
 	case "integer":
-		return whole(v)
+		return toInteger(v)
 	case "number":
-		return figure(v)
+		return toNumber(v)
 	case "boolean":
-		return truth(v)
+		return toBoolean(v)
 	case "null":
 		if v.Kind == Null {
 			return v, nil
@@ -217,7 +217,7 @@ func (k *kind) cast(v Value) (Value, error) {
 	return v, fmt.Errorf("%s is %s, want %s", v.Brief(), v.Kind, k.Type[0])
 }
 
-func (k *kind) array(v Value) (Value, error) {
+func (k *typeSchema) array(v Value) (Value, error) {
 	if v.Kind != Array {
 		return v, fmt.Errorf("%s is %s, want an array", v.Brief(), v.Kind)
 	}
@@ -233,7 +233,7 @@ func (k *kind) array(v Value) (Value, error) {
 }
 
 // object casts the members of an object and drops those that the type does not allow.
-func (k *kind) object(v Value) (Value, error) {
+func (k *typeSchema) object(v Value) (Value, error) {
 	if v.Kind != Object {
 		return v, fmt.Errorf("%s is %s, want an object", v.Brief(), v.Kind)
 	}
@@ -255,8 +255,8 @@ func (k *kind) object(v Value) (Value, error) {
 	return out, nil
 }
 
-// figure converts a value to a number.
-func figure(v Value) (Value, error) {
+// toNumber converts a value to a number.
+func toNumber(v Value) (Value, error) {
 	switch v.Kind {
 	case Int, Double:
 		return v, nil
@@ -277,8 +277,8 @@ func figure(v Value) (Value, error) {
 	return v, fmt.Errorf("%s is %s, want a number", v.Brief(), v.Kind)
 }
 
-func whole(v Value) (Value, error) {
-	n, err := figure(v)
+func toInteger(v Value) (Value, error) {
+	n, err := toNumber(v)
 	if err != nil || n.Kind == Int {
 		return n, err
 	}
@@ -288,7 +288,7 @@ func whole(v Value) (Value, error) {
 	return v, fmt.Errorf("%s is not a 64-bit integer", v.Brief())
 }
 
-func truth(v Value) (Value, error) {
+func toBoolean(v Value) (Value, error) {
 	switch v.Kind {
 	case Bool:
 		return v, nil

@@ -81,7 +81,7 @@ func Equal(rules string, a, b Value) bool {
 	case Array:
 		return slices.EqualFunc(a.Items, b.Items, func(x, y Value) bool { return Equal(rules, x, y) })
 	case Object:
-		return len(a.Members) == len(b.Members) && all2(a, b, rules)
+		return len(a.Members) == len(b.Members) && sameMembers(a, b, rules)
 	}
 	return true
 }
@@ -93,21 +93,21 @@ func equalNumbers(rules string, a, b Value) bool {
 	case rules == Exact && a.Kind != b.Kind:
 		return false
 	case rules == ByType:
-		return a.Kind == b.Kind && boxed(a.Float) == boxed(b.Float)
+		return a.Kind == b.Kind && javaBits(a.Float) == javaBits(b.Float)
 	}
 	c, ok := compareNumbers(a, b)
 	return ok && c == 0
 }
 
-func all2(a, b Value, rules string) bool {
+func sameMembers(a, b Value, rules string) bool {
 	return !slices.ContainsFunc(a.Members, func(m Member) bool {
 		other, ok := b.Get(m.Key)
 		return !ok || !Equal(rules, m.Value, other)
 	})
 }
 
-// boxed returns bits that distinguish doubles as Java's Double does: NaN equals itself, 0.0 differs from -0.0.
-func boxed(f float64) uint64 {
+// javaBits returns bits that distinguish doubles as Java's Double does: NaN equals itself, 0.0 differs from -0.0.
+func javaBits(f float64) uint64 {
 	if math.IsNaN(f) {
 		return math.Float64bits(math.NaN())
 	}

@@ -41,7 +41,7 @@ func Reread(way string, v Value) (Value, error) {
 	if v.Kind == Null {
 		return Value{}, fmt.Errorf("the value is null")
 	}
-	if n, ok := beyond(v); ok {
+	if n, ok := outOfRange(v); ok {
 		return Value{}, fmt.Errorf("the number %s is out of the range of a double", n.short())
 	}
 	return v, nil
@@ -73,14 +73,14 @@ func bare(v Value) (Value, error) {
 
 // narrow converts a number to an integer if it is one of 32 bits, otherwise to a double.
 func narrow(v Value) Value {
-	if n, ok := kotlinInt(v.written()); ok {
+	if n, ok := kotlinInt(v.original()); ok {
 		return n
 	}
 	return Of(v.Float)
 }
 
-// ofText holds the conversions from a primitive's text, in the order in which arrays try them.
-var ofText = []func(string) (Value, bool){kotlinBool, kotlinInt, func(s string) (Value, bool) { f, ok := kotlinDouble(s); return Of(f), ok }}
+// textParsers holds the conversions from a primitive's text, in the order in which arrays try them.
+var textParsers = []func(string) (Value, bool){kotlinBool, kotlinInt, func(s string) (Value, bool) { f, ok := kotlinDouble(s); return Of(f), ok }}
 
 // uniform converts an array to one type: strings, or else booleans, integers or doubles by their texts.
 func uniform(v Value, items []Value) (Value, error) {
@@ -88,7 +88,7 @@ func uniform(v Value, items []Value) (Value, error) {
 		return v, nil
 	}
 	if all(items, func(i Value) bool { return i.Kind != Array && i.Kind != Object && i.Kind != Null }) {
-		for _, read := range ofText {
+		for _, read := range textParsers {
 			if out, ok := each(items, read); ok {
 				return Of(out), nil
 			}
@@ -104,7 +104,7 @@ func all(items []Value, is func(Value) bool) bool {
 func each(items []Value, read func(string) (Value, bool)) ([]Value, bool) {
 	var out []Value
 	for _, i := range items {
-		v, ok := read(i.written())
+		v, ok := read(i.original())
 		if !ok {
 			return nil, false
 		}
@@ -122,12 +122,12 @@ func tagged(v Value) (Value, error) {
 	case Object:
 		return untag(v)
 	}
-	return typed(v.written()), nil
+	return inferType(v.original()), nil
 }
 
-// typed infers a type from a text; the default is a string.
-func typed(text string) Value {
-	for _, read := range ofText {
+// inferType infers a type from a text; the default is a string.
+func inferType(text string) Value {
+	for _, read := range textParsers {
 		if v, ok := read(text); ok {
 			return v
 		}
@@ -146,8 +146,8 @@ func sameAsFirst(v Value) (Value, error) {
 			return v, nil
 		}
 	} else if all(v.Items, func(i Value) bool { return i.Kind != Array && i.Kind != Object && i.Kind != Null }) {
-		for _, read := range ofText {
-			if _, ok := read(first.written()); !ok {
+		for _, read := range textParsers {
+			if _, ok := read(first.original()); !ok {
 				continue
 			}
 			if out, ok := each(v.Items, read); ok {
@@ -183,11 +183,11 @@ func untag(v Value) (Value, error) {
 	invalid := fmt.Errorf(`expected {"type": "int|double|string|boolean|array_...|critique", "data": ...}, got %s`, v.JSON())
 	switch tag.Text {
 	case "int":
-		if n, ok := kotlinInt(data.written()); ok && data.Kind != Null {
+		if n, ok := kotlinInt(data.original()); ok && data.Kind != Null {
 			return n, nil
 		}
 	case "double":
-		if f, ok := kotlinDouble(data.written()); ok {
+		if f, ok := kotlinDouble(data.original()); ok {
 			return Of(f), nil
 		}
 	case "string":
@@ -195,7 +195,7 @@ func untag(v Value) (Value, error) {
 			return data, nil
 		}
 	case "boolean":
-		if b, ok := kotlinBool(data.written()); ok {
+		if b, ok := kotlinBool(data.original()); ok {
 			return b, nil
 		}
 	case "critique":
@@ -232,14 +232,14 @@ func Constant(way string, v Value) (Value, error) {
 	}
 	switch way {
 	case Bare:
-		if f, ok := kotlinDouble(v.written()); ok {
+		if f, ok := kotlinDouble(v.original()); ok {
 			return Of(f), nil
 		}
-		return typed(v.written()), nil
+		return inferType(v.original()), nil
 	case Tagged:
-		return typed(v.written()), nil
+		return inferType(v.original()), nil
 	}
-	if n, ok := beyond(v); ok {
+	if n, ok := outOfRange(v); ok {
 		return Value{}, fmt.Errorf("the number %s is out of the range of a double", n.short())
 	}
 	return v, nil

@@ -214,7 +214,7 @@ func (v Value) append(b []byte, comma, colon string) []byte {
 		if math.IsNaN(v.Float) || math.IsInf(v.Float, 0) {
 			return append(b, `{"`+doubleKey+`":"`+doubleText(v.Float)+`"}`...)
 		}
-		if v.long() {
+		if v.isBigInt() {
 			return append(b, v.literal...)
 		}
 		return append(b, doubleText(v.Float)...)
@@ -287,8 +287,8 @@ func doubleText(f float64) string {
 	return s
 }
 
-// written returns a primitive's original text.
-func (v Value) written() string {
+// original returns a primitive's original text.
+func (v Value) original() string {
 	if v.literal != "" {
 		return v.literal
 	}
