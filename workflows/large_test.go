@@ -167,7 +167,7 @@ func TestStoreIsAFactOfTheRun(t *testing.T) {
 			}
 		})
 	}
-	if _, err := contract.ReadInput([]byte(`{"v":1,"flow":{"text":"x"},"max_payload":9}`)); err == nil || !strings.Contains(err.Error(), "max_payload is 9, want it left out") {
+	if _, err := contract.ReadInput([]byte(`{"v":1,"flow":{"text":"x"},"max_payload":9}`)); err == nil || !strings.Contains(err.Error(), "max_payload is 9, but only the interpreter may set it") {
 		t.Errorf("a client's max_payload: %v", err)
 	}
 }

@@ -2,8 +2,8 @@ package contract
 
 import "strings"
 
-// Search attributes of root runs, all of type Keyword. A namespace need not have them: a run
-// writes those alone that its namespace had when it began.
+// Search attributes of root runs, all of type Keyword. They are optional in a namespace: a run writes only those that the
+// namespace had when the run started.
 const (
 	// AttributeFlow is the flow's name.
 	AttributeFlow = "WeftFlow"
@@ -11,20 +11,20 @@ const (
 	AttributeDialect = "WeftDialect"
 	// AttributePlanHash is the plan's hash.
 	AttributePlanHash = "WeftPlanHash"
-	// AttributeStatus is one of the Status constants. It is written when it changes.
+	// AttributeStatus is one of the Status constants, updated when it changes.
 	AttributeStatus = "WeftStatus"
-	// AttributePrincipal and AttributeTenant are of who started the run, empty where its client did not say.
+	// AttributePrincipal and AttributeTenant identify who started the run; empty if the client did not say.
 	AttributePrincipal = "WeftPrincipal"
 	AttributeTenant    = "WeftTenant"
 )
 
-// Attributes are all of them, in the order in which they are named to people.
+// Attributes lists all search attributes, in display order.
 var Attributes = []string{AttributeFlow, AttributeDialect, AttributePlanHash, AttributeStatus, AttributePrincipal, AttributeTenant}
 
-// What AttributeStatus says of a run. A terminated run keeps its last status.
+// The values of AttributeStatus. A terminated run keeps its last status.
 const (
 	StatusRunning = "running"
-	// StatusWaiting means that nothing runs and somebody is asked for something.
+	// StatusWaiting means that nothing is running and the run waits for the answer to a request.
 	StatusWaiting = "waiting"
 	// StatusIdle means that a session waits for its next prompt.
 	StatusIdle      = "idle"
@@ -33,11 +33,11 @@ const (
 	StatusCancelled = "cancelled"
 )
 
-// Memo fields of root runs: for lists, in any namespace. MemoSession is true for a session.
+// Memo fields of root runs, for lists in any namespace. MemoSession is true for a session.
 const (
 	MemoFlow = "flow"
 	MemoHash = "flow_hash"
-	// MemoPrincipal and MemoTenant are of who started the run.
+	// MemoPrincipal and MemoTenant identify who started the run.
 	MemoPrincipal = "principal"
 	MemoTenant    = "tenant"
 	MemoSession   = "session"
@@ -45,17 +45,17 @@ const (
 	MemoRequests = "requests"
 )
 
-// OpenRequests is what an open run waits for, as its memo has it.
+// OpenRequests lists what an open run waits for, in its memo.
 type OpenRequests struct {
 	Requests []Request `json:"requests"`
-	// More are the requests behind them for which the memo has no room.
+	// More counts further requests that do not fit in the memo.
 	More int `json:"more,omitempty"`
 }
 
-// maxKeyword is the most that Temporal keeps of a Keyword, in characters.
+// maxKeyword is Temporal's limit for a Keyword, in characters.
 const maxKeyword = 255
 
-// Keyword cuts a text to what a search attribute holds.
+// Keyword truncates a string to the length of a Keyword search attribute.
 func Keyword(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if runes := []rune(s); len(runes) > maxKeyword {
@@ -64,23 +64,23 @@ func Keyword(s string) string {
 	return s
 }
 
-// StartFacts are what a root run's start request has set of what a run publishes.
+// StartFacts reports which published fields a root run's start request has set.
 type StartFacts struct {
 	Attributes []string `json:"attributes,omitempty"`
 	// Memo means that the memo has the flow's name and hash.
 	Memo bool `json:"memo,omitempty"`
 }
 
-// Publish says what a run writes of itself for lists. It is settled and recorded once, at the
-// run's start: an attribute that the namespace does not have would keep the run from going on.
+// Publish specifies what a run publishes for lists. It is determined and recorded once, when the run starts, because an
+// attribute that the namespace lacks would block the run.
 type Publish struct {
-	// Attributes are those of [Attributes] that the namespace has.
+	// Attributes are the [Attributes] that the namespace has.
 	Attributes []string `json:"attributes,omitempty"`
 	// Unset are those of them that the start request did not set.
 	Unset []string `json:"unset,omitempty"`
 	// Memo means that the run writes its memo.
 	Memo bool `json:"memo,omitempty"`
-	// Requests are the ids of those that the memo has.
+	// Requests are the ids of the requests in the memo.
 	Requests []string `json:"requests,omitempty"`
 	// Webhooks receive the run's events.
 	Webhooks []Webhook `json:"webhooks,omitempty"`

@@ -6,38 +6,38 @@ import (
 	"slices"
 )
 
-// Budget bounds what a run may spend on models, and what models may start. A zero field is no bound.
+// Budget limits what a run may spend on models, and what models may start. A zero field means no limit.
 type Budget struct {
-	// Calls are calls of models: of agents, of judges, and of what condenses values.
+	// Calls counts model calls: of agents, of judges, and to condense values.
 	Calls int `json:"calls,omitempty"`
-	// Tokens are input and output together.
+	// Tokens counts input and output together.
 	Tokens int `json:"tokens,omitempty"`
 	// Cost is in millionths of the currency of the worker's price table.
 	Cost int64 `json:"cost_micros,omitempty"`
-	// Runs are those that models start below the run, at any depth; AtOnce is how many of them may be under way
-	// at the same time, PerSecond how many start in a second.
+	// Runs counts the descendant runs that models start; AtOnce is how many of them may run at the same time, PerSecond
+	// how many may start per second.
 	Runs      int `json:"runs,omitempty"`
 	AtOnce    int `json:"runs_at_once,omitempty"`
 	PerSecond int `json:"runs_per_second,omitempty"`
-	// Declared are the runs that flows themselves start, at any depth: branches, elements of maps, called flows.
+	// Declared counts the descendant runs that flows declare: branches, elements of maps, called flows.
 	Declared int `json:"declared_runs,omitempty"`
 }
 
-// Allowance is a budget in force, as a status shows it.
+// Allowance is a budget in effect, as reported in a status.
 type Allowance Budget
 
-// BudgetLimits is what a worker lets a run spend, recorded once when the run starts.
+// BudgetLimits is what a worker allows a run to spend, recorded once when the run starts.
 type BudgetLimits struct {
-	// Most bounds every run's own budget.
+	// Most limits every run's own budget.
 	Most Budget `json:"most"`
-	// Priced means that there is a price table, without which no cost can be counted.
+	// Priced means that there is a price table, which is required to compute costs.
 	Priced bool `json:"priced,omitempty"`
 }
 
-// Bounds reports whether anything is bounded.
+// Bounds reports whether the budget limits anything.
 func (b *Budget) Bounds() bool { return b != nil && *b != (Budget{}) }
 
-// Each makes a budget of two, amount by amount; AtOnce and PerSecond are b's.
+// Each combines two budgets amount by amount; AtOnce and PerSecond remain b's.
 func (b Budget) Each(other Budget, of func(a, b int64) int64) Budget {
 	set := func(a *int, b int) { *a = int(of(int64(*a), int64(b))) }
 	set(&b.Calls, other.Calls)
@@ -48,7 +48,7 @@ func (b Budget) Each(other Budget, of func(a, b int64) int64) Budget {
 	return b
 }
 
-// Within is the tighter of two budgets, nil where neither bounds anything.
+// Within returns the tighter of the limits in b and most, or nil if there are none.
 func (b *Budget) Within(most Budget) *Budget {
 	var out Budget
 	if b != nil {
@@ -62,7 +62,7 @@ func (b *Budget) Within(most Budget) *Budget {
 	return &out
 }
 
-// Cuts says which bounds of b are tighter in another.
+// Cuts lists the limits of b that are tighter in to.
 func (b *Budget) Cuts(to *Budget) []string {
 	var out []string
 	if b == nil || to == nil {
@@ -77,7 +77,7 @@ func (b *Budget) Cuts(to *Budget) []string {
 	return out
 }
 
-// amounts are all bounds, in the order of amountNames.
+// amounts returns all limits, in the order of amountNames.
 func (b *Budget) amounts() []int64 {
 	return []int64{int64(b.Calls), int64(b.Tokens), b.Cost, int64(b.Runs), int64(b.AtOnce), int64(b.PerSecond), int64(b.Declared)}
 }
@@ -91,18 +91,18 @@ func tighter(a, b int64) int64 {
 	return a
 }
 
-// Less is what a usage leaves of the budget; negative where that is nothing.
+// Less returns what a usage leaves of the budget; a spent amount is negative.
 func (b *Budget) Less(u Usage) *Budget {
-	return b.by(u, func(bound, used int64) int64 { return bound - used })
+	return b.adjust(u, func(bound, used int64) int64 { return bound - used })
 }
 
-// Plus is the budget of which a usage leaves b.
+// Plus returns the budget of which a usage leaves b.
 func (b *Budget) Plus(u Usage) *Budget {
-	return b.by(u, func(bound, used int64) int64 { return max(0, bound) + used })
+	return b.adjust(u, func(bound, used int64) int64 { return max(0, bound) + used })
 }
 
-// by makes a new bound of each that there is, and of what was used of it.
-func (b *Budget) by(u Usage, of func(bound, used int64) int64) *Budget {
+// adjust computes each limit that is set from its current value and the amount used.
+func (b *Budget) adjust(u Usage, of func(bound, used int64) int64) *Budget {
 	out := b.Each(u.Spent(), func(bound, used int64) int64 {
 		if bound == 0 {
 			return 0
@@ -119,41 +119,39 @@ func (b *Budget) check() error {
 	switch {
 	case b == nil:
 	case slices.Min(b.amounts()) < 0:
-		return fmt.Errorf("budget has calls %d, tokens %d, cost_micros %d, runs %d, runs_at_once %d, runs_per_second %d and declared_runs %d, want 0 (no bound) or more",
+		return fmt.Errorf("budget has a negative limit: calls %d, tokens %d, cost_micros %d, runs %d, runs_at_once %d, runs_per_second %d and declared_runs %d; use 0 for no limit",
 			b.Calls, b.Tokens, b.Cost, b.Runs, b.AtOnce, b.PerSecond, b.Declared)
 	case !b.Bounds():
-		return fmt.Errorf("budget bounds nothing, want one of calls, tokens, cost_micros, runs, runs_at_once, runs_per_second and declared_runs, or leave it out")
+		return fmt.Errorf("budget sets no limit; set calls, tokens, cost_micros, runs, runs_at_once, runs_per_second or declared_runs, or remove it")
 	}
 	return nil
 }
 
-// maxSwitched bounds the switches that a [Usage] distinguishes. What comes behind them is counted
-// together, without names.
-const maxSwitched = 20
+// maxFallbackKinds is how many kinds of fallbacks a [Usage] distinguishes. Further ones are counted together, without names.
+const maxFallbackKinds = 20
 
-// FallbackCount says how often a call went on from one model to another for one reason.
+// FallbackCount is how often calls fell back from one model to another for one reason.
 type FallbackCount struct {
-	// From could not answer, To was asked next; Class is one of the classes of a [Failure]. All
-	// are empty for those behind the first ways.
+	// From is the model that could not answer, To the model tried next; Class is one of the classes of a [Failure]. All
+	// are empty for the fallbacks that are counted together.
 	From  string `json:"from,omitempty"`
 	To    string `json:"to,omitempty"`
 	Class string `json:"class,omitempty"`
 	Times int    `json:"times"`
 }
 
-// Next is the model that was asked behind a switch: its own word, or else the model that
-// answered the call.
+// Next returns the model that was tried next: To, or else the model that answered the call.
 func (s *Fallback) Next(answered string) string { return cmp.Or(s.To, answered) }
 
-// AddFallbacks counts the fallbacks of a call that the model answered.
+// AddFallbacks counts the fallbacks of a call; answered is the model that answered it.
 func (u *Usage) AddFallbacks(answered string, list []Fallback) {
 	for i := range list {
-		u.Fallbacks = count(u.Fallbacks, FallbackCount{From: list[i].Model, To: list[i].Next(answered), Class: list[i].Class, Times: 1})
+		u.Fallbacks = addFallback(u.Fallbacks, FallbackCount{From: list[i].Model, To: list[i].Next(answered), Class: list[i].Class, Times: 1})
 	}
 }
 
-// way orders switches, those without names last.
-func way(a, b FallbackCount) int {
+// compareFallbacks orders fallback counts; those without names come last.
+func compareFallbacks(a, b FallbackCount) int {
 	switch none, other := a.From == "", b.From == ""; {
 	case none && !other:
 		return 1
@@ -163,12 +161,12 @@ func way(a, b FallbackCount) int {
 	return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(a.Class, b.Class))
 }
 
-// count counts one more way in a list that may be another's too: it is never changed in place.
-func count(list []FallbackCount, s FallbackCount) []FallbackCount {
-	i, ok := slices.BinarySearchFunc(list, s, way)
-	if !ok && s.From != "" && len(list) >= maxSwitched {
+// addFallback returns list with s added. It does not modify list, which may be shared.
+func addFallback(list []FallbackCount, s FallbackCount) []FallbackCount {
+	i, ok := slices.BinarySearchFunc(list, s, compareFallbacks)
+	if !ok && s.From != "" && len(list) >= maxFallbackKinds {
 		s = FallbackCount{Times: s.Times}
-		i, ok = slices.BinarySearchFunc(list, s, way)
+		i, ok = slices.BinarySearchFunc(list, s, compareFallbacks)
 	}
 	list = slices.Clone(list)
 	if ok {
@@ -178,11 +176,11 @@ func count(list []FallbackCount, s FallbackCount) []FallbackCount {
 	return slices.Insert(list, i, s)
 }
 
-// without is what is left of a list when another's are taken away.
-func without(list, less []FallbackCount) []FallbackCount {
+// subtractFallbacks returns list with the counts of less subtracted.
+func subtractFallbacks(list, less []FallbackCount) []FallbackCount {
 	var out []FallbackCount
 	for _, s := range list {
-		if i, ok := slices.BinarySearchFunc(less, s, way); ok {
+		if i, ok := slices.BinarySearchFunc(less, s, compareFallbacks); ok {
 			s.Times -= less[i].Times
 		}
 		if s.Times > 0 {

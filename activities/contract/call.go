@@ -7,34 +7,32 @@ import (
 	"weft/workflows/plan"
 )
 
-// Profile is what the calls of one node execution repeat. It enters history once, with
-// the first call that uses it, and is named by its hash from then on.
+// Profile holds what all calls of one node execution have in common. It enters history once, with the first call that
+// uses it, and is then referred to by its hash.
 type Profile struct {
-	// Model is provider/model, or several of them, separated by commas: the next one is
-	// asked where one cannot answer.
+	// Model is provider/model, or a comma-separated list, in which the next model is used if one cannot answer.
 	Model string `json:"model"`
 	// Node is the node's id, for scripts, logs and spans.
 	Node   string `json:"node"`
 	System string `json:"system,omitempty"`
-	// Builtins are offered before Tools.
+	// Builtins are offered to the model before Tools.
 	Builtins []string      `json:"builtins,omitempty"`
 	Tools    []ProfileTool `json:"tools,omitempty"`
-	// Output, if set, makes the call extract and check JSON of an answer without tool
-	// calls.
+	// Output, if set, makes the call extract and validate JSON from an answer without tool calls.
 	Output *plan.Output `json:"output,omitempty"`
 	Params *plan.Params `json:"params,omitempty"`
-	// Finish, if set, is the tool by which the node ends.
+	// Finish, if set, is the tool that ends the node.
 	Finish *plan.Finish `json:"finish,omitempty"`
-	// Remote, if set, is an agent that runs elsewhere, asked in place of a model.
+	// Remote, if set, is a remote agent that is called instead of a model.
 	Remote *RemoteAgent `json:"remote,omitempty"`
 	// Script is the script of the model "script".
 	Script *ContentRef `json:"script,omitempty"`
-	// CallsAsText makes texts of calls of tools that are not offered, and of their results.
+	// CallsAsText replaces calls of tools that are not offered, and their results, with text.
 	CallsAsText bool `json:"calls_as_text,omitempty"`
-	// Home is the flow's run: it holds what messages refer to without naming a run.
+	// Home is the flow's run: it holds the content that messages refer to without naming a run.
 	Home Run `json:"home"`
-	// Contacts are the tools by which the agent turns to others of its node. Signed means that
-	// messages name the agent that wrote them.
+	// Contacts are the tools by which the agent addresses other agents of its node. Signed means that messages name the
+	// agent that wrote them.
 	Contacts []ToolSpec `json:"contacts,omitempty"`
 	Signed   bool       `json:"signed,omitempty"`
 }
@@ -45,95 +43,96 @@ type RemoteAgent struct {
 	PollMillis int             `json:"poll_millis,omitempty"`
 }
 
-// ProfileTool is a tool as one node offers it.
+// ProfileTool is a tool as offered by a node.
 type ProfileTool struct {
 	Name        string `json:"name"`
 	As          string `json:"as"`
 	Description string `json:"description,omitempty"`
-	// Catalogue is the content that has the tool's schema: a [Catalogue].
+	// Catalogue refers to the [Catalogue] that contains the tool's schema.
 	Catalogue ContentRef `json:"catalogue"`
-	// Alone: the description replaces that of the catalogue. Schema, if set, replaces the catalogue's.
+	// Alone means that Description replaces the catalogue's. Schema, if set, replaces the catalogue's.
 	Alone  bool            `json:"alone,omitempty"`
 	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
-// Run names a run.
+// Run identifies a run.
 type Run struct {
 	Workflow string `json:"workflow_id"`
 	Run      string `json:"run_id"`
 }
 
-// ProfileRef names a profile. Body is set in the first call that uses it.
+// ProfileRef refers to a profile. Body is set in the first call that uses it.
 type ProfileRef struct {
 	ContentRef
 	Body json.RawMessage `json:"body,omitempty"`
 }
 
-// TailEntry is a message behind a [ModelInput]'s base. Message is set where the workflow
-// wrote it and it is short; others are named by their hash alone.
+// TailEntry is a message after the base of a [ModelInput]. Message is set for short messages written by the workflow;
+// others are referred to by their hash alone.
 type TailEntry struct {
 	SHA     string          `json:"sha256"`
 	Message json.RawMessage `json:"message,omitempty"`
 }
 
-// ThreadRecord is what a run writes into its history of a thread, as a side effect, for those who read it: the messages
-// from an index on that no call of a model names. A message that another event or history has is named by its hash alone.
+// ThreadRecord is a side effect by which a run records messages of a thread for readers of its history: those from an
+// index on that appear in no model call. A message that another event or history contains is referred to by its hash
+// alone.
 type ThreadRecord struct {
 	Thread string `json:"thread"`
-	// Execution is the one, node#step, that has added the last of them.
+	// Execution is the execution, node#step, that added the last message.
 	Execution string      `json:"execution"`
 	From      int         `json:"from"`
 	Messages  []TailEntry `json:"messages"`
-	// Inherited is how many of the thread's messages, from the first, the run was given.
+	// Inherited is how many of the thread's first messages come from the parent run.
 	Inherited int `json:"inherited,omitempty"`
-	// Below: the messages come from flows below the execution, whose records have them.
+	// Below means that the messages come from child flows of the execution, whose records contain them.
 	Below bool `json:"below,omitempty"`
-	// Aside is what the execution adds to the flow's conversation beside.
+	// Aside records what the execution also adds to the flow's conversation.
 	Aside *ThreadRecord `json:"aside,omitempty"`
 }
 
-// ModelInput is the input of the activity CallModel: one completion of Base plus Tail.
+// ModelInput is the input of the activity CallModel: one completion of Base followed by Tail.
 type ModelInput struct {
 	CallKey
 	Profile ProfileRef `json:"profile"`
-	// Base is the thread as of the previous model call; Tail is what came since.
+	// Base is the thread as of the previous model call; Tail holds the messages since.
 	Base Head        `json:"base"`
 	Tail []TailEntry `json:"tail,omitempty"`
-	// Inherited is that of a [ThreadRecord].
+	// Inherited is [ThreadRecord.Inherited].
 	Inherited int `json:"inherited,omitempty"`
-	// Sent, if set, is what the model is sent of the messages; absent: all of them.
+	// Sent, if set, selects what the model is sent of the messages; absent means all of them.
 	Sent *Sent `json:"sent,omitempty"`
-	// NoTools forbids tool calls: the last call when a budget is spent.
+	// NoTools forbids tool calls, for the last call after a budget is spent.
 	NoTools bool `json:"no_tools,omitempty"`
 	// Step is the execution's step, for scripts.
 	Step int `json:"step"`
-	// MaxResultBytes is that of a [ToolInput]. A longer answer is held where there is no store.
+	// MaxResultBytes is [ToolInput.MaxResultBytes]. Without a store, a larger answer is held.
 	MaxResultBytes int `json:"max_result_bytes,omitempty"`
 }
 
-// Sent is what a model is sent of a conversation that is too long for it: Note stands for the
-// first Skip messages, and other texts for those of single messages.
+// Sent is what a model is sent of a conversation that is too long for it: Note replaces the first Skip messages, and
+// Texts replace the texts of single messages.
 type Sent struct {
 	Skip  int        `json:"skip,omitempty"`
 	Note  string     `json:"note,omitempty"`
 	Texts []SentText `json:"texts,omitempty"`
-	// Key names the policy, in what a run carries. Tokens are those that a model counted of the
-	// first Counted messages, as they were sent.
+	// Key names the policy in a snapshot. Tokens is how many a model counted for the first Counted messages, as they were
+	// sent.
 	Key     string `json:"key,omitempty"`
 	Tokens  int    `json:"tokens,omitempty"`
 	Counted int    `json:"counted,omitempty"`
-	// Context is [ModelResult]'s, of the last answer that had one.
+	// Context is [ModelResult.Context] of the last answer that had one.
 	Context int `json:"context,omitempty"`
 }
 
-// SentText stands for the text of one message.
+// SentText replaces the text of one message.
 type SentText struct {
 	Index int    `json:"index"`
 	Text  string `json:"text"`
 }
 
-// SummariseInput is the input of the activity SummariseConversation: a summary of the messages From to To of
-// Base plus Tail, To left out.
+// SummariseInput is the input of the activity SummariseConversation: it summarizes the messages in [From, To) of Base
+// followed by Tail.
 type SummariseInput struct {
 	CallKey
 	Model        string       `json:"model"`
@@ -146,13 +145,13 @@ type SummariseInput struct {
 	Tail         []TailEntry  `json:"tail,omitempty"`
 	From         int          `json:"from"`
 	To           int          `json:"to"`
-	// Before is the summary that stands for the messages before From.
+	// Before is the summary of the messages before From.
 	Before string `json:"before,omitempty"`
-	// Home is that of a [Profile].
+	// Home is [Profile.Home].
 	Home Run `json:"home"`
 }
 
-// SummariseResult is the summary.
+// SummariseResult is the result of the activity SummariseConversation.
 type SummariseResult struct {
 	Text      string     `json:"text"`
 	Usage     Usage      `json:"usage"`
@@ -162,68 +161,69 @@ type SummariseResult struct {
 // ModelResult is the result of the activity CallModel.
 type ModelResult struct {
 	Offloading `json:"-"`
-	// Message is the assistant's, encoded. These very bytes are hashed and kept.
+	// Message is the assistant's message, encoded. It is hashed and stored byte for byte.
 	Message json.RawMessage `json:"message"`
 	Model   string          `json:"model,omitempty"`
-	// Stop is the provider's reason: stop, length, tool_calls, content_filter.
+	// Stop is the provider's stop reason: stop, length, tool_calls or content_filter.
 	Stop string `json:"stop,omitempty"`
-	// Checked is set where the profile asks for JSON and the message calls no tool, and where
-	// the message calls a finish tool whose arguments are checked.
+	// Checked is set if the profile asks for JSON and the message contains no tool call, or if the message calls a finish
+	// tool whose arguments are validated.
 	Checked   *Checked `json:"checked,omitempty"`
 	Usage     Usage    `json:"usage"`
 	LatencyMS int64    `json:"latency_ms,omitempty"`
 	Attempt   int32    `json:"attempt,omitempty"`
-	// Context is how many tokens the model takes, the answer included, as its server says; absent: it does not.
+	// Context is the model's context size in tokens, including the answer, as reported by its server; 0 if it is not
+	// reported.
 	Context int `json:"context_tokens,omitempty"`
-	// Asks means that a remote agent cannot go on without a person's answer.
+	// Asks means that a remote agent needs an answer from the user before it can continue.
 	Asks bool `json:"asks,omitempty"`
-	// Fallbacks are the models that were asked before the one that answered.
+	// Fallbacks are the models that were tried before the one that answered.
 	Fallbacks []Fallback `json:"fallbacks,omitempty"`
-	// Held, if set, is where the whole result is; of it there are only Usage and Model here.
+	// Held, if set, refers to the complete result; only Usage and Model are set here.
 	Held *HeldResult `json:"held,omitempty"`
 }
 
-// Fallback is a model that could not answer, and why: the next one of its list was asked.
+// Fallback is a model that could not answer and the reason for which the next model of the list was tried.
 type Fallback struct {
-	// Model is provider/model; Class is one of the classes of a [Failure]. To is the model that
-	// was asked next.
+	// Model is provider/model; Class is one of the classes of a [Failure]. To is the model tried next.
 	Model string `json:"model"`
 	Class string `json:"class"`
 	Text  string `json:"text"`
 	To    string `json:"to,omitempty"`
 }
 
-// Heartbeat is the detail of a call's heartbeats: what a watcher sees of it while it is pending.
+// Heartbeat is the detail of a call's heartbeats, visible to clients while the call is pending.
 type Heartbeat struct {
-	// Text is the end of what the model has answered so far: as much as the heartbeat's 4 KiB of JSON hold.
+	// Text is the end of the partial answer, as much as fits in the heartbeat's 4 KiB of JSON.
 	Text string `json:"text,omitempty"`
-	// Attempt says which attempt Text belongs to, from 1.
+	// Attempt is the attempt that Text belongs to, from 1.
 	Attempt int32 `json:"attempt"`
-	// Task is what a remote agent does for the call: a later attempt goes on with it.
+	// Task is the remote agent's task for the call, which a later attempt resumes.
 	Task string `json:"task,omitempty"`
-	// Unsent is an attempt that ended before the call reached anybody: the next one may make it.
+	// Unsent is an attempt that ended before the call was sent, so that the next attempt may send it.
 	Unsent int32 `json:"unsent,omitempty"`
-	// Spent is what earlier attempts took whose answers were cut.
+	// Spent is the usage of earlier attempts whose answers were cut off.
 	Spent *Usage `json:"spent,omitempty"`
-	// Waiting is what the call waits for before it begins, such as a rate limit.
+	// Waiting is what the call waits for before it is sent, such as a rate limit.
 	Waiting string `json:"waiting,omitempty"`
 }
 
-// Checked is the outcome of extracting and validating JSON. Errors empty: Data is good. Without either, the output was not asked for yet.
+// Checked is the outcome of extracting and validating JSON. If Errors is empty, Data is valid. If both are empty, the
+// output has not been requested yet.
 type Checked struct {
 	Data   json.RawMessage `json:"data,omitempty"`
 	Errors []FieldError    `json:"errors,omitempty"`
 }
 
-// FieldError says what is wrong at one place of a JSON value.
+// FieldError is a validation error at one place in a JSON value.
 type FieldError struct {
-	// Path is like $.items.0.title; $ is the whole value.
+	// Path is the place, such as $.items.0.title; $ is the entire value.
 	Path       string `json:"path"`
 	Message    string `json:"message"`
 	SchemaPath string `json:"schema_path,omitempty"`
 }
 
-// ErrorList lists problems with their paths.
+// ErrorList joins problems, each preceded by its path.
 func ErrorList(problems []FieldError, sep string) string {
 	var lines []string
 	for _, p := range problems {
@@ -232,17 +232,16 @@ func ErrorList(problems []FieldError, sep string) string {
 	return strings.Join(lines, sep)
 }
 
-// Offloading marks a result that goes to the store. The mark is not encoded.
+// Offloading marks a result to be offloaded to the store. It is not encoded.
 type Offloading struct {
-	// Offloaded is set where the result goes to the store, however short it is, because the history that it comes into has
-	// no room for it.
+	// Offloaded is set if the result is offloaded whatever its size, because it does not fit in the caller's history.
 	Offloaded bool
 }
 
-// Offload sends the result to the store.
+// Offload marks the result to be offloaded.
 func (o *Offloading) Offload() { o.Offloaded = true }
 
-// IsOffloaded reports whether the result goes to the store.
+// IsOffloaded reports whether the result is to be offloaded.
 func (o *Offloading) IsOffloaded() bool { return o.Offloaded }
 
 // JudgeInput is the input of the activity EvaluateCondition: one yes/no question.
@@ -251,7 +250,7 @@ type JudgeInput struct {
 	Model    string      `json:"model"`
 	Script   *ContentRef `json:"script,omitempty"`
 	Question string      `json:"question"`
-	// Node and Name are the edge's source; START for the run's entry.
+	// Node and Name identify the edge's source; Node is START for the run's entry.
 	Node string `json:"node"`
 	Name string `json:"name,omitempty"`
 	Step int    `json:"step"`
@@ -259,17 +258,16 @@ type JudgeInput struct {
 	Output *ContentRef `json:"output,omitempty"`
 	// Input is the run's input.
 	Input Part `json:"input"`
-	// State is a JSON object of the short values; Long names the others, which Home holds
-	// or the judge's own run.
+	// State is a JSON object of the short values; Long refers to the others, which Home or the judge's own run holds.
 	State json.RawMessage `json:"state,omitempty"`
 	Long  []LongValue     `json:"long,omitempty"`
 	Home  Run             `json:"home"`
-	// Once: an answer that is neither yes nor no is not asked for again, because the run's budget
-	// has no call for that.
+	// Once means that an answer that is neither yes nor no is not requested again, because the run's budget has no call
+	// left for that.
 	Once bool `json:"once,omitempty"`
 }
 
-// LongValue is a state key whose value is kept as a message's text.
+// LongValue is a state key whose value is stored as a message's text.
 type LongValue struct {
 	Key string `json:"key"`
 	SHA string `json:"sha256"`
@@ -284,8 +282,8 @@ type JudgeResult struct {
 	Fallbacks []Fallback `json:"fallbacks,omitempty"`
 }
 
-// CondenseInput is the input of the activity CondenseValue: a value shortened to what a node
-// needs, for set_state_filtered.
+// CondenseInput is the input of the activity CondenseValue: it shortens a value to what a node needs, for
+// set_state_filtered.
 type CondenseInput struct {
 	CallKey
 	Model  string      `json:"model"`
@@ -294,29 +292,29 @@ type CondenseInput struct {
 	Step   int         `json:"step"`
 	Prompt string      `json:"prompt"`
 	Key    string      `json:"key"`
-	// Call is the assistant's message that has the value, CallID the call in it.
+	// Call is the assistant's message that contains the value, CallID the call in it.
 	Call   ContentRef `json:"call"`
 	CallID string     `json:"call_id"`
 }
 
-// CondenseResult is the shortened value.
+// CondenseResult is the result of the activity CondenseValue.
 type CondenseResult struct {
 	Value     json.RawMessage `json:"value"`
 	Usage     Usage           `json:"usage"`
 	Fallbacks []Fallback      `json:"fallbacks,omitempty"`
 }
 
-// LocalCall is the call of an activity that the worker of a run makes in the run's workflow task, without another server.
+// LocalCall is a call of an activity that the run's own worker executes within the workflow task, without a server.
 type LocalCall struct {
-	// ID is the call's within its run, Activity the activity's type.
+	// ID identifies the call within its run; Activity is the activity's type.
 	ID, Activity string
 	Argument     json.RawMessage
 	Grant        *Grant
-	// MaxBytes bounds what is recorded of the call: its argument and its result.
+	// MaxBytes limits what is recorded of the call: its argument and its result.
 	MaxBytes int
 }
 
-// LocalResult is what is recorded of a [LocalCall]. Without a result, the call is made as an activity.
+// LocalResult is what is recorded of a [LocalCall]. If it has no result, the call is made as a regular activity.
 type LocalResult struct {
 	ID       string          `json:"id,omitempty"`
 	Activity string          `json:"activity,omitempty"`

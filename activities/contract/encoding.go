@@ -12,11 +12,11 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// Encode is Marshal of Go 1.27's encoding/json, which takes half the time of Go 1.26's where much is encoded already. A value must not
-// hold a json.Number of encoding/json, which would become a string.
+// Encode is json.Marshal of Go 1.27, which takes half the time of Go 1.26's if much of the value is already encoded. The
+// value must not contain a json.Number of encoding/json, which would become a string.
 func Encode(v any) ([]byte, error) { return jsonv1.Marshal(v) }
 
-// Size returns how many bytes a value takes in a payload.
+// Size returns the size of a value in a payload, in bytes.
 func Size(v any) (int, error) {
 	b, err := Encode(v)
 	if err != nil {
@@ -25,11 +25,11 @@ func Size(v any) (int, error) {
 	return len(b), nil
 }
 
-// Decode is Unmarshal of Go 1.27's encoding/json, which takes less than half the time of Go 1.26's.
+// Decode is json.Unmarshal of Go 1.27, which takes less than half the time of Go 1.26's.
 func Decode(raw []byte, to any) error { return jsonv1.Unmarshal(raw, to) }
 
-// DecodeExactly is [Decode], but a field that to does not have is an error, and so is a name that its object has had before: readers
-// differ in which of the two values they take. Among fields case does not count, because Decode takes "Approve" for approve.
+// DecodeExactly is [Decode], but rejects unknown fields, and duplicate names in an object, because parsers differ in
+// which value they use. Fields match case-insensitively, because Decode accepts "Approve" for approve.
 func DecodeExactly(raw []byte, to any) error {
 	exactly := json.JoinOptions(jsonv1.DefaultOptionsV1(), json.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(false))
 	err := json.Unmarshal(raw, to, exactly)
@@ -44,7 +44,7 @@ func DecodeExactly(raw []byte, to any) error {
 	return err
 }
 
-// pathOf is a pointer as errors show it, such as arguments.list[0].to.
+// pathOf formats a JSON pointer for messages, such as arguments.list[0].to.
 func pathOf(p jsontext.Pointer) string {
 	var b strings.Builder
 	for token := range p.Tokens() {

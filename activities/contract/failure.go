@@ -15,7 +15,7 @@ import (
 	"weft/activities/textutil"
 )
 
-// Classes of failures: the type of every ApplicationError that Weft makes.
+// Failure classes: the type of every ApplicationError that Weft returns.
 const (
 	// Retried by Temporal, within the policy's bounds.
 	ClassRateLimited = "rate_limited"
@@ -30,16 +30,16 @@ const (
 	ClassTooLarge      = "too_large"
 	ClassInvalidFlow   = "invalid_flow"
 	ClassPlanVersion   = "plan_version"
-	// ClassTranscriptLost: a referenced run or message no longer exists.
+	// ClassTranscriptLost means that a referenced run or message no longer exists.
 	ClassTranscriptLost = "transcript_lost"
-	// ClassPayloadLost: a payload is missing or damaged in the store.
+	// ClassPayloadLost means that a payload is missing or damaged in the store.
 	ClassPayloadLost = "payload_lost"
 
 	// For an operator to fix; not retried.
 	ClassDenied        = "denied"
 	ClassQuotaExceeded = "quota_exceeded"
 	ClassConnection    = "connection"
-	// ClassPayloadKey: a payload is encrypted with a key that is not there, or is another.
+	// ClassPayloadKey means that a payload is encrypted with a key that is missing, or that differs.
 	ClassPayloadKey = "payload_key"
 
 	// Outcomes of a run.
@@ -50,83 +50,83 @@ const (
 	ClassToolErrors          = "tool_errors"
 	ClassConditionUnparsable = "condition_unparsable"
 	ClassOutputSchema        = "OutputSchemaValidationError"
-	// ClassNoAnswer: nobody answered a request within its limit.
+	// ClassNoAnswer means that a request was not answered within its time limit.
 	ClassNoAnswer = "no_answer"
-	// ClassNoRoute: none of a node's conditions held, in a flow that must go on then.
+	// ClassNoRoute means that none of a node's conditions held, in a flow that requires one to hold.
 	ClassNoRoute = "no_route"
-	// ClassInvalidValue: a value is not what a condition, a transformation or a merge wants.
+	// ClassInvalidValue means that a value has the wrong type for a condition, a transformation or a merge.
 	ClassInvalidValue = "invalid_value"
-	// ClassNoFinish: the model never called the tool by which its node ends.
+	// ClassNoFinish means that the model never called the tool that ends its node.
 	ClassNoFinish = "no_finish"
-	// ClassTurnLimit: a node made all the model calls that it may make.
+	// ClassTurnLimit means that a node reached its limit of model calls.
 	ClassTurnLimit = "turn_limit_exceeded"
-	// ClassBudget: the run's budget of model calls, tokens or money allows no other call.
+	// ClassBudget means that the run's budget of model calls, tokens or cost is exhausted.
 	ClassBudget = "budget_exceeded"
 
-	// ClassInternal: a defect of the interpreter.
+	// ClassInternal means a bug in the interpreter.
 	ClassInternal = "internal"
 
-	// ClassHookBlocked: the hook before the run stopped it.
+	// ClassHookBlocked means that the hook before the run stopped it.
 	ClassHookBlocked = "hook_blocked"
 
 	// Of an answer to a request; the run itself goes on.
 	ClassUnknownRequest  = "unknown_request"
 	ClassAlreadyAnswered = "already_answered"
 
-	// Cancelled marks what was cancelled. Temporal's own type carries it.
+	// ClassCancelled marks what was cancelled. It is reported by Temporal's own error type.
 	ClassCancelled = "cancelled"
 )
 
-// Retryable reports whether Temporal tries again after a failure of a class.
+// Retryable reports whether Temporal retries failures of a class.
 func Retryable(class string) bool {
 	return class == ClassRateLimited || class == ClassUnavailable || class == ClassTimeout
 }
 
-// Failure says what went wrong, where, and what to do. It is the detail of every
-// ApplicationError that Weft makes, as JSON, for clients in any language.
+// Failure says what went wrong, where, and how to fix it. It is the detail of every ApplicationError that Weft returns,
+// as JSON, for clients in any language.
 type Failure struct {
 	Class string `json:"class"`
-	// Text says what went wrong, with the offending value.
+	// Text says what went wrong, including the invalid value.
 	Text string `json:"text"`
-	// Remedy says what to do; may be empty.
+	// Remedy says how to fix it; may be empty.
 	Remedy string `json:"remedy,omitempty"`
-	// Node and Step are the execution that failed; At is its declaration, file:line.
+	// Node and Step identify the execution that failed; At is the node's declaration, file:line.
 	Node string `json:"node,omitempty"`
 	Step int    `json:"step,omitempty"`
 	At   string `json:"at,omitempty"`
-	// Answers are the recorded answers to conditions that led here.
+	// Answers are the recorded answers to the conditions that led here.
 	Answers []Answer `json:"answers,omitempty"`
-	// NoRoute are the executions, node#step, whose conditions were all false.
+	// NoRoute lists the executions, node#step, whose conditions were all false.
 	NoRoute []string `json:"no_route,omitempty"`
-	// Errors are those of an output that does not match its schema.
+	// Errors are the validation errors of an output that does not match its schema.
 	Errors []FieldError `json:"errors,omitempty"`
-	// Diagnostics are those of a document that does not compile, as text.
+	// Diagnostics are the messages for a document that does not compile.
 	Diagnostics []string `json:"diagnostics,omitempty"`
 
-	// Data is the result of a program that ended with another code than 0.
+	// Data is the output of a program that exited with a nonzero code.
 	Data json.RawMessage `json:"data,omitempty"`
 
-	// Usage and Executions are what a branch, or a run below another, had done before it failed;
-	// Usage is also what a call took that a model answered, and that failed all the same.
+	// Usage and Executions are what a branch or a child run had used and done before it failed. Usage is also that of a
+	// failed call that a model answered.
 	Usage      *Usage      `json:"usage,omitempty"`
 	Executions []Execution `json:"executions,omitempty"`
-	// Said are the messages of a run below another until it failed; the interpreter alone sees them.
+	// Said holds the messages of a child run until it failed; only for the interpreter.
 	Said []ThreadMessage `json:"said,omitempty"`
 
-	// OutcomeUnknown: the call may have taken effect, and is not made again without a word of the operator's.
+	// OutcomeUnknown means that the call may have taken effect, and is not repeated unless an operator decides so.
 	OutcomeUnknown bool `json:"outcome_unknown,omitempty"`
 
-	// Final: no other attempt is made, although the class allows one.
+	// Final means that there is no further attempt, although the class allows one.
 	Final bool `json:"final,omitempty"`
 
-	// Limit is set where the call was not made because its turn has not come.
+	// Limit is set if the call was not made because its turn has not come.
 	Limit *LimitWait `json:"limit,omitempty"`
 
 	// After is how long the provider asks to wait before the next attempt; not encoded.
 	After time.Duration `json:"-"`
 }
 
-// Spent is an error of a call that took a usage, as a failure that says so.
+// Spent returns the failure for a call's error, with u added to its usage.
 func Spent(err error, u Usage) *Failure {
 	out := *FailureOf(err)
 	if out.Usage != nil {
@@ -138,7 +138,7 @@ func Spent(err error, u Usage) *Failure {
 
 // Answer is the recorded answer to one conditional edge.
 type Answer struct {
-	// Execution is the source, node#step; Edge is the edge's id.
+	// Execution is the edge's source, node#step; Edge is the edge's id.
 	Execution string `json:"execution"`
 	Edge      string `json:"edge"`
 	Question  string `json:"question"`
@@ -146,7 +146,7 @@ type Answer struct {
 	Reason    string `json:"reason,omitempty"`
 }
 
-// Error renders class, place, text and remedy in one line.
+// Error formats node, place, text and remedy in one line.
 func (f *Failure) Error() string {
 	var b strings.Builder
 	if f.Node != "" {
@@ -169,14 +169,13 @@ func (f *Failure) Error() string {
 	return b.String()
 }
 
-// Failf returns a failure of a class, with a formatted text.
+// Failf returns a failure with a formatted text.
 func Failf(class, remedy, format string, args ...any) *Failure {
 	return &Failure{Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-// ApplicationError turns a failure into the error that a workflow or an activity returns. It is the
-// only way out: a wrapped error would lose its class, because Temporal records the
-// outermost Go type.
+// ApplicationError converts a failure to the error that a workflow or an activity returns. Always use it: a wrapped error
+// would lose its class, because Temporal records the outermost Go type.
 func (f *Failure) ApplicationError() error {
 	f = f.Bounded()
 	category := temporal.ApplicationErrorCategoryUnspecified
@@ -191,7 +190,7 @@ func (f *Failure) ApplicationError() error {
 	})
 }
 
-// Bounds of a failure on the wire: a failure that does not fit would wedge its run.
+// Bounds of an encoded failure. One that is too large to be recorded would block its run.
 const (
 	maxFailureText = 4 << 10
 	maxFailureList = 100
@@ -199,7 +198,7 @@ const (
 	maxFailureSaid = 1 << 20
 )
 
-// Shown is the failure as a request shows it: without lists, which can be long. It is nil of nil.
+// Shown returns the failure as shown in a request, without lists, which can be long. It returns nil if f is nil.
 func (f *Failure) Shown() *Failure {
 	if f == nil {
 		return nil
@@ -208,7 +207,7 @@ func (f *Failure) Shown() *Failure {
 	return &Failure{Class: textutil.Cut(b.Class, MaxField), Text: b.Text, Remedy: b.Remedy, Node: b.Node, Step: b.Step, At: b.At}
 }
 
-// Bounded is the failure with long texts and lists cut, as it fits where many are kept.
+// Bounded returns a copy with long texts and lists cut, for recording.
 func (f *Failure) Bounded() *Failure {
 	out := *f
 	out.Text, out.Remedy, out.At, out.Node = short(f.Text), short(f.Remedy), short(f.At), short(f.Node)
@@ -248,9 +247,8 @@ func truncate(s string, n int) string {
 	return textutil.Truncate(strings.ToValidUTF8(s, "\uFFFD"), n)
 }
 
-// FailureOf reads the failure in an error that came from an activity, a child workflow or
-// a run. Errors that Weft did not make get the nearest class. It never returns nil for an
-// error.
+// FailureOf returns the failure in an error of an activity, a child workflow or a run. Errors not made by Weft get the
+// nearest class. It never returns nil for a non-nil error.
 func FailureOf(err error) *Failure {
 	if err == nil {
 		return nil
@@ -260,8 +258,8 @@ func FailureOf(err error) *Failure {
 	}
 	var (
 		app        *temporal.ApplicationError
-		late       *temporal.TimeoutError
-		call       *temporal.ActivityError
+		timeout    *temporal.TimeoutError
+		activity   *temporal.ActivityError
 		terminated *temporal.TerminatedError
 	)
 	switch {
@@ -273,14 +271,14 @@ func FailureOf(err error) *Failure {
 		return &Failure{Class: cmp.Or(app.Type(), ClassUnavailable), Text: app.Message()}
 	case Cancelled(err):
 		return &Failure{Class: ClassCancelled, Text: "cancelled"}
-	case errors.As(err, &late):
-		f := &Failure{Class: ClassTimeout, Text: late.Error(), OutcomeUnknown: errors.As(err, &call)}
-		if last := (Heartbeat{}); late.HasLastHeartbeatDetails() && late.LastHeartbeatDetails(&last) == nil {
+	case errors.As(err, &timeout):
+		f := &Failure{Class: ClassTimeout, Text: timeout.Error(), OutcomeUnknown: errors.As(err, &activity)}
+		if last := (Heartbeat{}); timeout.HasLastHeartbeatDetails() && timeout.LastHeartbeatDetails(&last) == nil {
 			f.Usage = last.Spent
 		}
 		if NotStarted(err) {
-			// The cause is how the attempt before ended.
-			if f.OutcomeUnknown = f.OutcomeUnknown && late.Unwrap() != nil; f.OutcomeUnknown {
+			// The cause is the outcome of the previous attempt.
+			if f.OutcomeUnknown = f.OutcomeUnknown && timeout.Unwrap() != nil; f.OutcomeUnknown {
 				f.Text = "the worker that made the call stopped before it answered"
 			}
 		}
@@ -291,13 +289,13 @@ func FailureOf(err error) *Failure {
 	return &Failure{Class: ClassUnavailable, Text: err.Error()}
 }
 
-// NotStarted reports whether the last attempt of an activity was taken by no worker in time.
+// NotStarted reports whether no worker accepted the last attempt of an activity in time.
 func NotStarted(err error) bool {
-	var late *temporal.TimeoutError
-	return errors.As(err, &late) && late.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START
+	var timeout *temporal.TimeoutError
+	return errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START
 }
 
-// Cancelled reports whether an error means that somebody cancelled.
+// Cancelled reports whether an error is a cancellation.
 func Cancelled(err error) bool {
 	return temporal.IsCanceledError(err) || errors.Is(err, context.Canceled)
 }

@@ -38,12 +38,12 @@ func TestSwitchesOfManyModelsAreBounded(t *testing.T) {
 		u.AddFallbacks("b/y", []Fallback{{Model: fmt.Sprintf("a/%03d", 99-i), Class: ClassTimeout}})
 	}
 	last := u.Fallbacks[len(u.Fallbacks)-1]
-	if len(u.Fallbacks) != maxSwitched+1 || last != (FallbackCount{Times: 100 - maxSwitched}) {
+	if len(u.Fallbacks) != maxFallbackKinds+1 || last != (FallbackCount{Times: 100 - maxFallbackKinds}) {
 		t.Errorf("%d ways, the last %+v", len(u.Fallbacks), last)
 	}
 	// One that is told apart stays so.
 	u.AddFallbacks("b/y", []Fallback{{Model: "a/099", Class: ClassTimeout}})
-	if got := u.Fallbacks[maxSwitched-1]; got != (FallbackCount{From: "a/099", To: "b/y", Class: ClassTimeout, Times: 2}) {
+	if got := u.Fallbacks[maxFallbackKinds-1]; got != (FallbackCount{From: "a/099", To: "b/y", Class: ClassTimeout, Times: 2}) {
 		t.Errorf("counted as %+v", got)
 	}
 }

@@ -5,58 +5,57 @@ import (
 	"fmt"
 )
 
-// QueryExecutions takes a [ExecutionsQuery] and returns a [ExecutionsPage]: what the run's executions did, so that
-// another run can go on from the middle of it. Every run of either workflow type answers it.
+// QueryExecutions takes an [ExecutionsQuery] and returns an [ExecutionsPage] with the records of the run's executions,
+// from which another run can be forked. Runs of type Flow and Branch answer it.
 const QueryExecutions = "executions"
 
-// ExecutionsQuery asks for the executions from a number on, the first is 0.
+// ExecutionsQuery asks for the executions from an index on, starting at 0.
 type ExecutionsQuery struct {
 	From int `json:"from,omitempty"`
 }
 
-// ExecutionsPage is an answer to the query executions. More executions come from Next on; 0: there are
-// none.
+// ExecutionsPage is the result of the query executions. Further executions start at Next; 0 means that there are none.
 type ExecutionsPage struct {
 	Executions []ExecutionRecord `json:"executions"`
 	Next       int               `json:"next,omitempty"`
 }
 
-// ExecutionRecord is what one execution did, whole: a run that is given it needs not run the node.
+// ExecutionRecord is the complete record of one execution: a run that has it need not run the node.
 type ExecutionRecord struct {
 	Execution
 	Lineage string `json:"lineage,omitempty"`
-	// SHA names the message of the node's output.
+	// SHA is the hash of the message with the node's output.
 	SHA string `json:"sha256"`
-	// Writes are the state's keys that it wrote, as it left them.
+	// Writes are the state entries that it wrote.
 	Writes []StateEntry `json:"writes,omitempty"`
-	// Conversation is what it added to what all nodes share.
+	// Conversation is what it added to the conversation shared by all nodes.
 	Conversation *Conversation `json:"conversation,omitempty"`
 }
 
-// ForkedFrom makes a run go on from the middle of another: what Executions holds is not run again. From is
-// the other run, Node and Step the execution that is the first to run anew.
+// ForkedFrom starts a run in the middle of another: the recorded Executions are not run again. From is the other run;
+// Node and Step identify the first execution to run.
 type ForkedFrom struct {
 	From Run    `json:"from"`
 	Node string `json:"node"`
 	Step int    `json:"step"`
-	// Entry is what was decided at START.
+	// Entry is the outcome of START.
 	Entry      Execution         `json:"entry"`
 	Executions []ExecutionRecord `json:"executions,omitempty"`
-	// Replaced are those of Executions, node#step, whose results were given in place of recorded ones.
+	// Replaced are the executions, node#step, whose recorded results were overridden.
 	Replaced []string `json:"replaced,omitempty"`
-	// Content are the stored bytes that Executions names.
+	// Content holds the stored bytes that Executions refers to.
 	Content []json.RawMessage `json:"content,omitempty"`
-	// Set are values of the state that the first execution sees in place of the recorded ones.
+	// Set overrides values of the state for the first execution.
 	Set map[string]json.RawMessage `json:"set,omitempty"`
 }
 
-// check refuses a fork that names no place, or content that is not there.
+// check rejects a fork without a starting execution, or with missing content.
 func (f *ForkedFrom) check() error {
 	if f == nil {
 		return nil
 	}
 	if f.Node == "" || f.Step < 1 {
-		return fmt.Errorf("fork.node is %q and fork.step %d, want the execution to begin with", f.Node, f.Step)
+		return fmt.Errorf("fork.node is %q and fork.step is %d; set them to the execution to start with", f.Node, f.Step)
 	}
 	have := map[string]bool{}
 	for _, raw := range f.Content {
@@ -71,7 +70,7 @@ func (f *ForkedFrom) check() error {
 		}
 		for _, sha := range names {
 			if !have[sha] {
-				return fmt.Errorf("fork.executions[%d], %s#%d, names content %.12s, which fork.content does not hold", i, p.Node, p.Step, sha)
+				return fmt.Errorf("fork.executions[%d], %s#%d, refers to content %.12s, which fork.content does not contain", i, p.Node, p.Step, sha)
 			}
 		}
 	}

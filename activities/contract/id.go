@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// MaxIDBytes keeps ids readable; Temporal's own limit is 1,000 bytes.
+// MaxIDBytes limits the length of ids, for readability; Temporal's own limit is 1,000 bytes.
 const MaxIDBytes = 200
 
-// ExecutionID names an execution: node#step, with ~n from the second with that node and step on.
+// ExecutionID returns the id of an execution: node#step, with a suffix ~n for the n-th execution of that node at that
+// step, from the second on.
 func ExecutionID(node string, step, occurrence int) string {
 	id := EscapeID(node) + "#" + strconv.Itoa(step)
 	if occurrence > 1 {
@@ -19,8 +20,8 @@ func ExecutionID(node string, step, occurrence int) string {
 	return id
 }
 
-// SplitPlace splits the id of a call that an element of a map makes in the map's run: node#step:element/, and the id that the
-// call would have in a run of the element's own. Of any other call's id the place is empty.
+// SplitPlace splits the id of a call made by an element of a map within the map's run into node#step:element/ and the id
+// that the call would have in a run of the element's own. For any other id the place is empty.
 func SplitPlace(id string) (place, call string) {
 	first, _, ok := strings.Cut(id, "/")
 	exec, element, nested := strings.Cut(first, ":")
@@ -30,13 +31,13 @@ func SplitPlace(id string) (place, call string) {
 	return id[:len(first)+1], id[len(first)+1:]
 }
 
-var retried = regexp.MustCompile(`~\d+$`)
+var retrySuffix = regexp.MustCompile(`~\d+$`)
 
-// CallID is a call's id without what an operator's retry adds to it.
-func CallID(id string) string { return retried.ReplaceAllString(id, "") }
+// CallID returns a call's id without the suffix of an operator's retry.
+func CallID(id string) string { return retrySuffix.ReplaceAllString(id, "") }
 
-// FlowID returns the workflow id of the run whose flow a workflow is of: that of a branch without its last part, of any other
-// its own.
+// FlowID returns the workflow id of the run that a branch belongs to, which is the branch's id without its last segment.
+// For any other workflow it returns the id unchanged.
 func FlowID(workflow string) string {
 	i := strings.LastIndexByte(workflow, '/')
 	if last := workflow[i+1:]; strings.Contains(last, "#") && !strings.Contains(last, ":") {
@@ -45,23 +46,22 @@ func FlowID(workflow string) string {
 	return workflow
 }
 
-// CheckRunID refuses what cannot be the workflow id of a run that a client starts: the signs of ids of runs below others,
-// and the prefixes of the server's own.
+// CheckRunID rejects workflow ids that a client must not use for a run: ids with the separators used in ids of child
+// runs, and with prefixes reserved by the server.
 func CheckRunID(id string) error {
 	if i := strings.IndexAny(id, "/#~"); i >= 0 {
-		return fmt.Errorf("the id %.100q contains %q; want an id without / # ~, which are in the ids of runs below others", id, id[i])
+		return fmt.Errorf("the id %.100q contains %q; use an id without / # ~, which separate the parts of ids of child runs", id, id[i])
 	}
 	for _, prefix := range []string{"temporal-sys-", "temporal-internal"} {
 		if strings.HasPrefix(id, prefix) {
-			return fmt.Errorf("the id %.100q begins with %s, which Temporal reserves; choose another", id, prefix)
+			return fmt.Errorf("the id %.100q begins with %s, which is reserved by Temporal; choose another", id, prefix)
 		}
 	}
 	return nil
 }
 
-// EscapeID makes a node id safe inside a workflow or activity id, whose own signs are
-// / # ~ : [ ]. Only ASCII is left: the ids travel in headers too, and a run whose id has
-// other characters would never be answered.
+// EscapeID escapes a node id for use in a workflow or activity id, whose separators are / # ~ : [ ]. The result is ASCII,
+// because ids are also sent in headers, and Temporal would never answer a run whose id has other characters.
 func EscapeID(id string) string {
 	if !strings.ContainsFunc(id, isEscaped) {
 		return BoundID(id)
@@ -79,7 +79,7 @@ func EscapeID(id string) string {
 
 func isEscaped(c rune) bool { return c < ' ' || c >= 0x7f || strings.ContainsRune("/#~:[]%", c) }
 
-// BoundID keeps an id within MaxIDBytes: a longer one becomes a prefix and a hash of the whole.
+// BoundID limits an id to MaxIDBytes: a longer one becomes a prefix and a hash of the complete id.
 func BoundID(id string) string {
 	if len(id) <= MaxIDBytes {
 		return id

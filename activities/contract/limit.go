@@ -1,56 +1,57 @@
 package contract
 
-// WorkflowLimiter is the type of the workflow that gives the calls with one key of a provider their turns, on all workers.
-// Its id is [LimiterID], its input a [LimiterInput]; it runs on [LimiterQueue].
+// WorkflowLimiter is the type of the workflow that schedules the calls made with one provider key, across all workers.
+// Its id is [LimiterID], its input a [LimiterInput], and its task queue [LimiterQueue].
 const WorkflowLimiter = "Limiter"
 
-// LimiterQueue is the task queue of limiters: every worker that asks one polls it.
+// LimiterQueue is the task queue of limiters. Every worker that uses one polls it.
 const LimiterQueue = "weft-limiters"
 
-// UpdateReserve is the Update by which workers ask a [WorkflowLimiter]: a [LimitRequest], answered by a [LimitReply].
+// UpdateReserve is the Update by which workers query and inform a [WorkflowLimiter]. It takes a [LimitRequest] and
+// returns a [LimitReply].
 const UpdateReserve = "reserve"
 
-// LimiterID is the workflow id of the limiter of a key, given by its fingerprint.
+// LimiterID returns the workflow id of the limiter for the key with a fingerprint.
 func LimiterID(fingerprint string) string { return "weft-limiter/" + fingerprint }
 
 // LimiterInput starts a limiter.
 type LimiterInput struct {
-	// WindowMillis is what limits are counted in; 0 means a minute.
+	// WindowMillis is the period to which limits apply; 0 means a minute.
 	WindowMillis int64 `json:"window_ms,omitempty"`
-	// State is that of the run before, which continued as this one.
+	// State is carried over from the run that continued as new.
 	State LimiterState `json:"state,omitzero"`
 }
 
-// LimiterState is what a limiter knows. Times and durations are microseconds, times since 1970.
+// LimiterState is the state of a limiter. Times and durations are in microseconds, times since 1970.
 type LimiterState struct {
-	// Calls and Tokens are when what was admitted is used up at the rate of the limits.
+	// Calls and Tokens are the times at which the admitted calls and tokens are used up, at the rate of the limits.
 	Calls  int64 `json:"calls,omitempty"`
 	Tokens int64 `json:"tokens,omitempty"`
-	// Until is until when no call begins after a refusal.
+	// Until is the time before which no call may start, after a refusal.
 	Until int64 `json:"until,omitempty"`
-	// Refused is when a refusal was heard last, and Pause how long calls pause after the next one; 0: all are forgotten. At Raise
-	// Pause is halved.
+	// Refused is the time of the last reported refusal, and Pause how long calls pause after the next one; 0 means no
+	// refusal is remembered. Pause is halved at Raise.
 	Refused int64 `json:"refused,omitempty"`
 	Pause   int64 `json:"pause,omitempty"`
 	Raise   int64 `json:"raise,omitempty"`
-	// Learned is the limit of calls that refusals have shown, 0: none; Since is when it was learned last.
+	// Learned is the limit of calls inferred from refusals, 0 if none; Since is when it was last inferred.
 	Learned int   `json:"learned,omitempty"`
 	Since   int64 `json:"since,omitempty"`
-	// Virtual is the virtual time of the tenant that was served last.
+	// Virtual is the virtual time of the last tenant served.
 	Virtual int64         `json:"virtual,omitempty"`
 	Tenants []LimitTenant `json:"tenants,omitempty"`
 	Workers []LimitWorker `json:"workers,omitempty"`
 }
 
-// LimitTenant has the calls of one tenant that wait, in order.
+// LimitTenant holds the waiting calls of one tenant, in order.
 type LimitTenant struct {
 	Name string `json:"name,omitempty"`
-	// Virtual grows by what the tenant's calls take, divided by its weight.
+	// Virtual advances by the cost of the tenant's calls, divided by the tenant's weight.
 	Virtual int64         `json:"virtual,omitempty"`
 	Waiting []LimitedCall `json:"waiting,omitempty"`
 }
 
-// LimitWorker is what one worker told last.
+// LimitWorker is the last report of one worker.
 type LimitWorker struct {
 	Name     string `json:"name"`
 	At       int64  `json:"at"`
@@ -59,65 +60,67 @@ type LimitWorker struct {
 	Tokens   int    `json:"tokens,omitempty"`
 }
 
-// LimitRequest is what a worker asks a limiter, and tells it.
+// LimitRequest is a worker's request to a limiter, with a report of its calls.
 type LimitRequest struct {
-	// Worker is a name that no other worker has.
+	// Worker is the worker's unique name.
 	Worker string `json:"worker"`
-	// Requests and Tokens are the limits of the worker's settings; 0: none.
+	// Requests and Tokens are the limits in the worker's settings; 0 means none.
 	Requests int `json:"requests,omitempty"`
 	Tokens   int `json:"tokens,omitempty"`
-	// Calls are those that want to begin.
+	// Calls are the calls that are ready to start.
 	Calls []LimitedCall `json:"calls,omitempty"`
-	// Unused is how many turns were given to calls that did not begin, Used by how many tokens calls differ from their estimates.
+	// Unused counts turns granted to calls that did not start; Used is by how many tokens calls differed from their
+	// estimates.
 	Unused int `json:"unused,omitempty"`
 	Used   int `json:"used,omitempty"`
-	// Sent is how many of the worker's calls of the last window the provider has not refused.
+	// Sent counts the worker's calls in the last window that the provider did not refuse.
 	Sent int `json:"sent,omitempty"`
-	// Refusal is set where the provider has refused a call because of its limits.
+	// Refusal is set if the provider refused a call because of its limits.
 	Refusal *LimitRefusal `json:"refusal,omitempty"`
 }
 
-// LimitedCall is a call that wants to begin.
+// LimitedCall is a call that is ready to start.
 type LimitedCall struct {
 	// Key is the same for all attempts of the call.
 	Key    string `json:"key"`
 	Tenant string `json:"tenant,omitempty"`
 	// Weight is the tenant's; 0 means 1.
 	Weight float32 `json:"weight,omitempty"`
-	// Tokens is an estimate.
+	// Tokens is the estimated number of tokens.
 	Tokens int `json:"tokens,omitempty"`
-	// Back is when a call that waits is to ask again; only a limiter sets it.
+	// Back is when a waiting call is to ask again; set only by limiters.
 	Back int64 `json:"back,omitempty"`
 }
 
-// LimitRefusal is what a provider said with a refusal.
+// LimitRefusal describes a provider's refusal.
 type LimitRefusal struct {
-	// AgoMillis is how long ago the refused call was sent; AfterMillis how long the provider asks to wait, 0: it does not say.
+	// AgoMillis is how long ago the refused call was sent; AfterMillis is the wait that the provider asks for, 0 if it
+	// does not.
 	AgoMillis   int64 `json:"ago_ms,omitempty"`
 	AfterMillis int64 `json:"after_ms,omitempty"`
 }
 
-// LimitReply has a turn for each of a request's calls, in order.
+// LimitReply holds one turn for each call of the request, in order.
 type LimitReply struct {
 	Turns []LimitTurn `json:"turns,omitempty"`
 	// Refused means that calls wait because of a refusal.
 	Refused bool `json:"refused,omitempty"`
-	// Free means that nothing is limited: the limiter ends.
+	// Free means that there are no limits: the limiter ends.
 	Free bool `json:"free,omitempty"`
 }
 
-// LimitTurn is when a call may begin.
+// LimitTurn says when a call may start.
 type LimitTurn struct {
-	// Micros is how long from now, in microseconds.
+	// Micros is the delay from now, in microseconds.
 	Micros int64 `json:"in_us"`
-	// Ask means that the call has to ask again then.
+	// Ask means that the call must ask again after the delay.
 	Ask bool `json:"ask,omitempty"`
 }
 
-// LimitWait says that a call was not made because its turn has not come. Its next attempt is made when it comes: by Temporal, or,
-// where the call's attempts are bounded, by the run, because Temporal would count this one.
+// LimitWait says that a call was not made because its turn has not come. The next attempt is made when it does: by
+// Temporal or, if the call's attempts are limited, by the run, because Temporal would count this one.
 type LimitWait struct {
 	Millis int64 `json:"wait_ms"`
-	// Failed is how many attempts of the call have failed.
+	// Failed counts the failed attempts of the call.
 	Failed int32 `json:"failed,omitempty"`
 }

@@ -11,16 +11,17 @@ import (
 	"strings"
 )
 
-// Bounds of what a message shows a model.
+// Limits on the files of a message.
 const (
-	// MaxMedia is how many files one message has at most.
+	// MaxMedia is the maximum number of files in a message.
 	MaxMedia = 20
-	// MaxImageBytes bounds one image, decoded: as base64 it is then the 5 MiB that providers take.
+	// MaxImageBytes is the maximum size of an image, decoded: in base64 it is 5 MiB, the limit of providers.
 	MaxImageBytes = 15 << 20 / 4
-	// MaxFileBytes bounds one document or recording, decoded: as base64 it is then the 20 MiB that providers take.
+	// MaxFileBytes is the maximum size of a document or recording, decoded: in base64 it is 20 MiB, the limit of
+	// providers.
 	MaxFileBytes = 15 << 20
-	// ImageText is what an image counts for where a conversation's length is estimated, in bytes
-	// of text: about what providers count for one.
+	// ImageText is the size of an image in estimates of a conversation's length, in bytes of text: about what providers
+	// count for one.
 	ImageText = 6_000
 )
 
@@ -31,38 +32,38 @@ const (
 	KindAudio    = "audio"
 )
 
-// Media is a file that a model gets beside a message's text: an image, a document or a recording. It is given whole: an
-// address would be fetched by others than the worker, outside of its rules.
+// Media is a file that a model gets with a message's text: an image, a document or a recording. It is embedded, because a
+// URL would be fetched by the provider instead of the worker, outside of the worker's policy.
 type Media struct {
 	// MediaType is image/png, image/jpeg, image/gif, image/webp, application/pdf, audio/wav, audio/mpeg, audio/flac or audio/ogg.
 	MediaType string `json:"media_type"`
 	// Data is the file in base64, with padding.
 	Data string `json:"data"`
-	// Name is a document's file name, of at most 100 letters, digits, blanks and ._-() characters; it may be empty.
+	// Name is a document's file name, of at most 100 letters, digits, spaces and ._-() characters; it may be empty.
 	Name string `json:"name,omitempty"`
 }
 
-// NewMedia makes media of a file; name is its path or empty. It fails where no provider would take the file. Only the
-// file itself says of what type it is: providers refuse whole requests where the type that is told is another.
+// NewMedia returns the media for a file; name is its path, or empty. It fails if no provider supports the file. The type
+// is detected from the content, because providers reject requests with a mismatched type.
 func NewMedia(file []byte, name string) (Media, error) {
 	out := Media{MediaType: typeOf(file)}
 	bound := MaxFileBytes
 	switch kind := out.Kind(); {
 	case out.MediaType == "":
-		return Media{}, errors.New("it begins like no PNG, JPEG, GIF, WebP, PDF, WAV, MP3, FLAC or Ogg; convert it to one of them")
+		return Media{}, errors.New("unsupported file type; convert it to PNG, JPEG, GIF, WebP, PDF, WAV, MP3, FLAC or Ogg")
 	case kind == KindImage:
 		bound = MaxImageBytes
 	case kind == KindDocument && name != "":
 		out.Name = fileName(name)
 	}
 	if len(file) > bound {
-		return Media{}, fmt.Errorf("it has %d bytes, at most %d are allowed; make it smaller", len(file), bound)
+		return Media{}, fmt.Errorf("file has %d bytes, at most %d are allowed; make it smaller", len(file), bound)
 	}
 	out.Data = base64.StdEncoding.EncodeToString(file)
 	return out, nil
 }
 
-// typeOf is the type of a file by its first bytes, empty for those that no provider takes.
+// typeOf detects a file's media type from its first bytes; it returns "" for unsupported types.
 func typeOf(file []byte) string {
 	switch media := http.DetectContentType(file); media {
 	case "image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf", "audio/mpeg":
@@ -75,23 +76,23 @@ func typeOf(file []byte) string {
 	switch {
 	case bytes.HasPrefix(file, []byte("fLaC")):
 		return "audio/flac"
-	case len(file) > 3 && file[0] == 0xff && file[1]&0xe6 == 0xe2: // a frame of layer III
+	case len(file) > 3 && file[0] == 0xff && file[1]&0xe6 == 0xe2: // an MPEG frame of layer III
 		return "audio/mpeg"
 	}
 	return ""
 }
 
-// notInName is what a file's name does not keep: a name is read by models, and goes into requests.
-var notInName = regexp.MustCompile(`[^\p{L}\p{M}\p{N} ._()-]+`)
+// unsafeInName matches the characters that are replaced in a file's name, which models read and requests contain.
+var unsafeInName = regexp.MustCompile(`[^\p{L}\p{M}\p{N} ._()-]+`)
 
-// fileName is the name of the file at a path, without characters that mean something to anybody.
+// fileName returns the base name of a path, without special characters.
 func fileName(name string) string {
-	name = notInName.ReplaceAllString(strings.ToValidUTF8(path.Base(strings.ReplaceAll(name, `\`, "/")), ""), "_")
+	name = unsafeInName.ReplaceAllString(strings.ToValidUTF8(path.Base(strings.ReplaceAll(name, `\`, "/")), ""), "_")
 	runes := []rune(strings.Trim(strings.Join(strings.Fields(name), " "), "."))
 	return string(runes[max(0, len(runes)-100):])
 }
 
-// Kind is one of the constants.
+// Kind returns one of the Kind constants.
 func (m *Media) Kind() string {
 	kind, _, _ := strings.Cut(m.MediaType, "/")
 	if kind == KindImage || kind == KindAudio {
@@ -100,7 +101,7 @@ func (m *Media) Kind() string {
 	return KindDocument
 }
 
-// Format is a file's format as its name would end: png, pdf, mp3.
+// Format returns the file's usual extension: png, pdf, mp3.
 func (m *Media) Format() string {
 	_, format, _ := strings.Cut(m.MediaType, "/")
 	if format == "mpeg" {
@@ -109,8 +110,8 @@ func (m *Media) Format() string {
 	return format
 }
 
-// TextSize is what a file counts for where a conversation's length is estimated, in bytes of text: a document about a page
-// for 50 kB, a recording about 30 tokens for a second.
+// TextSize is the size of a file in estimates of a conversation's length, in bytes of text: about a page per 50 kB of a
+// document, about 30 tokens per second of a recording.
 func (m *Media) TextSize() int {
 	switch m.Kind() {
 	case KindDocument:
@@ -121,35 +122,35 @@ func (m *Media) TextSize() int {
 	return ImageText
 }
 
-// File decodes a file.
+// File decodes the file.
 func (m *Media) File() ([]byte, error) { return base64.StdEncoding.Strict().DecodeString(m.Data) }
 
-// check says what is wrong with a file that a client sends.
+// check validates a file sent by a client.
 func (m *Media) check() error {
 	file, err := m.File()
 	if err == nil && strings.ContainsAny(m.Data, "\r\n") {
-		err = errors.New("it has line breaks")
+		err = errors.New("line breaks are not allowed")
 	}
 	if err != nil {
-		return fmt.Errorf("data is no base64 (standard alphabet, padded, in one line): %w", err)
+		return fmt.Errorf("data is not base64 (standard alphabet, padded, in one line): %w", err)
 	}
-	made, err := NewMedia(file, m.Name)
+	detected, err := NewMedia(file, m.Name)
 	if err != nil {
 		return fmt.Errorf("data: %w", err)
 	}
-	if made.MediaType != m.MediaType {
-		return fmt.Errorf("media_type is %.100q, but data is %s", m.MediaType, made.MediaType)
+	if detected.MediaType != m.MediaType {
+		return fmt.Errorf("media_type is %.100q, but data is %s", m.MediaType, detected.MediaType)
 	}
-	if made.Name != m.Name {
-		return fmt.Errorf("name is %.200q; want none, or the name of a PDF file: at most 100 letters, digits, single blanks and ._-()", m.Name)
+	if detected.Name != m.Name {
+		return fmt.Errorf("name is %.200q; remove it, or use the name of a PDF file: at most 100 letters, digits, single spaces and ._-()", m.Name)
 	}
 	return nil
 }
 
-// CheckMedia says what is wrong with the files of one message.
+// CheckMedia validates the files of one message.
 func CheckMedia(files []Media) error {
 	if len(files) > MaxMedia {
-		return fmt.Errorf("images has %d, at most %d are allowed", len(files), MaxMedia)
+		return fmt.Errorf("images has %d files, at most %d are allowed", len(files), MaxMedia)
 	}
 	for i := range files {
 		if err := files[i].check(); err != nil {
@@ -159,8 +160,8 @@ func CheckMedia(files []Media) error {
 	return nil
 }
 
-// Note stands for the n-th file of a message, from 1, in its text: for whoever reads the text
-// alone, and so that the text can refer to it.
+// Note returns the text that represents the n-th file of a message, from 1: for models that see only the text, and for
+// the text to refer to it.
 func (m *Media) Note(n int) string {
 	name := ""
 	if m.Name != "" {
@@ -169,8 +170,8 @@ func (m *Media) Note(n int) string {
 	return fmt.Sprintf("[%s %d, %s%s, %d bytes]", m.Kind(), n, name, m.MediaType, base64.StdEncoding.DecodedLen(len(m.Data))-strings.Count(m.Data[max(0, len(m.Data)-2):], "="))
 }
 
-// InputMessage is what a run was given as the message that its agents begin with. Files without
-// a note in the text get one behind it.
+// InputMessage returns a run's input as the first message of its agents. A note is appended for each file that the text
+// does not mention.
 func InputMessage(text string, files []Media) *Message {
 	if text == "" && len(files) == 0 {
 		text = "(no input was given)"

@@ -21,14 +21,14 @@ func TestInputWithMedia(t *testing.T) {
 		err    string
 	}{
 		"two":          {images: mustEncode(t, []Media{jpeg, webp})},
-		"no base64":    {images: `[{"media_type":"image/png","data":"!"}]`, err: "images[0].data is no base64"},
-		"line breaks":  {images: `[{"media_type":"image/gif","data":"R0lG\nODlh"}]`, err: "images[0].data is no base64"},
+		"no base64":    {images: `[{"media_type":"image/png","data":"!"}]`, err: "images[0].data is not base64"},
+		"line breaks":  {images: `[{"media_type":"image/gif","data":"R0lG\nODlh"}]`, err: "images[0].data is not base64"},
 		"another type": {images: strings.Replace(mustEncode(t, []Media{jpeg, webp}), "image/webp", "image/png", 1), err: `images[1].media_type is "image/png", but data is image/webp`},
-		"no image":     {images: `[{"media_type":"image/png","data":"aGVsbG8="}]`, err: "images[0].data: it begins like no PNG"},
-		"empty":        {images: `[{}]`, err: "images[0].data: it begins like no PNG"},
+		"no image":     {images: `[{"media_type":"image/png","data":"aGVsbG8="}]`, err: "images[0].data: unsupported file type"},
+		"empty":        {images: `[{}]`, err: "images[0].data: unsupported file type"},
 		"an address":   {images: `[{"media_type":"image/png","url":"https://x.test"}]`, err: `unknown field "url"`},
-		"too large":    {images: mustEncode(t, []Media{{MediaType: "image/gif", Data: base64.StdEncoding.EncodeToString([]byte("GIF89a" + strings.Repeat("x", MaxImageBytes)))}}), err: "images[0].data: it has 3932166 bytes, at most 3932160"},
-		"too many":     {images: "[" + strings.Repeat(mustEncode(t, jpeg)+",", MaxMedia) + mustEncode(t, jpeg) + "]", err: "images has 21, at most 20"},
+		"too large":    {images: mustEncode(t, []Media{{MediaType: "image/gif", Data: base64.StdEncoding.EncodeToString([]byte("GIF89a" + strings.Repeat("x", MaxImageBytes)))}}), err: "images[0].data: file has 3932166 bytes, at most 3932160"},
+		"too many":     {images: "[" + strings.Repeat(mustEncode(t, jpeg)+",", MaxMedia) + mustEncode(t, jpeg) + "]", err: "images has 21 files, at most 20"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -18,54 +18,54 @@ const (
 
 // Message is one message of a transcript.
 //
-// Its JSON is content-addressed: hashes are taken over the bytes that json.Marshal
-// makes of it once, and never over a second encoding. So fields are only ever added,
-// with omitempty, behind the others.
+// Its JSON is content-addressed: hashes are computed from the bytes of its only encoding by json.Marshal, never from a
+// second one. So fields are only ever added at the end, with omitempty.
 type Message struct {
 	Role string `json:"role"`
 	Text string `json:"text,omitempty"`
-	// Parts, if set, are the text instead: joined without separator.
+	// Parts, if set, replace Text: joined without a separator.
 	Parts []Part `json:"parts,omitempty"`
 	// Calls are the tool calls of an assistant's message, in order.
 	Calls []ToolCall `json:"calls,omitempty"`
-	// CallID is the call that a tool's message answers; Name is that tool's name. A user's message with a name tells of that
-	// tool's result.
+	// CallID is the call that a tool's message answers; Name is the tool's name. A user's message with a name reports
+	// that tool's result.
 	CallID string `json:"call_id,omitempty"`
 	Name   string `json:"name,omitempty"`
 	// Error marks a tool's message that reports an error.
 	Error bool `json:"error,omitempty"`
-	// Reasoning and Provider go back to a provider that asks for its own reasoning:
-	// Provider is opaque and belongs to the provider that wrote it.
+	// Reasoning and Provider are returned to a provider that requires its own reasoning. Provider is opaque and specific
+	// to the provider that wrote it.
 	Reasoning string          `json:"reasoning,omitempty"`
 	Provider  json.RawMessage `json:"provider,omitempty"`
-	// From and To are the agents that wrote it and that it is for, where agents talk with each
-	// other.
+	// From and To are the agents that wrote and receive the message, if agents address each other.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
-	// Media are the files that a model gets behind the text, which has a [Media.Note] for each: images, documents, recordings.
+	// Media are the files that a model gets with the text, which contains a [Media.Note] for each: images, documents,
+	// recordings.
 	Media []Media `json:"images,omitempty"`
-	// Links are the resources of a tool's server that its message links to and that the model may read, by URI.
+	// Links are the URIs of resources on the tool's server that the message links to and that the model may read.
 	Links []string `json:"links,omitempty"`
-	// Aside marks the result of a node's own call, cut to [ShownText]: people see it in the conversation, no model is sent it.
+	// Aside marks the result of a node's own call, cut to [ShownText]: it is shown to users in the conversation, but not
+	// sent to models.
 	Aside bool `json:"aside,omitempty"`
 }
 
-// ConversationThread is the name of the thread of a flow's conversation.
+// ConversationThread is the name of the thread with a flow's conversation.
 const ConversationThread = "conversation"
 
-// ShownText is how many bytes of a message are shown where many are.
+// ShownText is the limit in bytes for a message that is shown in a list.
 const ShownText = 1000
 
-// Shown is a text as far as it is shown.
+// Shown truncates a text to [ShownText].
 func Shown(text string) string { return strings.ToValidUTF8(text[:min(len(text), ShownText)], "") }
 
-// LastMessages shortens the last messages of a conversation for a [Status].
+// LastMessages returns the last messages of a conversation, shortened for a [Status].
 func LastMessages(encoded []json.RawMessage) []Message {
 	var out []Message
 	for _, raw := range encoded[max(0, len(encoded)-20):] {
 		m, err := DecodeMessage(raw)
 		if err != nil {
-			continue // it is not shown
+			continue // not shown
 		}
 		short := Message{Role: m.Role, Text: Shown(m.AllText()), Name: m.Name, Error: m.Error}
 		for _, c := range m.Calls {
@@ -76,15 +76,15 @@ func LastMessages(encoded []json.RawMessage) []Message {
 	return out
 }
 
-// Part is a piece of a message's text: Text, or the text of the message that Ref names. Node, if set, is the node whose output
-// that is.
+// Part is a part of a message's text: Text, or the text of the message that Ref refers to. Node, if set, is the node
+// whose output that is.
 type Part struct {
 	Text string      `json:"text,omitempty"`
 	Ref  *ContentRef `json:"ref,omitempty"`
 	Node string      `json:"node,omitempty"`
 }
 
-// Shown is the part as a model sees it, where text is its text. An output stands in an element that names its node.
+// Shown returns the part as a model sees it, given its text. An output is enclosed in an element with the node's name.
 func (p *Part) Shown(text string) string {
 	if p.Node == "" {
 		return text
@@ -94,14 +94,14 @@ func (p *Part) Shown(text string) string {
 
 // ToolCall is a tool call that a model requests.
 type ToolCall struct {
-	// ID is unique in its message.
+	// ID is unique within its message.
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Arguments are as the model wrote them; they may be no JSON at all.
+	// Arguments are as the model wrote them; they may be invalid JSON.
 	Arguments string `json:"arguments"`
 }
 
-// AllText is the message's text and the texts of its parts, one after the other.
+// AllText returns the message's text followed by the texts of its parts.
 func (m *Message) AllText() string {
 	text := m.Text
 	for _, p := range m.Parts {
@@ -110,7 +110,8 @@ func (m *Message) AllText() string {
 	return text
 }
 
-// WrittenSince is what users wrote since the last of an agent's own messages, and that message. Without both it is the last text.
+// WrittenSince returns what users wrote since the agent's last message, and that message. If there is no such message or
+// text, the text is the last one that a user wrote.
 func WrittenSince(messages []Message, own func(*Message) bool) (text string, last *Message) {
 	var texts []string
 	for i := len(messages) - 1; i >= 0; i-- {
@@ -130,7 +131,7 @@ func WrittenSince(messages []Message, own func(*Message) bool) (text string, las
 	return text, last
 }
 
-// Encode gives a message's stored bytes.
+// Encode returns a message's stored bytes.
 func (m *Message) Encode() (json.RawMessage, error) {
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -139,7 +140,7 @@ func (m *Message) Encode() (json.RawMessage, error) {
 	return b, nil
 }
 
-// DecodeMessage reads stored bytes.
+// DecodeMessage decodes a message's stored bytes.
 func DecodeMessage(raw json.RawMessage) (*Message, error) {
 	var m Message
 	if err := Decode(raw, &m); err != nil {
@@ -148,19 +149,18 @@ func DecodeMessage(raw json.RawMessage) (*Message, error) {
 	return &m, nil
 }
 
-// ContentRef names stored bytes by their hash and by the run that has them: a message,
-// a call profile, a catalogue, a script. In a message, and wherever the run may change, the
-// run is left out: the bytes are then at the call's home, see [Profile], or at its own run.
+// ContentRef refers to stored bytes by their hash and the run that stores them: a message, a call profile, a catalogue, a
+// script. In messages, and wherever the run may change, the run is omitted: the bytes are then at [Profile.Home], or in
+// the same run.
 type ContentRef struct {
 	Workflow string `json:"workflow_id,omitempty"`
 	Run      string `json:"run_id,omitempty"`
 	SHA      string `json:"sha256"`
 }
 
-// Head names the first Len messages of a thread. Hash chains their hashes, see [Chain].
-// A head of length 0 has no hash.
+// Head refers to the first Len messages of a thread. Hash is computed by [Chain]; it is empty if Len is 0.
 type Head struct {
-	// Workflow and Run are left out where the thread is the call's own run's.
+	// Workflow and Run are omitted if the thread is in the calling run.
 	Workflow string `json:"workflow_id,omitempty"`
 	Run      string `json:"run_id,omitempty"`
 	Thread   string `json:"thread"`
@@ -168,7 +168,7 @@ type Head struct {
 	Hash     string `json:"hash,omitempty"`
 }
 
-// SHA is the SHA-256 of stored bytes, in hexadecimal.
+// SHA returns the SHA-256 of stored bytes, in hexadecimal.
 func SHA(b []byte) string {
 	sum := sha256.Sum256(b)
 	var text [2 * sha256.Size]byte
@@ -176,7 +176,7 @@ func SHA(b []byte) string {
 	return string(text[:])
 }
 
-// HashOf returns a hash that distinguishes a request from any other request in its place.
+// HashOf returns a hash that distinguishes a request from others in the same place.
 func HashOf(parts ...string) string {
 	all := make([]byte, 0, 128)
 	for _, p := range parts {
@@ -186,39 +186,37 @@ func HashOf(parts ...string) string {
 	return SHA(all)[:16]
 }
 
-// Chain is the hash of a thread that ends with a message of hash sha behind a prefix of
-// hash head.
+// Chain returns the hash of a thread: head is the hash of the thread without its last message, sha that of the message.
 func Chain(head, sha string) string {
 	var both [4 * sha256.Size]byte
 	return SHA(append(append(both[:0], head...), sha...))
 }
 
-// TranscriptQuery asks for messages From (0-based) to Upto (excluded; 0 means all) of a
-// thread.
+// TranscriptQuery asks for the messages of a thread in [From, Upto), starting at 0; an Upto of 0 means all.
 type TranscriptQuery struct {
 	Thread string `json:"thread"`
 	From   int    `json:"from,omitempty"`
 	Upto   int    `json:"upto,omitempty"`
 }
 
-// TranscriptPage is what fits in one answer; the next page begins at From plus the
-// number of messages, as long as that is below Total.
+// TranscriptPage is one page of messages. The next page starts at From plus the number of messages, while that is less
+// than Total.
 type TranscriptPage struct {
 	Messages []json.RawMessage `json:"messages"`
 	Total    int               `json:"total"`
-	// Long lists messages that no answer can hold: Messages has them without their text,
-	// which is a part that refers to the message itself.
+	// Long lists messages that do not fit in a page: Messages has them without their text, which is a part that refers to
+	// the message itself.
 	Long []LongMessage `json:"long,omitempty"`
-	// Threads lists all threads of the run when the query names none.
+	// Threads lists all threads of the run if the query names none.
 	Threads []ThreadInfo `json:"threads,omitempty"`
 }
 
-// LongMessage is a message that the query content gives in pieces.
+// LongMessage is a message to be read in pages with the query content.
 type LongMessage struct {
-	// Index is its place among the page's messages.
+	// Index is its position among the page's messages.
 	Index int    `json:"index"`
 	SHA   string `json:"sha256"`
-	// Bytes is the length of the message.
+	// Bytes is the size of the message.
 	Bytes int `json:"bytes"`
 }
 
@@ -228,17 +226,17 @@ type ThreadInfo struct {
 	Len    int    `json:"len"`
 }
 
-// ContentQuery asks for stored bytes from Offset on.
+// ContentQuery asks for stored bytes, starting at Offset.
 type ContentQuery struct {
 	SHA    string `json:"sha256"`
 	Offset int    `json:"offset,omitempty"`
 }
 
-// ContentPage is a piece of stored bytes, of Total altogether.
+// ContentPage is a page of stored bytes; Total is their complete size.
 type ContentPage struct {
 	Data  []byte `json:"data"`
 	Total int    `json:"total"`
 }
 
-// PageBytes is the most that one query answer holds.
+// PageBytes is the largest size of a page, in bytes.
 const PageBytes = 1 << 20

@@ -7,23 +7,23 @@ import (
 	"go.temporal.io/sdk/converter"
 )
 
-// MaxPayload is the most that one call's arguments, or one result, may hold without a store. The server's limit is
-// 2 MiB: it would refuse a larger one, and the call would be retried for ever.
+// MaxPayload is the largest size of a call's arguments or of a result without a store, in bytes. The server rejects
+// payloads of more than 2 MiB, and the call would be retried forever.
 const MaxPayload = 1_900 << 10
 
-// Envelope is what a payload holds beside its data, with room.
+// Envelope is an upper estimate of a payload's size apart from its data, in bytes.
 const Envelope = 4 << 10
 
-// HeldResult says that a run holds its encoded result for whoever started it, who fetches it by [ActivityFetchResult]
-// once there is room in its history for so many bytes. One of more than [MaxPayload] is fetched in parts.
+// HeldResult says that a run holds its encoded result until the run that started it has room for that many bytes in its
+// history and fetches it by [ActivityFetchResult]. A result larger than [MaxPayload] is fetched in parts.
 type HeldResult struct {
 	ContentRef
 	Bytes int `json:"bytes"`
-	// Offset is where the part begins that is fetched, as a [ContentPage].
+	// Offset is where the part to fetch begins; a part is a [ContentPage].
 	Offset int `json:"offset,omitempty"`
 }
 
-// Metadata of payloads that only workers read: they are offloaded to the store from its threshold on, or always.
+// Metadata of payloads that only workers read. They are offloaded to the store above its threshold, or always.
 const (
 	MetadataInternal      = "weft-internal"
 	InternalFromThreshold = "1"
@@ -35,17 +35,17 @@ func MarkInternal(p *commonpb.Payload) { p.Metadata[MetadataInternal] = internal
 
 var internalFromThreshold = []byte(InternalFromThreshold)
 
-// encodingLost marks a payload that stands for one that cannot be read: it is missing, or its key is.
-// No worker or client of ours sends one.
+// encodingLost marks a placeholder for an unreadable payload: it is missing, or its key is. No worker or client sends
+// one.
 const encodingLost = "weft/lost"
 
-// Unreadable is the payload that stands for one that cannot be read, and says why.
+// Unreadable returns a placeholder for a payload that cannot be read, with the reason.
 func Unreadable(why *Failure) (*commonpb.Payload, error) {
 	raw, err := json.Marshal(why)
 	return &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encodingLost)}, Data: raw}, err
 }
 
-// Unread is why the payload cannot be read for which p stands, or nil.
+// Unread returns the reason that p is a placeholder for an unreadable payload, or nil if it is not.
 func Unread(p *commonpb.Payload) *Failure {
 	if string(p.GetMetadata()[converter.MetadataEncoding]) != encodingLost {
 		return nil

@@ -7,24 +7,24 @@ import (
 	"weft/workflows/plan"
 )
 
-// SignalYield asks a chain to come back at its next boundary with what it would itself go
-// on with. Parents send it before they continue as new.
+// SignalYield asks a chain to return at its next boundary with the state from which it can continue. Parents send it
+// before they continue as new.
 const SignalYield = "_weft_yield"
 
-// ThreadMessage is a thread's message. Own means that workflow code wrote it.
+// ThreadMessage is a message of a thread. Own means that workflow code wrote it.
 type ThreadMessage struct {
 	Raw json.RawMessage `json:"raw"`
 	Own bool            `json:"own,omitempty"`
 }
 
-// RunSnapshot is what a run of type Flow goes on with when it continues as new.
+// RunSnapshot is the state that a run of type Flow carries over when it continues as new.
 type RunSnapshot struct {
 	Plan   *plan.Flow  `json:"plan"`
 	Source plan.Source `json:"source"`
 	Hash   string      `json:"hash"`
 	Shared Shared      `json:"shared"`
-	// Content is what the new run must hold: the input, catalogues, latest outputs. Shared
-	// and the views name it by hash.
+	// Content is what the new run must store: the input, catalogues, latest outputs. Shared and the views refer to it by
+	// hash.
 	Content []json.RawMessage `json:"content,omitempty"`
 	// Live, Pending and PendingJoins are the scheduler's executions.
 	Live         []ExecutionState `json:"live,omitempty"`
@@ -32,47 +32,48 @@ type RunSnapshot struct {
 	PendingJoins []ExecutionState `json:"pending_joins,omitempty"`
 	Ran          []Count          `json:"ran,omitempty"`
 	Trace        []Execution      `json:"trace,omitempty"`
-	// Dropped counts executions that the trace no longer holds.
+	// Dropped counts executions that are no longer in the trace.
 	Dropped int      `json:"dropped,omitempty"`
 	Answers []Answer `json:"answers,omitempty"`
 	// Entered are the ids of the edges taken out of START.
 	Entered   []string   `json:"entered,omitempty"`
 	Conflicts []Conflict `json:"conflicts,omitempty"`
-	// Ended is what the branches that ended knew together, nil where none has ended.
+	// Ended is the joint view of the branches that have ended, nil if none has.
 	Ended *View `json:"ended,omitempty"`
 	Usage Usage `json:"usage"`
-	// Publish and Status are what the run publishes and published last.
+	// Publish is what the run publishes; Status is the status it last published.
 	Publish *Publish `json:"publish,omitempty"`
 	Status  string   `json:"status,omitempty"`
 	// Runs is how often the run has continued as new.
 	Runs int `json:"runs"`
-	// Conversation is what all nodes share.
+	// Conversation is shared by all nodes.
 	Conversation *Conversation `json:"conversation,omitempty"`
-	// Inbox holds requests and answers, at the run that owns them.
+	// Inbox holds requests and answers, in the run that owns them.
 	Inbox *InboxState `json:"inbox,omitempty"`
-	// Session is set for a session, and for a run that has started some.
+	// Session is set for a session, and for a run that has started sessions.
 	Session *SessionState `json:"session,omitempty"`
-	// Fork is what a fork has not taken yet of what another run recorded.
+	// Fork is the part of another run's records that a fork has not consumed yet.
 	Fork *ForkedFrom `json:"fork,omitempty"`
-	// Entry is set where the edges out of START are still being judged.
+	// Entry is set while the conditions of the edges out of START are being evaluated.
 	Entry *EntryState `json:"entry,omitempty"`
 }
 
-// EntryState is a run that has not left START: what its first nodes will know, and the questions that
-// were judged.
+// EntryState is the state of a run that has not left START: the view of its first nodes, and the conditions evaluated so
+// far.
 type EntryState struct {
 	View  View          `json:"view"`
 	Steps []JournalStep `json:"steps,omitempty"`
 }
 
-// ExecutionState is an execution that waits, or goes on in the middle.
+// ExecutionState is an execution that is waiting or suspended.
 type ExecutionState struct {
 	Node       string         `json:"node"`
 	Step       int            `json:"step"`
 	Occurrence int            `json:"occurrence,omitempty"`
 	Lineage    string         `json:"lineage,omitempty"`
 	Arrivals   []ArrivalState `json:"arrivals"`
-	// Suspended is set where the execution goes on in its middle, Continues where a chain that came back goes on with it.
+	// Suspended is set if the execution continues from its middle, Continues if a chain that has returned continues with
+	// it.
 	Suspended *SuspendedExecution `json:"suspended,omitempty"`
 	Continues bool                `json:"continues,omitempty"`
 }
@@ -82,66 +83,67 @@ type ArrivalState struct {
 	Edge    int    `json:"edge"`
 	Lineage string `json:"lineage,omitempty"`
 	View    View   `json:"view"`
-	// Same means that the view's state is that of the arrival before, in this execution or the one before
-	// it in Live, Pending and PendingJoins, but for the entries that stand here: those of a fork's branches are.
+	// Same means that the view's state equals that of the previous arrival, in this execution or the one before it in
+	// Live, Pending and PendingJoins, except for the entries listed here. The states of a fork's branches are mostly
+	// equal.
 	Same bool `json:"same,omitempty"`
 }
 
-// Fold leaves out what states have of those of the arrival before.
+// Fold removes from each arrival the state entries that it shares with the previous arrival.
 func (c *RunSnapshot) Fold() {
 	var last []StateEntry
 	c.EachArrival(func(a *ArrivalState) {
-		whole := a.View.State
-		if own, ok := beyond(whole, last); ok {
-			a.View.State, a.Same = own, true
+		full := a.View.State
+		if changed, ok := stateDiff(full, last); ok {
+			a.View.State, a.Same = changed, true
 		}
-		last = whole
+		last = full
 	})
 }
 
-// Unfold puts it back.
+// Unfold reverses [RunSnapshot.Fold].
 func (c *RunSnapshot) Unfold() {
 	var last []StateEntry
 	c.EachArrival(func(a *ArrivalState) {
 		if a.Same {
-			a.View.State, a.Same = over(last, a.View.State), false
+			a.View.State, a.Same = applyDiff(last, a.View.State), false
 		}
 		last = a.View.State
 	})
 }
 
-// beyond is what a state has that another has not. Not ok: that one has keys that it lacks, or none.
-// States are ordered by key.
-func beyond(state, other []StateEntry) (own []StateEntry, ok bool) {
+// stateDiff returns the entries of state that differ from those of other. It reports false if other is empty or has keys
+// that state lacks. States are sorted by key.
+func stateDiff(state, other []StateEntry) (changed []StateEntry, ok bool) {
 	for _, e := range state {
 		if len(other) == 0 || e.Key < other[0].Key {
-			own = append(own, e)
+			changed = append(changed, e)
 			continue
 		}
 		if ok = e.Key == other[0].Key; !ok {
 			return nil, false
 		}
 		if o := other[0]; e.By != o.By || e.SHA != o.SHA || e.Size != o.Size || !bytes.Equal(e.Value, o.Value) {
-			own = append(own, e)
+			changed = append(changed, e)
 		}
 		other = other[1:]
 	}
-	return own, ok && len(other) == 0
+	return changed, ok && len(other) == 0
 }
 
-// over is a state with the entries of another laid over it.
-func over(state, own []StateEntry) []StateEntry {
-	out := make([]StateEntry, 0, len(state)+len(own))
+// applyDiff returns state with the entries in changed replaced.
+func applyDiff(state, changed []StateEntry) []StateEntry {
+	out := make([]StateEntry, 0, len(state)+len(changed))
 	for _, e := range state {
-		for len(own) > 0 && own[0].Key < e.Key {
-			out, own = append(out, own[0]), own[1:]
+		for len(changed) > 0 && changed[0].Key < e.Key {
+			out, changed = append(out, changed[0]), changed[1:]
 		}
-		if len(own) > 0 && own[0].Key == e.Key {
-			e, own = own[0], own[1:]
+		if len(changed) > 0 && changed[0].Key == e.Key {
+			e, changed = changed[0], changed[1:]
 		}
 		out = append(out, e)
 	}
-	return append(out, own...)
+	return append(out, changed...)
 }
 
 // EachArrival calls see with each arrival, in order.

@@ -10,35 +10,34 @@ import (
 	"weft/workflows/plan"
 )
 
-// CatalogueInput is the input of the activity ListTools: the tools of one connection.
+// CatalogueInput is the input of the activity ListTools: it lists the tools of one connection.
 type CatalogueInput struct {
 	Connection plan.Connection `json:"connection"`
-	// Names are the tools that the flow binds at this connection.
+	// Names are the connection's tools that the flow uses.
 	Names []string `json:"names"`
-	// Takes are schemas of arguments objects that tools must go with, by name.
+	// Takes holds, by tool name, the schemas of arguments objects that the tools must accept.
 	Takes map[string]json.RawMessage `json:"takes,omitempty"`
-	// All means that the flow takes all tools of the connection.
+	// All means that the flow uses all tools of the connection.
 	All bool `json:"all,omitempty"`
-	// MaxResultBytes is that of a [ToolInput].
+	// MaxResultBytes is [ToolInput.MaxResultBytes].
 	MaxResultBytes int `json:"max_result_bytes,omitempty"`
 }
 
-// CatalogueResult is the result of the activity ListTools: a catalogue, listed once per run.
+// CatalogueResult is the result of the activity ListTools, which is called once per run and connection.
 type CatalogueResult struct {
 	Offloading `json:"-"`
 	// Catalogue is an encoded [Catalogue]; SHA is its hash.
 	Catalogue json.RawMessage `json:"catalogue"`
 	SHA       string          `json:"sha256"`
-	// Missing are the names that the connection does not have; Offered is what it has
-	// then, for the message.
+	// Missing are the names that the connection does not offer; Offered is then what it does, for the message.
 	Missing []string `json:"missing,omitempty"`
 	Offered []string `json:"offered,omitempty"`
-	// Wrong says of tools what keeps them from those that the flow knows.
+	// Wrong describes, per tool, why the tool does not match the flow's declaration.
 	Wrong []string `json:"wrong,omitempty"`
-	// Resolved is the connection as the worker resolved it: never a secret, at most an id
-	// of the worker's configuration.
+	// Resolved is the connection as resolved by the worker. It never contains a secret, at most an id in the worker's
+	// configuration.
 	Resolved plan.Connection `json:"resolved"`
-	// Queue is that of [ServerSession].
+	// Queue is [ServerSession.Queue].
 	Queue string `json:"queue,omitempty"`
 	CallRules
 }
@@ -54,27 +53,27 @@ type ToolSpec struct {
 	Description string `json:"description,omitempty"`
 	// Schema is the JSON Schema of the arguments object.
 	Schema json.RawMessage `json:"schema"`
-	// Result is the JSON Schema of a client-side tool's result, if it declares one.
+	// Result is the JSON Schema of a client-side tool's result, if declared.
 	Result json.RawMessage `json:"result,omitempty"`
-	// Repeatable: a second call does no harm, as the tool is read-only or idempotent.
+	// Repeatable means that the tool is read-only or idempotent, so that a call can be repeated.
 	Repeatable bool `json:"-"`
-	// Pure: a call has no effect and asks nobody but its worker.
+	// Pure means that a call has no effect and involves only the worker.
 	Pure bool `json:"-"`
-	// AsTask: the server wants its calls to be asked for as tasks.
+	// AsTask means that the server requires its calls to be requested as tasks.
 	AsTask bool `json:"-"`
-	// Held: the server may ask while it holds a call.
+	// Held means that the server may send requests while a call is in progress.
 	Held bool `json:"-"`
 }
 
-// WrongArguments tells a model what is wrong with the arguments of its call.
+// WrongArguments returns the message that tells a model what is wrong with the arguments of its call.
 func WrongArguments(tool string, problems []FieldError) string {
-	return fmt.Sprintf("the arguments of %s are not what it takes: %s; correct them and call it again", tool, ErrorList(problems, "; "))
+	return fmt.Sprintf("the arguments of %s are invalid: %s; correct them and call it again", tool, ErrorList(problems, "; "))
 }
 
-// UnfitArguments is the failure of a node whose flow gives a tool arguments that do not fit its declaration.
+// UnfitArguments returns the failure of a node whose flow passes a tool arguments that do not match its declaration.
 func UnfitArguments(tool string, problems []FieldError) *Failure {
-	return &Failure{Class: ClassInvalidValue, Text: fmt.Sprintf("the values for the tool %q do not fit its inputs: %s", tool, ErrorList(problems, "; ")),
-		Remedy: "correct what gives the values, or the inputs that the tool declares"}
+	return &Failure{Class: ClassInvalidValue, Text: fmt.Sprintf("the values for the tool %q do not match its inputs: %s", tool, ErrorList(problems, "; ")),
+		Remedy: "fix the node that supplies the values, or the inputs that the tool declares"}
 }
 
 // ToolInput is the input of the activity CallTool: one call of one tool.
@@ -82,200 +81,200 @@ type ToolInput struct {
 	CallKey
 	Connection plan.Connection `json:"connection"`
 	Name       string          `json:"name"`
-	// Arguments are a JSON object. Long ones are left to Call, the assistant's message
-	// that has them.
+	// Arguments is a JSON object. Long arguments are instead in the assistant's message that Call refers to.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Call      *ContentRef     `json:"call,omitempty"`
-	// Schema, if set, is the JSON Schema of the arguments that the flow declares. Its defaults replace missing ones;
-	// arguments that do not fit it are an error for the model, and the call is not made.
+	// Schema, if set, is the JSON Schema of the arguments that the flow declares. Its defaults replace missing arguments;
+	// if arguments do not match it, the call is not made and the model gets an error.
 	Schema json.RawMessage `json:"schema,omitempty"`
-	// ByNode reports that the flow makes the call, and no model: arguments that do not fit fail it as [UnfitArguments].
+	// ByNode means that the flow makes the call, not a model: arguments that do not match fail as [UnfitArguments].
 	ByNode bool `json:"by_node,omitempty"`
-	// Outputs, if there are several, are the names of values that the result's texts are, by position, unless it is
-	// an object with such members.
+	// Outputs, if there are several, name the values in the texts of the result, by position, unless the result is an
+	// object with such members.
 	Outputs []string `json:"outputs,omitempty"`
-	// CallID and As are the model's names for the call and the tool.
+	// CallID and As are the call's id and the tool's name as the model knows them.
 	CallID string `json:"call_id"`
 	As     string `json:"as"`
-	// Repeat allows to make the call again where an earlier attempt may have taken effect.
+	// Repeat allows the call to be repeated if an earlier attempt may have taken effect.
 	Repeat bool `json:"repeat,omitempty"`
-	// Session is the sealed one of [ServerSession].
+	// Session is [ServerSession.Sealed].
 	Session string `json:"session,omitempty"`
-	// Note, if set, stands before the tool's answer: what a person changed about the call.
+	// Note, if set, precedes the tool's result: it says what a user changed in the call.
 	Note string `json:"note,omitempty"`
-	// Input goes on with a call that its server has answered with an [InputRequired].
+	// Input continues a call that the server answered with an [InputRequired].
 	Input *ToolAnswers `json:"input,omitempty"`
-	// AsTask asks for the call as a task. TaskID, if set, looks at the task that the call has become instead, after it was
-	// given Input; with CancelTask it ends the task.
+	// AsTask requests the call as a task. TaskID, if set, polls the task that the call has become instead, after sending
+	// it Input; with CancelTask it cancels the task.
 	AsTask     bool   `json:"as_task,omitempty"`
 	TaskID     string `json:"task_id,omitempty"`
 	CancelTask bool   `json:"cancel_task,omitempty"`
 	// Resource, if set, is the URI of a resource to read from the tool's server, instead of a call of the tool.
 	Resource string `json:"resource,omitempty"`
-	// TimeoutMillis bounds an attempt without the time in which the server waits for an answer; 0: the activity's own
-	// timeout does.
+	// TimeoutMillis limits an attempt, excluding the time in which the server waits for an answer; 0 means that only the
+	// activity's own timeout applies.
 	TimeoutMillis int64 `json:"timeout_millis,omitempty"`
-	// MaxResultBytes is how many bytes the result may have that do not go into a store; 0 means as many as
-	// Temporal takes.
+	// MaxResultBytes is the largest result that is not offloaded to a store; 0 means Temporal's limit.
 	MaxResultBytes int `json:"max_result_bytes,omitempty"`
 }
 
-// ToolResult is the result of the activity CallTool: the tool's message, encoded. An error
-// that the tool itself reports is a message too, with Error set.
+// ToolResult is the result of the activity CallTool: the tool's message, encoded. An error reported by the tool itself is
+// a message with Error set.
 type ToolResult struct {
 	Offloading `json:"-"`
 	Message    json.RawMessage `json:"message"`
 	Error      bool            `json:"error,omitempty"`
-	// Input, if set, is what the server needs first. Message says so, for a model that cannot be given it.
+	// Input, if set, is what the server needs before it can answer. Message says so, for a model in a run that cannot
+	// supply it.
 	Input *InputRequired `json:"input,omitempty"`
-	// Task, if set, is what the server goes on with. Message says so.
+	// Task, if set, is the task in which the server continues the call. Message says so.
 	Task *Task `json:"task,omitempty"`
-	// Session is what served the call.
+	// Session is the session that served the call.
 	Session ServerSession `json:"server_session,omitzero"`
 }
 
-// ServerSession is what served the last call of an agent, or of a tree of runs, over a connection.
+// ServerSession is the session that served the last call of an agent, or of a tree of runs, over a connection.
 type ServerSession struct {
-	// Sealed names the server's session, readable by workers alone; empty if the server has none.
+	// Sealed is the server's session id, encrypted for workers; empty if the server has none.
 	Sealed string `json:"sealed,omitempty"`
-	// Queue is the task queue of the one worker that has the session, a process for example; empty where every worker can
-	// go on with it.
+	// Queue is the task queue of the only worker that holds the session, for example a process; empty if every worker can
+	// continue it.
 	Queue string `json:"queue,omitempty"`
 }
 
-// Task is a call that its server goes on with by itself: a task of MCP.
+// Task is a call that its server continues asynchronously: an MCP task.
 type Task struct {
 	ID string `json:"id"`
-	// PollMillis is how long its server wants a client to wait before it looks at the task again; 0: it does not say.
+	// PollMillis is the polling interval that the server asks for; 0 if unspecified.
 	PollMillis int64 `json:"poll_ms,omitempty"`
-	// KeptMillis is how long after its start the server may forget the task; 0: it does not say.
+	// KeptMillis is how long after its start the server retains the task; 0 if unspecified.
 	KeptMillis int64 `json:"kept_ms,omitempty"`
 }
 
-// InputRequired is what the server of a tool needs before it answers a call: result type input_required of MCP.
+// InputRequired is what a tool's server needs before it answers a call: MCP's result type input_required.
 type InputRequired struct {
-	// State is the server's, and goes back to it as it is.
+	// State is opaque and returned to the server unchanged.
 	State string `json:"state,omitempty"`
-	// Questions are what it asks; none: the server wants to be asked again later.
+	// Questions are the server's requests; if empty, the call must be made again later.
 	Questions []ToolQuestion `json:"questions,omitempty"`
-	// Anew: the server has refused the call until the questions, of URLs, are answered. Then the call is made as it was.
+	// Anew means that the server rejected the call until the questions, which are URLs, are answered. The call is then
+	// repeated unchanged.
 	Anew bool `json:"anew,omitempty"`
 }
 
-// ToolQuestion is one that the server of a tool asks: elicitation/create, sampling/createMessage or roots/list of MCP.
+// ToolQuestion is one request of a tool's server: elicitation/create, sampling/createMessage or roots/list of MCP.
 type ToolQuestion struct {
-	// Key is the server's name of the question.
+	// Key is the server's name for the question.
 	Key  string `json:"key"`
 	Text string `json:"text"`
-	// Schema is the JSON Schema of a person's answer; absent where there is a URL to be opened instead.
+	// Schema is the JSON Schema of a user's answer; absent if the user is to open URL instead.
 	Schema json.RawMessage `json:"schema,omitempty"`
 	URL    string          `json:"url,omitempty"`
-	// Sampling, if set, is for the run's model instead.
+	// Sampling, if set, is a request to the run's model instead.
 	Sampling *Sampling `json:"sampling,omitempty"`
-	// Answer, if set, is the worker's own, and nobody is asked.
+	// Answer, if set, is the worker's own answer, and no one else is asked.
 	Answer json.RawMessage `json:"answer,omitempty"`
 }
 
-// Sampling is what the server of a tool asks the run's model: a conversation of its own, without tools.
+// Sampling is a request of a tool's server to the run's model: a separate conversation, without tools.
 type Sampling struct {
 	System   string    `json:"system,omitempty"`
 	Messages []Message `json:"messages"`
-	// MaxTokens bounds the answer.
+	// MaxTokens limits the answer.
 	MaxTokens   int      `json:"max_tokens"`
 	Temperature *float64 `json:"temperature,omitempty"`
 	Stop        []string `json:"stop,omitempty"`
 }
 
-// ToolAnswers are the answers to an [InputRequired]: results of the server's requests, by the keys of the questions.
+// ToolAnswers holds the answers to an [InputRequired]: the results of the server's requests, by question key.
 type ToolAnswers struct {
 	State   string                     `json:"state,omitempty"`
 	Answers map[string]json.RawMessage `json:"answers,omitempty"`
 }
 
-// ActivityRunProgram runs a program: [ProgramInput], [ProgramResult].
+// ActivityRunProgram is the activity that runs a program. It takes a [ProgramInput] and returns a [ProgramResult].
 const ActivityRunProgram = "RunProgram"
 
-// ClassProgramFailed is that of a program which ended with another code than 0.
+// ClassProgramFailed is the class of a program that exited with a nonzero code.
 const ClassProgramFailed = "program_failed"
 
-// ProgramInput asks for one run of a program.
+// ProgramInput is the input of the activity RunProgram.
 type ProgramInput struct {
 	CallKey
 	Program plan.Program `json:"program"`
 }
 
-// ProgramResult is what a program left.
+// ProgramResult is the result of the activity RunProgram.
 type ProgramResult struct {
-	// Data is what it printed, where that is JSON; else Stdout and Stderr are its texts, without
-	// white space around them.
+	// Data is the program's standard output if that is JSON; otherwise Stdout and Stderr are its output with surrounding
+	// white space removed.
 	Data   json.RawMessage `json:"data,omitempty"`
 	Stdout string          `json:"stdout,omitempty"`
 	Stderr string          `json:"stderr,omitempty"`
-	// Code is its exit code; Late means that it was ended at its limit, with the code 124.
+	// Code is the exit code. Late means that the program was killed at its time limit, with code 124.
 	Code int  `json:"code"`
 	Late bool `json:"late,omitempty"`
 }
 
-// UpdateServerAsks is the Update by which an activity has its run answer what a server asks while the activity holds the
-// server's call. It takes a [ServerAsks] and returns a [ServerAnswer].
+// UpdateServerAsks is the Update by which an activity has its run answer a server's request while the call is in
+// progress. It takes a [ServerAsks] and returns a [ServerAnswer].
 const UpdateServerAsks = "_weft_server_asks"
 
-// ServerAsks is what a server asks while an activity holds its call.
+// ServerAsks is a request that a server sends while a call is in progress.
 type ServerAsks struct {
-	// Call is the id of the activity, Attempt counts its attempts, N the questions of an attempt from 1 on.
+	// Call is the activity id, Attempt its attempt, and N the number of the request within the attempt, from 1.
 	Call    string       `json:"call"`
 	Attempt int32        `json:"attempt"`
 	N       int          `json:"n"`
 	Ask     ToolQuestion `json:"ask"`
-	// Timeout is how long the server is left without an answer.
+	// Timeout is how long the server waits for an answer.
 	Timeout plan.Seconds `json:"timeout,omitempty"`
-	// Withdrawn means instead that the server no longer wants an answer to N.
+	// Withdrawn means that the server has cancelled request N.
 	Withdrawn bool `json:"withdrawn,omitempty"`
 }
 
 // ServerAnswer answers a [ServerAsks].
 type ServerAnswer struct {
-	// Result is that of the server's request; Problem says instead why there is none.
+	// Result is the result of the server's request; if there is none, Problem is the reason.
 	Result  json.RawMessage `json:"result,omitempty"`
 	Problem string          `json:"problem,omitempty"`
-	// Expired: nobody answered in time, and Result says so.
+	// Expired means that there was no answer in time; Result says so.
 	Expired bool `json:"expired,omitempty"`
 }
 
-// ExternalActivity says how a run calls a tool that is an activity of another worker, in any language:
-// by itself, on that worker's task queue. The activity takes one argument, the object with the
-// call's arguments, and returns a text, or anything that is JSON.
+// ExternalActivity specifies how a run calls a tool that is an activity of another worker, in any language: directly, on
+// that worker's task queue. The activity takes one argument, the object with the call's arguments, and returns a string
+// or any other JSON.
 type ExternalActivity struct {
 	// Activity is the activity's type on TaskQueue.
 	Activity  string `json:"activity"`
 	TaskQueue string `json:"task_queue"`
-	// StartSeconds is how long a call waits for a worker that takes it.
+	// StartSeconds is how long a call waits for a worker to accept it.
 	StartSeconds int `json:"start_seconds"`
-	// TimeoutSeconds bounds one attempt; 0 leaves it to the flow's policy. HeartbeatSeconds, if
-	// positive, is how long the activity may be silent.
+	// TimeoutSeconds limits one attempt; 0 means the flow's policy. HeartbeatSeconds, if positive, is the heartbeat
+	// timeout.
 	TimeoutSeconds   int `json:"timeout_seconds,omitempty"`
 	HeartbeatSeconds int `json:"heartbeat_seconds,omitempty"`
-	// Attempts is how often a call that fails is made.
+	// Attempts is the maximum number of attempts of a call.
 	Attempts int32 `json:"attempts"`
-	// IdempotencyKey passes a [CallKey] behind the arguments.
+	// IdempotencyKey passes a [CallKey] as the second argument.
 	IdempotencyKey bool `json:"idempotency_key,omitempty"`
 }
 
-// CallKey is a part of a call's input, and the second argument of an activity of another worker.
+// CallKey is embedded in the inputs of calls, and is the second argument of an external activity.
 type CallKey struct {
-	// IdempotencyKey is the same for all attempts of a call, wherever the run goes on, and for no other call: the
-	// first run id of the run at the root, and the path of the call below it.
+	// IdempotencyKey is the same for all attempts of a call, even across continue-as-new, and unique to it: the first run
+	// id of the root run, and the path of the call below it.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 }
 
-// SetIdempotencyKey is called where the call is made.
+// SetIdempotencyKey sets the key when the call is made.
 func (k *CallKey) SetIdempotencyKey(key string) { k.IdempotencyKey = key }
 
-// ErrorText is what a model reads of a call that failed: that nobody took it, or the activity's own
-// words. Not ok: it is a failure like that of any tool.
+// ErrorText returns what a model reads about a failed call: that no worker accepted it, or the activity's error message.
+// It returns false if the failure is to be handled like that of any other tool.
 func (e *ExternalActivity) ErrorText(err error) (text string, ok bool) {
 	if NotStarted(err) {
-		return fmt.Sprintf("nobody took the call within %d seconds: no worker polls the task queue %q, or all are busy", e.StartSeconds, e.TaskQueue), true
+		return fmt.Sprintf("no worker accepted the call within %d seconds: no worker polls the task queue %q, or all are busy", e.StartSeconds, e.TaskQueue), true
 	}
 	var app *temporal.ApplicationError
 	if !errors.As(err, &app) {

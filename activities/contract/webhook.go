@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// WorkflowWebhookDelivery delivers one event to webhooks: [WebhookDeliveryInput]. It lives beside the run that
-// starts it, and longer where a receiver is away.
+// WorkflowWebhookDelivery delivers one event to webhooks. It takes a [WebhookDeliveryInput]. It runs independently of the
+// run that starts it, and outlives that if a receiver is unavailable.
 const WorkflowWebhookDelivery = "WebhookDelivery"
 
-// ActivityCallWebhook delivers one event to one webhook: [WebhookInput].
+// ActivityCallWebhook delivers one event to one webhook. It takes a [WebhookInput].
 const ActivityCallWebhook = "CallWebhook"
 
-// The events of webhooks.
+// The types of webhook events.
 const (
 	EventRequestOpened   = "request.opened"
 	EventRequestAnswered = "request.answered"
@@ -20,18 +20,17 @@ const (
 	EventRunFinished     = "run.finished"
 )
 
-// WebhookEvents are all events of webhooks.
+// WebhookEvents lists all types of webhook events.
 var WebhookEvents = []string{EventRequestOpened, EventRequestAnswered, EventTurnFinished, EventRunFinished}
 
-// Webhook is a receiver that the worker's configuration has, by its name there, and the events that
-// it wants. What it is when a run starts holds for the run; where and with which secret it is
-// sent, is the configuration's.
+// Webhook is a receiver in the worker's configuration, by its name there, with the events that it subscribes to. The
+// subscription is fixed when a run starts; the URL and the secret are always those of the configuration.
 type Webhook struct {
 	Name   string   `json:"name"`
 	Events []string `json:"events"`
 }
 
-// WebhookEvent is what a receiver gets, as JSON.
+// WebhookEvent is the body of a delivery, as JSON.
 type WebhookEvent struct {
 	Type      string          `json:"type"`
 	Timestamp time.Time       `json:"timestamp"`
@@ -40,18 +39,17 @@ type WebhookEvent struct {
 
 // WebhookData is the data of an event.
 type WebhookData struct {
-	// WorkflowID is the run's, RunID Temporal's id of the run or of the first of those that
-	// continue it; Flow is the flow's name.
+	// WorkflowID is the run's workflow id, RunID the first run id of its chain; Flow is the flow's name.
 	WorkflowID string `json:"workflow_id"`
 	RunID      string `json:"run_id"`
 	Flow       string `json:"flow,omitempty"`
-	// Request is one that was opened; Answered is what became of one.
+	// Request is the request that was opened; Answered is the request that was answered or has expired.
 	Request  *Request  `json:"request,omitempty"`
 	Answered *Answered `json:"answered,omitempty"`
-	// Turn is one of a session that has ended.
+	// Turn is the turn of a session that has ended.
 	Turn *WebhookTurn `json:"turn,omitempty"`
-	// Status is completed, failed or cancelled. ResultText and ResultData are a result of at most
-	// 64 KiB; OmittedBytes is the size of a larger one. Error is why there is none.
+	// Status is completed, failed or cancelled. ResultText and ResultData are a result of at most 64 KiB; OmittedBytes is
+	// the size of a larger one. Error is the reason that there is no result.
 	Status       string          `json:"status,omitempty"`
 	ResultText   *string         `json:"result_text,omitempty"`
 	ResultData   json.RawMessage `json:"result_data,omitempty"`
@@ -59,30 +57,30 @@ type WebhookData struct {
 	Error        *WebhookError   `json:"error,omitempty"`
 }
 
-// WebhookTurn names a turn of a session. ID is its prompt's, "" for the first and for callbacks.
+// WebhookTurn identifies a turn of a session. ID is its prompt's id, "" for the first turn and for callbacks.
 type WebhookTurn struct {
 	N  int    `json:"n"`
 	ID string `json:"id,omitempty"`
 }
 
-// WebhookError is why a run has no result.
+// WebhookError is the reason that a run has no result.
 type WebhookError struct {
 	Class  string `json:"class"`
 	Text   string `json:"text"`
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// WebhookDeliveryInput is an event, its id, which is the same for all attempts and receivers, and the
-// names of the webhooks that want it.
+// WebhookDeliveryInput is an event, its id, which is the same for all attempts and receivers, and the names of the
+// webhooks to deliver it to.
 type WebhookDeliveryInput struct {
 	ID    string       `json:"id"`
 	Event WebhookEvent `json:"event"`
 	Names []string     `json:"names"`
-	// Grant is that of the run.
+	// Grant is the run's grant.
 	Grant *Grant `json:"grant,omitempty"`
 }
 
-// WebhookInput asks for one delivery.
+// WebhookInput is the input of the activity CallWebhook.
 type WebhookInput struct {
 	Name  string       `json:"name"`
 	ID    string       `json:"id"`

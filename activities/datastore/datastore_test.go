@@ -66,7 +66,7 @@ func TestDatastore(t *testing.T) {
 		{"add", `{"entity": {"ID": 2, "title": "again"}}`, "duplicate key value violates unique constraint"},
 		{"add", `{"entity": {"ID": "two", "title": "x"}}`, "invalid input syntax for type integer"},
 		{"add", `{"entity": {"colour": "red"}}`, `objects of the collection "Products" have no member "colour"; they have: ID, title, price, odd " name`},
-		{"add", `{"entity": 3}`, "entity is an integer, want an object"},
+		{"add", `{"entity": 3}`, "entity must be an object, got an integer"},
 		{"one", `{"name": "tea"}`, `{"entities":{"ID":2,"title":"tea","price":3.25,"odd \" name":"x"}}`},
 		{"one", `{"name": "coffee"}`, `no object of the collection "Products" matches the filter`},
 		{"set", `{"name": "tea", "update": {"price": 3}}`, `{"entities":[{"ID":2,"title":"tea","price":3,"odd \" name":"x"}]}`},
@@ -76,7 +76,7 @@ func TestDatastore(t *testing.T) {
 		{"entitled", `{"名前": "tea"}`, `{"entities":[{"ID":2,"title":"tea","price":3,"odd \" name":"x"}]}`},
 		{"write", `{"bind_variables": {}}`, "cannot execute DELETE in a read-only transaction"},
 		{"session", `{"bind_variables": {}}`, `{"result":[]}`},
-		{"named", `{"name": "pg_authid"}`, `there is no collection "pg_authid"; there are: Products`},
+		{"named", `{"name": "pg_authid"}`, `unknown collection "pg_authid"; available collections: Products`},
 		{"drop", `{"name": "tea"}`, `{}`},
 		{"all", `{}`, `{"entities":[{"ID":1,"title":"'; DROP TABLE products; --","price":0.1,"odd \" name":null}]}`},
 	} {

@@ -28,7 +28,7 @@ func TestLaterVersionsAreTyped(t *testing.T) {
 		"what a later worker compiles":       {in: `{"v": 1, "flow": {"name": "x"}}`, prepared: `{"plan": ` + later + `, "hash": "abc", "model": "script"}`},
 		"the same in the known shape":        {in: `{"v": 1, "flow": {"name": "x"}}`, prepared: `{"plan": {"version": 2, "name": "x"}, "hash": "abc", "model": "script"}`},
 		"an input of a later contract": {in: `{"v": 2, "flow": {"name": "x"}, "wonder": 1}`,
-			class: contract.ClassBadRequest, text: "the input's v is 2; this build understands v 1"},
+			class: contract.ClassBadRequest, text: "the input's v is 2; this build supports v 1"},
 		"a branch's input of no shape": {workflow: contract.WorkflowBranch, in: `{"v": 1, "node": 7}`, class: contract.ClassBadRequest, text: "the branch's input: "},
 	}
 	for name, tc := range tests {
@@ -41,7 +41,7 @@ func TestLaterVersionsAreTyped(t *testing.T) {
 				tc.workflow = contract.WorkflowFlow
 			}
 			if tc.class == "" {
-				tc.class, tc.text = contract.ClassPlanVersion, "the plan's version is 2, this build reads up to 1; "
+				tc.class, tc.text = contract.ClassPlanVersion, "the plan's version is 2, but this build supports at most 1; "
 			}
 			env.ExecuteWorkflow(tc.workflow, json.RawMessage(tc.in))
 			f := contract.FailureOf(env.GetWorkflowError())

@@ -53,7 +53,7 @@ func TestMemoryDatastore(t *testing.T) {
 		"nothing found for one": {params: `{}`, fails: "no object of the collection", doc: flow("",
 			"one: {component_type: PluginDatastoreListNode, datastore: '@shop', collection_name: products, where: {id: 1}, limit: 1, unpack_single_entity_from_list: true}\n", "one", "", "")},
 		"an unknown member":            {params: `{}`, fails: `no member "colour"; they have: id, note, price, title`, doc: flow("", entity("a", "{id: 1, title: tea, colour: red}"), "a", "", "")},
-		"a missing member":             {params: `{}`, fails: `entity has no member "title", which has no default`, doc: flow("", entity("a", "{id: 1}"), "a", "", "")},
+		"a missing member":             {params: `{}`, fails: `entity has no member "title", and the schema has no default for it`, doc: flow("", entity("a", "{id: 1}"), "a", "", "")},
 		"a value of another type":      {params: `{}`, fails: `"id": `, doc: flow("", entity("a", "{id: [1], title: tea}"), "a", "", "")},
 		"null for a text":              {params: `{}`, fails: `"title": `, doc: flow("", entity("a", "{id: 1, title: null}"), "a", "", "")},
 		"a condition of another type":  {params: `{}`, fails: `"id": `, doc: flow("", listNode("all", "{id: tea}"), "all", "", "")},

@@ -68,7 +68,7 @@ func TestWayFlowAgentCalls(t *testing.T) {
  "e": {"component_type": "EndNode", "name": "e", "outputs": [{"title": "output", "type": "string"}]}}}`
 	p := harness.TestRun{Document: doc, Input: "Go", Script: `rules:
 - {node: boss, turn: 1, call: [{tool: greet_somebody, arguments: {times: 3}}]}
-- {node: boss, match: "greet_somebody are not what it takes", call: [{tool: greet_somebody, arguments: {who: Ada}}]}
+- {node: boss, match: "greet_somebody are invalid", call: [{tool: greet_somebody, arguments: {who: Ada}}]}
 - {node: boss, match: "Hello Ada, 2 times", call: [{tool: send_message, arguments: {recipient: expert, message: "Why?"}}]}
 - {node: boss/expert, match: "Why", say: Because.}
 - {node: boss, match: "Because", call: [{tool: submit_result, arguments: {answer: done}}]}

@@ -102,7 +102,7 @@ func TestEndToEndRecordActivitiesOfAnotherWorker(t *testing.T) {
 	if out, err = harness.Result(t, run); err != nil || *out.ResultText != "nobody is there" {
 		t.Fatalf("the run gave %+v, %v", out, err)
 	}
-	want = []string{fmt.Sprintf(`!nobody took the call within 1 seconds: no worker polls the task queue %q, or all are busy`, queue+"-stock-empty")}
+	want = []string{fmt.Sprintf(`!no worker accepted the call within 1 seconds: no worker polls the task queue %q, or all are busy`, queue+"-stock-empty")}
 	if got := repliesOf(t, h.Client, run, "a#1"); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the tools said:\n%s", strings.Join(got, "\n"))
 	}

@@ -40,7 +40,7 @@ func TestEndToEndRawStartWithSecret(t *testing.T) {
 			"component_ids": []any{map[string]any{"id": "key", "name": "keys.yaml", "key": "k"}}}},
 			contract.ClassInvalidFlow, []string{rotate, "[secret-inline]", "keys.yaml:1:"}},
 		"in a connection": {map[string]any{"flow": map[string]any{"text": agent(model, "")}, "data_connections": []any{map[string]any{"id": "web", "url": "https://me:" + canary + "@crm.example.com/mcp"}}},
-			contract.ClassBadRequest, []string{rotate, `data_connections: the url of "web" holds a name or a password`, `connections: {"web": {url: "https://crm.example.com/mcp"`}},
+			contract.ClassBadRequest, []string{rotate, `data_connections: the url of "web" contains a user name or password`, `connections: {"web": {url: "https://crm.example.com/mcp"`}},
 	}
 	e := newEmbedders(t)
 	for name, tc := range tests {

@@ -8,22 +8,23 @@ import (
 	"time"
 )
 
-// Bounds are what an operator settles of every flow that a worker runs.
+// Bounds are an operator's settings for every flow that a worker runs.
 type Bounds struct {
-	// Limits cut those of the flow; a zero field is no bound.
+	// Limits are upper bounds for those of the flow; a zero field means no bound.
 	Limits Limits `json:"limits,omitzero"`
-	// Contexts are for agents whose flow says nothing of long conversations. The first that is for an agent counts.
+	// Contexts apply to agents whose flow does not handle long conversations. The first rule that matches an agent
+	// applies.
 	Contexts []ContextRule `json:"contexts,omitempty"`
 }
 
-// ContextRule is a policy for the agents of some flows, by patterns of names or ids; no pattern is all.
+// ContextRule is a policy for the agents of some flows, selected by patterns of names or ids; no pattern means all.
 type ContextRule struct {
 	Flows   []string `json:"flows,omitempty"`
 	Agents  []string `json:"agents,omitempty"`
 	Context Context  `json:"context"`
 }
 
-// Bind applies bounds to the flow and the flows beside it, and returns what it cut.
+// Bind applies the bounds to the flow and its sub-agents, and describes the limits that it reduced.
 func (f *Flow) Bind(b *Bounds) []string {
 	var out []string
 	cut := func(name string, value *int, most int) {
@@ -47,7 +48,7 @@ func (f *Flow) Bind(b *Bounds) []string {
 	return slices.Compact(out)
 }
 
-// bindContexts gives agents without a policy the first that is for them.
+// bindContexts sets the policy of agents without one to the first that matches.
 func (f *Flow) bindContexts(rules []ContextRule) {
 	for i := range f.Nodes {
 		for _, s := range f.Nodes[i].TeamAgents() {
@@ -62,21 +63,21 @@ func (f *Flow) bindContexts(rules []ContextRule) {
 	}
 }
 
-// Seconds is a duration in whole seconds. In JSON it is text with a unit, such as "30s".
+// Seconds is a duration in seconds. In JSON it is text with a unit, such as "30s".
 type Seconds int
 
 // MarshalText returns the duration as seconds: "90s".
 func (s Seconds) MarshalText() ([]byte, error) { return []byte(strconv.Itoa(int(s)) + "s"), nil }
 
-// UnmarshalText reads a duration of whole seconds, such as "90s" or "2m".
+// UnmarshalText parses a duration in full seconds, such as "90s" or "2m".
 func (s *Seconds) UnmarshalText(text []byte) error {
 	if n, err := strconv.Atoi(strings.TrimSuffix(string(text), "s")); err == nil && strings.HasSuffix(string(text), "s") {
-		*s = Seconds(n) // also what is too long for a time.Duration
+		*s = Seconds(n) // also values that overflow a time.Duration
 		return nil
 	}
 	d, err := time.ParseDuration(string(text))
 	if err != nil || d%time.Second != 0 {
-		return fmt.Errorf("invalid duration %.40q: want whole seconds, such as 30s or 2m", text)
+		return fmt.Errorf("invalid duration %.40q; use full seconds, such as 30s or 2m", text)
 	}
 	*s = Seconds(d / time.Second)
 	return nil

@@ -14,13 +14,13 @@ const (
 )
 
 const (
-	// maxLimit bounds every limit and timeout: as seconds a year, as milliseconds nine hours.
+	// maxLimit bounds limits and timeouts: a year in seconds, nine hours in milliseconds.
 	maxLimit = 366 * 24 * 3600
-	// maxLimitBytes bounds the limits of sizes: the largest payload that a store may take.
+	// maxLimitBytes bounds size limits: it is the largest payload that a store accepts.
 	maxLimitBytes = 1 << 30
 )
 
-// Decode reads a plan and checks it. The error says everything that is wrong with it.
+// Decode reads a plan and checks it. The error describes the first problem.
 func Decode(raw []byte) (*Flow, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	var f Flow
@@ -28,7 +28,7 @@ func Decode(raw []byte) (*Flow, error) {
 		return nil, fmt.Errorf("decode plan: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("decode plan: text after the plan")
+		return nil, fmt.Errorf("decode plan: unexpected data after the plan")
 	}
 	if p := f.Check(); len(p) > 0 {
 		return nil, fmt.Errorf("plan %q: %s", f.Name, p[0])
@@ -36,18 +36,18 @@ func Decode(raw []byte) (*Flow, error) {
 	return &f, nil
 }
 
-// Check lists what would keep the interpreter from running the flow. Adapters find more,
-// with positions; this is the floor for plans from any other source.
+// Check lists the problems that would prevent the interpreter from running the flow. Adapters report more, with
+// positions; this is the minimum for plans from other sources.
 func (f *Flow) Check() []string { return f.check(f) }
 
-// check looks at a flow whose agents are in another, or in itself.
-func (f *Flow) check(whole *Flow) []string {
-	c := checker{f: f, whole: whole}
+// check checks a flow whose agents are those of root, which can be f itself.
+func (f *Flow) check(root *Flow) []string {
+	c := checker{f: f, root: root}
 	if f.Version != Version {
-		return []string{fmt.Sprintf("version is %d, this build reads %d", f.Version, Version)}
+		return []string{fmt.Sprintf("version is %d, but this build supports %d", f.Version, Version)}
 	}
 	if len(f.Nodes) > MaxNodes || len(f.Edges) > MaxEdges {
-		return []string{fmt.Sprintf("%d nodes and %d edges, at most %d and %d", len(f.Nodes), len(f.Edges), MaxNodes, MaxEdges)}
+		return []string{fmt.Sprintf("plan has %d nodes and %d edges, at most %d and %d are allowed", len(f.Nodes), len(f.Edges), MaxNodes, MaxEdges)}
 	}
 	nodes := c.nodes()
 	c.edges(nodes)
@@ -66,11 +66,11 @@ func (f *Flow) check(whole *Flow) []string {
 		{"policy.first_retry_millis", f.Policy.FirstRetryMillis, maxLimit},
 	} {
 		if l.n < 1 || l.n > l.most {
-			c.add("%s is %d, want 1 to %d", l.name, l.n, l.most)
+			c.add("%s must be 1 to %d, got %d", l.name, l.most, l.n)
 		}
 	}
 	for i := range f.Agents {
-		for _, p := range f.Agents[i].check(whole) {
+		for _, p := range f.Agents[i].check(root) {
 			c.add("agent %q: %s", f.Agents[i].ID, p)
 		}
 	}
@@ -78,11 +78,11 @@ func (f *Flow) check(whole *Flow) []string {
 }
 
 type checker struct {
-	f, whole *Flow
+	f, root  *Flow
 	problems []string
 }
 
-// maxProblems bounds what a check lists, because it may be in history.
+// maxProblems limits the number of problems, because they can be recorded in history.
 const maxProblems = 100
 
 func (c *checker) add(format string, args ...any) {
@@ -98,7 +98,7 @@ func (c *checker) nodes() map[string]bool {
 		n := &c.f.Nodes[i]
 		switch {
 		case n.ID == "" || n.ID == Start || n.ID == End:
-			c.add("node %d has the id %q", i+1, n.ID)
+			c.add("node %d has the invalid id %q", i+1, n.ID)
 		case ids[n.ID]:
 			c.add("two nodes have the id %q", n.ID)
 		}
@@ -117,7 +117,7 @@ func (c *checker) nodes() map[string]bool {
 		case KindTransform, KindMerge:
 			c.pure(n)
 		case KindPass, KindBranch, KindSay, KindTool, KindCall:
-			c.named(n)
+			c.namedValues(n)
 		default:
 			c.add("node %q has the unknown kind %q", n.ID, n.Kind)
 		}
@@ -131,10 +131,10 @@ func (c *checker) agent(n *Node) {
 		return
 	}
 	if n.Agent.MaxCalls < 1 || n.Agent.MaxErrors < 1 {
-		c.add("node %q: max_calls is %d and max_errors %d, want 1 or more", n.ID, n.Agent.MaxCalls, n.Agent.MaxErrors)
+		c.add("node %q: max_calls and max_errors must be at least 1, got %d and %d", n.ID, n.Agent.MaxCalls, n.Agent.MaxErrors)
 	}
 	if o := n.Agent.Output; o != nil && o.Style != StyleFramework && o.Style != StyleDocumented {
-		c.add("node %q: output.style is %q, want %q or nothing", n.ID, o.Style, StyleDocumented)
+		c.add("node %q: output.style must be %q or empty, got %q", n.ID, StyleDocumented, o.Style)
 	}
 	c.params(n)
 	c.finish(n)
@@ -160,10 +160,10 @@ func (c *checker) inputs() {
 		return
 	}
 	if in.Mode != InputsMerged && in.Mode != InputsAuthoritative && in.Mode != InputsProcedural && in.Mode != InputsNamed {
-		c.add("inputs.mode is %q, want %q, %q, %q or %q", in.Mode, InputsMerged, InputsAuthoritative, InputsProcedural, InputsNamed)
+		c.add("inputs.mode must be %q, %q, %q or %q, got %q", InputsMerged, InputsAuthoritative, InputsProcedural, InputsNamed, in.Mode)
 	}
 	if in.Style != StyleFramework && in.Style != StyleDocumented {
-		c.add("inputs.style is %q, want %q or nothing", in.Style, StyleDocumented)
+		c.add("inputs.style must be %q or empty, got %q", StyleDocumented, in.Style)
 	}
 }
 

@@ -1,37 +1,36 @@
 package plan
 
-// What a model is sent of a conversation that grows too long for it. The conversation itself
-// stays whole.
+// The values of [Context.How]: what is sent to a model if a conversation grows too long for it. The conversation itself
+// is never shortened.
 const (
 	// ContextFail fails the node.
 	ContextFail = "fail"
-	// ContextTruncate leaves earlier messages out, and says so.
+	// ContextTruncate omits earlier messages, and says so.
 	ContextTruncate = "truncate"
-	// ContextSummarise has a summary stand for earlier messages.
+	// ContextSummarise replaces earlier messages with a summary.
 	ContextSummarise = "summarise"
 )
 
-// Contexts are the values of [Context.How].
+// Contexts lists the values of [Context.How].
 var Contexts = []string{ContextFail, ContextTruncate, ContextSummarise}
 
-// Context is what becomes of a conversation beyond a threshold, and where a model says that it is
-// too long. Results of tools are never without the message that called them.
+// Context handles a conversation that exceeds a threshold, or that a model rejects as too long. Tool results are never
+// sent without the message that made the call.
 //
 // Sources: Agent Spec's ConversationSummarizationTransform; the worker's configuration.
 type Context struct {
 	How string `json:"how"`
-	// Tokens, Messages and Characters are thresholds of what is sent; zero is none.
+	// Tokens, Messages and Characters are thresholds for what is sent; zero means none.
 	Tokens     int `json:"tokens,omitempty"`
 	Messages   int `json:"messages,omitempty"`
 	Characters int `json:"characters,omitempty"`
-	// Keep is how many of the last messages are sent in any case. Beyond Tokens, what half of
-	// them hold is kept.
+	// Keep is how many of the last messages are always sent. Above Tokens, as many are kept as fit in half of that.
 	Keep int `json:"keep,omitempty"`
 	// Summary is set for [ContextSummarise].
 	Summary *Summary `json:"summary,omitempty"`
 }
 
-// Long has a summary stand for every message that is longer than a number of characters.
+// Long replaces every message longer than a number of characters with a summary.
 //
 // Sources: Agent Spec's MessageSummarizationTransform.
 type Long struct {
@@ -39,24 +38,24 @@ type Long struct {
 	Summary    Summary `json:"summary"`
 }
 
-// Summary is how a summary is made.
+// Summary configures how a summary is made.
 type Summary struct {
-	// Model, if set, is provider/model; else the agent's own makes it.
+	// Model, if set, is provider/model; otherwise the agent's own model is used.
 	Model  string  `json:"model,omitempty"`
 	Params *Params `json:"params,omitempty"`
-	// Instructions are the system message. Template is what is sent, with {{summary}}.
+	// Instructions are the system message. Template is the text sent in place of the messages, with {{summary}}.
 	Instructions string `json:"instructions"`
 	Template     string `json:"template"`
 }
 
-// DefaultSummary makes summaries where no one says how.
+// DefaultSummary is the summary configuration used if none is specified.
 var DefaultSummary = Summary{
 	Instructions: "Please make a summary of this conversation. Include relevant information and keep it short. " +
 		"Your response will replace the messages, so just output the summary directly, no introduction needed.",
 	Template: "Summarized conversation: {{summary}}",
 }
 
-// Contexts are all policies for the agent's conversation, in order.
+// Contexts returns all policies for the agent's conversation, in order.
 func (a *Agent) Contexts() []*Context {
 	var out []*Context
 	if a.Context != nil {
@@ -68,7 +67,7 @@ func (a *Agent) Contexts() []*Context {
 	return out
 }
 
-// Longs are all that shorten the agent's messages, in order.
+// Longs returns all policies for the agent's long messages, in order.
 func (a *Agent) Longs() []*Long {
 	var out []*Long
 	if a.Long != nil {
@@ -80,23 +79,23 @@ func (a *Agent) Longs() []*Long {
 	return out
 }
 
-// context checks what becomes of an agent's conversation.
+// context checks an agent's policies for long conversations.
 func (c *checker) context(n *Node) {
 	for _, k := range n.Agent.Contexts() {
-		switch known := k.How == ContextFail || k.How == ContextTruncate || k.How == ContextSummarise; {
-		case !known:
-			c.add("node %q: context.how is %q, want one of %v", n.ID, k.How, Contexts)
+		switch valid := k.How == ContextFail || k.How == ContextTruncate || k.How == ContextSummarise; {
+		case !valid:
+			c.add("node %q: context.how must be one of %v, got %q", n.ID, Contexts, k.How)
 		case (k.How == ContextSummarise) != (k.Summary != nil):
-			c.add("node %q: context.summary requires context.how %q, and the reverse", n.ID, ContextSummarise)
+			c.add("node %q: context.summary and context.how %q require each other", n.ID, ContextSummarise)
 		case k.Tokens < 0 || k.Messages < 0 || k.Characters < 0 || k.Keep < 0:
-			c.add("node %q: a threshold of context is less than 0", n.ID)
+			c.add("node %q: the thresholds of context must not be negative", n.ID)
 		case k.Messages > 0 && k.Messages <= k.Keep:
-			c.add("node %q: context.messages is %d, want more than context.keep, %d", n.ID, k.Messages, k.Keep)
+			c.add("node %q: context.messages is %d, but must exceed context.keep, %d", n.ID, k.Messages, k.Keep)
 		}
 	}
 	for _, l := range n.Agent.Longs() {
 		if l.Characters < 1 {
-			c.add("node %q: long.characters is %d, want 1 or more", n.ID, l.Characters)
+			c.add("node %q: long.characters must be at least 1, got %d", n.ID, l.Characters)
 		}
 	}
 }

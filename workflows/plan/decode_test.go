@@ -24,34 +24,34 @@ func TestCheck(t *testing.T) {
 		want    []string
 	}{
 		"valid":                 {func(*Flow) {}, nil},
-		"another version":       {func(f *Flow) { f.Version = 2 }, []string{"version is 2, this build reads 1"}},
-		"too many nodes":        {func(f *Flow) { f.Nodes = make([]Node, MaxNodes+1) }, []string{"20001 nodes and 3 edges, at most 20000 and 100000"}},
+		"another version":       {func(f *Flow) { f.Version = 2 }, []string{"version is 2, but this build supports 1"}},
+		"too many nodes":        {func(f *Flow) { f.Nodes = make([]Node, MaxNodes+1) }, []string{"plan has 20001 nodes and 3 edges, at most 20000 and 100000 are allowed"}},
 		"two nodes of one id":   {func(f *Flow) { f.Nodes[1].ID = "a" }, []string{`two nodes have the id "a"`, `edge 2 leads to "b", which is not a node`, `edge 3 comes from "b", which is not a node`}},
-		"node called START":     {func(f *Flow) { f.Nodes[0].ID = Start }, []string{`node 1 has the id "START"`, `edge 1 leads to "a", which is not a node`, `edge 2 comes from "a", which is not a node`}},
+		"node called START":     {func(f *Flow) { f.Nodes[0].ID = Start }, []string{`node 1 has the invalid id "START"`, `edge 1 leads to "a", which is not a node`, `edge 2 comes from "a", which is not a node`}},
 		"unknown kind":          {func(f *Flow) { f.Nodes[0].Kind = "map" }, []string{`node "a" has the unknown kind "map"`}},
 		"no configuration":      {func(f *Flow) { f.Nodes[0].Agent = nil }, []string{`node "a" has no agent configuration`}},
-		"no budget":             {func(f *Flow) { f.Nodes[0].Agent.MaxCalls = 0 }, []string{`node "a": max_calls is 0 and max_errors 3, want 1 or more`}},
+		"no budget":             {func(f *Flow) { f.Nodes[0].Agent.MaxCalls = 0 }, []string{`node "a": max_calls and max_errors must be at least 1, got 0 and 3`}},
 		"tool without a name":   {func(f *Flow) { f.Nodes[0].Agent.Tools = []Tool{{Name: "x"}} }, []string{`node "a" has a tool without a name`}},
 		"tool like a builtin":   {func(f *Flow) { f.Nodes[0].Agent.Tools = []Tool{{Name: "x", As: BuiltinGetState}} }, []string{`node "a" has two tools named "get_state"`}},
 		"two tools":             {func(f *Flow) { f.Nodes[0].Agent.Tools = []Tool{{Name: "x", As: "x"}, {Name: "y", As: "x"}} }, []string{`node "a" has two tools named "x"`}},
 		"edge into START":       {func(f *Flow) { f.Edges[2].To = Start }, []string{`edge 3 leads to "START", which is not a node`}},
 		"edge out of END":       {func(f *Flow) { f.Edges[2].From = End }, []string{`edge 3 comes from "END", which is not a node`}},
 		"no entry":              {func(f *Flow) { f.Edges = f.Edges[1:] }, []string{"no edge comes from START"}},
-		"limits":                {func(f *Flow) { f.Limits.MaxSteps, f.Policy.RetrySeconds, f.Limits.MaxStateBytes = 0, -1, 1<<30+1 }, []string{"limits.max_steps is 0, want 1 to 31622400", "limits.max_state_bytes is 1073741825, want 1 to 1073741824", "policy.retry_seconds is -1, want 1 to 31622400"}},
+		"limits":                {func(f *Flow) { f.Limits.MaxSteps, f.Policy.RetrySeconds, f.Limits.MaxStateBytes = 0, -1, 1<<30+1 }, []string{"limits.max_steps must be 1 to 31622400, got 0", "limits.max_state_bytes must be 1 to 1073741824, got 1073741825", "policy.retry_seconds must be 1 to 31622400, got -1"}},
 		"inputs":                {func(f *Flow) { f.Inputs = &Inputs{Mode: InputsMerged, Style: StyleDocumented} }, nil},
-		"an output that is not": {func(f *Flow) { f.Nodes[0].Agent.Output = &Output{Style: "loud"} }, []string{`node "a": output.style is "loud", want "documented" or nothing`}},
-		"inputs that are not":   {func(f *Flow) { f.Inputs = &Inputs{Style: "loud"} }, []string{`inputs.mode is "", want "merged", "authoritative", "procedural" or "named"`, `inputs.style is "loud", want "documented" or nothing`}},
+		"an output that is not": {func(f *Flow) { f.Nodes[0].Agent.Output = &Output{Style: "loud"} }, []string{`node "a": output.style must be "documented" or empty, got "loud"`}},
+		"inputs that are not":   {func(f *Flow) { f.Inputs = &Inputs{Style: "loud"} }, []string{`inputs.mode must be "merged", "authoritative", "procedural" or "named", got ""`, `inputs.style must be "documented" or empty, got "loud"`}},
 		"a flow that is not there": {func(f *Flow) {
 			k := &Contacts{Name: "ask", Schema: json.RawMessage(`{}`), To: []Contact{{Name: "s", Flow: "sub"}, {Name: "t", Flow: "none"}, {Name: "u", Flow: "sub", Thread: "x"}}}
 			f.Nodes[0].Agent.Ask = k
 		}, []string{`agent "a" refers to the unknown flow "none"`, `agent "a" refers to the unknown flow "sub"`}},
-		"a choice": {func(f *Flow) { f.Choice = "best" }, []string{`choice is "best", want "first" or nothing`}},
+		"a choice": {func(f *Flow) { f.Choice = "best" }, []string{`choice must be "first" or empty, got "best"`}},
 		"a value from nowhere": {func(f *Flow) {
 			f.Edges[1].Question, f.Edges[1].Compare = "", &Compare{Op: "equals", Value: json.RawMessage(`1`)}
 		},
-			[]string{"edge 2 compares a value, but the flow has none"}},
+			[]string{"edge 2 compares a value, but the flow has no values"}},
 		"two conditions": {func(f *Flow) { f.Edges[1].Compare = &Compare{} }, []string{"edge 2 has both a question and a comparison"}},
-		"a transform":    {func(f *Flow) { f.Nodes[0].Kind = KindTransform }, []string{`node "a" is of kind "transform", but no values flow in the flow`}},
+		"a transform":    {func(f *Flow) { f.Nodes[0].Kind = KindTransform }, []string{`node "a" is of kind "transform", but the flow has no values`}},
 		"an empty merge": {func(f *Flow) { f.Values, f.Nodes[0].Kind, f.Nodes[0].Merge = &Values{}, KindMerge, &Merge{} }, []string{`node "a" has no configuration of its kind "merge"`}},
 		"a merge of none": {func(f *Flow) {
 			n := 1
@@ -60,8 +60,8 @@ func TestCheck(t *testing.T) {
 		}, []string{`node "a" picks result 1 of 1`}},
 		"a passing edge": {func(f *Flow) { f.Edges[1].Pass = &Select{} }, []string{`edge 2 changes a value, which requires values and the choice "first"`}},
 		"no way to end":  {func(f *Flow) { f.Nodes[0].Agent.Finish = &Finish{Name: "end"} }, []string{`node "a" has a finish tool without a name or a schema`}},
-		"no interval":    {func(f *Flow) { f.Nodes[0].Agent.React = &React{} }, []string{`node "a": react.interval is 0, want 1 or more`}},
-		"a meter":        {func(f *Flow) { f.Meter = &Meter{} }, []string{"meter.limit is 0, want 1 or more"}},
+		"no interval":    {func(f *Flow) { f.Nodes[0].Agent.React = &React{} }, []string{`node "a": react.interval must be at least 1, got 0`}},
+		"a meter":        {func(f *Flow) { f.Meter = &Meter{} }, []string{"meter.limit must be at least 1, got 0"}},
 		"sub-agent":      {func(f *Flow) { f.Agents[0].Edges = nil }, []string{`agent "sub": no edge comes from START`}},
 	}
 	for name, tc := range tests {
@@ -83,11 +83,11 @@ func TestDecode(t *testing.T) {
 	tests := map[string]struct{ raw, want string }{
 		"valid":           {string(whole), ""},
 		"nothing":         {"", "decode plan: EOF"},
-		"null":            {"null", `plan "": version is 0, this build reads 1`},
+		"null":            {"null", `plan "": version is 0, but this build supports 1`},
 		"not JSON":        {"{", "decode plan: unexpected EOF"},
 		"wrong type":      {`{"version": "1"}`, "decode plan: json: cannot unmarshal string"},
-		"text behind it":  {string(whole) + "x", "decode plan: text after the plan"},
-		"another version": {`{"version": 99, "name": "n"}`, `plan "n": version is 99, this build reads 1`},
+		"text behind it":  {string(whole) + "x", "decode plan: unexpected data after the plan"},
+		"another version": {`{"version": 99, "name": "n"}`, `plan "n": version is 99, but this build supports 1`},
 		"a wrong plan":    {strings.Replace(string(whole), `"to":"a"`, `"to":"z"`, 1), `plan "Root": edge 1 leads to "z", which is not a node`},
 		"unknown fields":  {strings.Replace(string(whole), `{`, `{"later":1,`, 1), ""},
 	}

@@ -2,8 +2,8 @@ package plan
 
 import "slices"
 
-// Closure is the flow with an id among those that f can call, with the flows that it can call itself, each
-// once, and f's connections. It is nil where there is none.
+// Closure returns the flow with an id among f's sub-agents, with the flows that it can call, each once, and f's
+// connections. It returns nil if there is no such flow.
 func (f *Flow) Closure(id string) *Flow {
 	found := f.SubFlow(id)
 	if found == nil {
@@ -18,8 +18,8 @@ func (f *Flow) Closure(id string) *Flow {
 	return &out
 }
 
-// StartClosure is the flow with an id among those beside f, or f's own again, with the flows that its agents
-// can start and that its hooks run, each once. It is nil where there is none.
+// StartClosure returns the flow with an id among f and its sub-agents, with the flows that its agents can start and that
+// its hooks run, each once. It returns nil if there is no such flow.
 func (f *Flow) StartClosure(id string) *Flow {
 	found := f.SubFlow(id)
 	if found == nil {
@@ -30,7 +30,7 @@ func (f *Flow) StartClosure(id string) *Flow {
 	return &out
 }
 
-// Callable are the flows that nodes of f can call, directly or through others, each once.
+// Callable returns the flows that nodes of f can call, directly or indirectly, each once.
 func (f *Flow) Callable(nodes []Node) []Flow {
 	out := f.reachable(f.Calls(nodes), func(sub *Flow) []string { return f.Calls(sub.Nodes) }, "")
 	for i := range out {
@@ -39,7 +39,7 @@ func (f *Flow) Callable(nodes []Node) []Flow {
 	return out
 }
 
-// reachable are the flows that some ids lead to, each once, without their own sub-flows and the one excepted.
+// reachable returns the flows reachable from ids, each once, without their own sub-flows, and without except.
 func (f *Flow) reachable(ids []string, next func(*Flow) []string, except string) []Flow {
 	var out []Flow
 	seen := map[string]bool{except: true}
@@ -57,7 +57,7 @@ func (f *Flow) reachable(ids []string, next func(*Flow) []string, except string)
 	return out
 }
 
-// starts are the ids of the flows that a flow's agents can start and that its hooks run, in order.
+// starts returns the ids of the flows that a flow's agents can start and that its hooks run, in order.
 func (f *Flow) starts() []string {
 	var out []string
 	for i := range f.Nodes {
@@ -78,7 +78,7 @@ func (f *Flow) starts() []string {
 	return out
 }
 
-// Calls are the ids of the flows that nodes of f can call as sub-agents, in order.
+// Calls returns the ids of the flows that nodes of f can call as sub-agents, in order.
 func (f *Flow) Calls(nodes []Node) []string {
 	agents := map[string]string{}
 	for _, c := range f.Connections {
@@ -110,15 +110,14 @@ func (f *Flow) Calls(nodes []Node) []string {
 	return out
 }
 
-// BoundTool is a tool that a node may call. Of is the id of the node, or of its agent, that has the tool at
-// Index.
+// BoundTool is a tool that a node may call. Of is the id of the node or agent that has the tool at Index.
 type BoundTool struct {
 	Tool  *Tool
 	Of    string
 	Index int
 }
 
-// BoundTools are the tools that a node and its agents may call.
+// BoundTools returns the tools that a node and its agents may call.
 func (n *Node) BoundTools() []BoundTool {
 	if n.Tool != nil {
 		return []BoundTool{{Tool: n.Tool, Of: n.ID}}
@@ -132,7 +131,7 @@ func (n *Node) BoundTools() []BoundTool {
 	return out
 }
 
-// CallsTools reports whether a node of the flow, or of the flows beside it, has a tool that is bound to a connection, or may get one.
+// CallsTools reports whether a node of the flow or of its sub-agents may have a tool that is bound to a connection.
 func (f *Flow) CallsTools() bool {
 	calls := func(n Node) bool {
 		return len(n.BoundTools()) > 0 || slices.ContainsFunc(n.TeamAgents(), func(s TeamAgent) bool { return s.Agent.Toolboxes != nil })
@@ -140,7 +139,7 @@ func (f *Flow) CallsTools() bool {
 	return slices.ContainsFunc(f.Nodes, calls) || slices.ContainsFunc(f.Agents, func(sub Flow) bool { return slices.ContainsFunc(sub.Nodes, calls) })
 }
 
-// BoundTo names the connection that a tool is bound to.
+// BoundTo returns the id of the connection that a tool is bound to.
 func (t *Tool) BoundTo() string {
 	if t.Connection == "" {
 		return "tool:" + t.Name
@@ -148,7 +147,7 @@ func (t *Tool) BoundTo() string {
 	return t.Connection
 }
 
-// Reachable returns what can be reached from a start by steps to the next ones, the start included.
+// Reachable returns everything that can be reached from start by following next, including start.
 func Reachable[T comparable](start T, next func(T) []T) map[T]bool {
 	reached, todo := map[T]bool{start: true}, []T{start}
 	for ; len(todo) > 0; todo = todo[1:] {
@@ -162,8 +161,8 @@ func Reachable[T comparable](start T, next func(T) []T) map[T]bool {
 	return reached
 }
 
-// The tools by which an agent starts sessions of other agents and talks with them. The names
-// are those of the blueprint dialect's framework.
+// The tools by which an agent starts sessions of other agents and communicates with them. Their names are those of the
+// blueprint dialect's framework.
 const (
 	SessionAgents  = "list_agent_blueprints"
 	SessionList    = "list_agent_sessions"
@@ -174,18 +173,18 @@ const (
 	SessionDestroy = "delete_all_agent_sessions"
 )
 
-// SessionTools are all of them, in the order in which a model sees them. They stand among an
-// agent's [Agent.Builtins].
+// SessionTools lists these tools, in the order in which a model sees them. They are listed in an agent's
+// [Agent.Builtins].
 var SessionTools = []string{SessionAgents, SessionList, SessionStart, SessionResume, SessionStatus, SessionResult, SessionDestroy}
 
 // Startable is an agent that another may start.
 type Startable struct {
-	// Agent is the id of a flow in [Flow.Agents] of the whole flow, or of that itself.
+	// Agent is the id of a flow in [Flow.Agents] of the root flow, or of the root flow itself.
 	Agent string `json:"agent"`
 	// Type is autonomous or procedural; Tags are the author's.
 	Type string   `json:"type"`
 	Tags []string `json:"tags,omitempty"`
-	// Hidden leaves it out of the list that the model gets; it can be started by its name.
+	// Hidden omits it from the list that the model gets; it can be started by name.
 	Hidden bool `json:"hidden,omitempty"`
 }
 
@@ -194,12 +193,12 @@ func (f *Flow) StartsSessions() bool {
 	return slices.ContainsFunc(f.Nodes, func(n Node) bool { return n.Agent != nil && slices.Contains(n.Agent.Builtins, SessionStart) })
 }
 
-// Converse reports whether any of some nodes takes part in its flow's conversation.
+// Converse reports whether any of the nodes takes part in its flow's conversation.
 func Converse(nodes []Node) bool {
 	return slices.ContainsFunc(nodes, func(n Node) bool { return n.Agent != nil && n.Agent.Conversation != "" })
 }
 
-// LoneAgent is the flow's only node where that is an agent that takes text, or nil.
+// LoneAgent returns the flow's only node if that is an agent with text input, or nil.
 func (f *Flow) LoneAgent() *Node {
 	if len(f.Nodes) != 1 || f.Nodes[0].Agent == nil || f.Values != nil || f.Nodes[0].Agent.Finish != nil {
 		return nil
@@ -209,7 +208,7 @@ func (f *Flow) LoneAgent() *Node {
 
 func (c *checker) starts(n *Node) {
 	for _, s := range n.Agent.Starts {
-		if c.whole.SubFlow(s.Agent) == nil {
+		if c.root.SubFlow(s.Agent) == nil {
 			c.add("node %q starts the unknown agent %q", n.ID, s.Agent)
 		}
 	}
@@ -218,9 +217,9 @@ func (c *checker) starts(n *Node) {
 	}
 }
 
-// Calls returns how many calls of models, tools and programs one execution of a node may make, without those of the edges
-// behind it. It is false where the plan does not bound them, where the node runs other flows or agents, and where it waits
-// for a person.
+// Calls returns how many calls of models, tools and programs one execution of a node may make, without those for its
+// outgoing edges. It reports false if the plan does not limit them, or if the node runs other flows or agents or waits
+// for a user.
 func (n *Node) Calls() (calls int, bounded bool) {
 	switch n.Kind {
 	case KindAgent:
@@ -249,7 +248,7 @@ func (a *Agent) calls() (calls int, bounded bool) {
 		calls += a.Finish.Reminders
 	}
 	if len(a.Tools)+len(a.Builtins) > 0 || a.Finish != nil {
-		calls += 2 * a.MaxCalls // the tool, and the model with its result
+		calls += 2 * a.MaxCalls // each tool call is followed by a model call
 	}
 	return calls, true
 }

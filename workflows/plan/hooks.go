@@ -1,22 +1,22 @@
 package plan
 
-// Hooks are flows that are run before and after each run of a flow.
+// Hooks are flows that run before and after each run of a flow.
 //
 // Sources: the blueprint dialect's hooks.
 type Hooks struct {
-	// Before is given the run's parameters, and reports whether the run goes on and with which; After
-	// is given the result of a run that completed, and no one waits for it.
+	// Before gets the run's parameters, and decides whether the run continues and with which parameters. After gets the
+	// result of a completed run, and is not waited for.
 	Before *Hook `json:"before,omitempty"`
 	After  *Hook `json:"after,omitempty"`
 }
 
-// Hook is one of them.
+// Hook is a flow that runs before or after a run.
 type Hook struct {
 	// Flow is the id of a flow in [Flow.Agents].
 	Flow string `json:"flow"`
-	// Block stops the run where the hook fails; else the run goes on.
+	// Block stops the run if the hook fails; otherwise the run continues.
 	Block bool `json:"block,omitempty"`
-	// Seconds is how long the hook may take, at least 1.
+	// Seconds is the hook's time limit, at least 1.
 	Seconds int `json:"seconds"`
 }
 
@@ -27,10 +27,10 @@ func (c *checker) hooks() {
 	for _, h := range []*Hook{c.f.Hooks.Before, c.f.Hooks.After} {
 		switch {
 		case h == nil:
-		case h.Flow == c.f.ID || c.whole.SubFlow(h.Flow) == nil:
-			c.add("a hook runs the unknown flow %q", h.Flow)
+		case h.Flow == c.f.ID || c.root.SubFlow(h.Flow) == nil:
+			c.add("hook refers to the unknown flow %q", h.Flow)
 		case h.Seconds < 1 || h.Seconds > maxLimit:
-			c.add("the hook %q may take %d seconds, want 1 to %d", h.Flow, h.Seconds, maxLimit)
+			c.add("hook %q: seconds must be 1 to %d, got %d", h.Flow, maxLimit, h.Seconds)
 		}
 	}
 }

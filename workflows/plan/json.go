@@ -1,6 +1,6 @@
 package plan
 
-// Depth is how deep a JSON value nests; 0 for a scalar.
+// Depth returns the nesting depth of a JSON value; 0 for a scalar.
 func Depth(raw []byte) int {
 	most, now, quoted := 0, 0, false
 	for i := 0; i < len(raw); i++ {

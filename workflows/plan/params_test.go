@@ -16,14 +16,14 @@ func TestParamsAreChecked(t *testing.T) {
 		"nothing":           {Params{}, nil},
 		"zero is a value":   {Params{Temperature: num(0), TopP: num(0)}, nil},
 		"all of them":       {Params{Temperature: num(2), TopK: 4, MaxTokens: 9, Stop: []string{"x"}, ToolChoice: "get_state", Effort: "xhigh", Extra: json.RawMessage(`{"a":1}`)}, nil},
-		"too hot":           {Params{Temperature: num(2.5)}, []string{`node "a": params.temperature is 2.5, want 0 to 2`}},
-		"top_p":             {Params{TopP: num(-0.1)}, []string{`node "a": params.top_p is -0.1, want 0 to 1`}},
-		"penalties":         {Params{Frequency: 3, Presence: -3}, []string{`node "a": params.frequency_penalty is 3, want -2 to 2`, `node "a": params.presence_penalty is -3, want -2 to 2`}},
-		"a negative seed":   {Params{Seed: &minus}, []string{`node "a": params.top_k, max_tokens and seed want 0 or more`}},
-		"an unknown effort": {Params{Effort: "huge"}, []string{`node "a": params.reasoning_effort is "huge", want one of [none minimal low medium high xhigh max]`}},
+		"too hot":           {Params{Temperature: num(2.5)}, []string{`node "a": params.temperature must be 0 to 2, got 2.5`}},
+		"top_p":             {Params{TopP: num(-0.1)}, []string{`node "a": params.top_p must be 0 to 1, got -0.1`}},
+		"penalties":         {Params{Frequency: 3, Presence: -3}, []string{`node "a": params.frequency_penalty must be -2 to 2, got 3`, `node "a": params.presence_penalty must be -2 to 2, got -3`}},
+		"a negative seed":   {Params{Seed: &minus}, []string{`node "a": params.top_k, max_tokens and seed must not be negative`}},
+		"an unknown effort": {Params{Effort: "huge"}, []string{`node "a": params.reasoning_effort must be one of [none minimal low medium high xhigh max], got "huge"`}},
 		"extra is a list":   {Params{Extra: json.RawMessage(`[]`)}, []string{`node "a": params.extra is not a JSON object`}},
 		"extra is null":     {Params{Extra: json.RawMessage(`null`)}, []string{`node "a": params.extra is not a JSON object`}},
-		"an unknown tool":   {Params{ToolChoice: "nope"}, []string{`node "a": params.tool_choice is "nope", want auto, none, required or a tool of the node`}},
+		"an unknown tool":   {Params{ToolChoice: "nope"}, []string{`node "a": params.tool_choice is "nope"; use auto, none, required or a tool of the node`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := good()

@@ -7,48 +7,49 @@ import (
 	"strings"
 )
 
-// Reach is what of a connection a flow may use.
+// Reach is the part of a connection that a flow may use.
 type Reach struct {
-	// ID is the id that tools name, "tool:NAME" for a tool without a connection.
+	// ID is the connection's id, "tool:NAME" for a tool without a connection.
 	ID string `json:"id"`
-	// Address is the URL, or the command, that the flow or the run supplies, with * for each placeholder; empty: the
+	// Address is the URL or command that the flow or the run supplies, with * for each placeholder; empty means the
 	// worker's own connection.
 	Address string `json:"address,omitempty"`
-	// Tools are those that may be called; absent: all.
+	// Tools are the tools that may be called; absent means all.
 	Tools []string `json:"tools,omitempty"`
 }
 
-// Address is what a flow or a run supplies of a connection; empty where the worker knows it by its id.
+// Address returns the URL or command that a flow or a run supplies for the connection, or "" if the worker resolves it by
+// id.
 func (c *Connection) Address() string { return cmp.Or(c.URL, c.Command) }
 
-// Reaches lists what nodes of the flow use of connections, sorted by id. Brought are connections that the run brings,
-// which come before the flow's own.
-func (f *Flow) Reaches(nodes []Node, brought []Connection) []Reach {
-	return f.reaches(nil, nodes, append(slices.Clip(brought), f.Connections...))
+// Reaches lists what nodes of the flow use of connections, sorted by id. supplied are the connections that the run
+// supplies, which take precedence over the flow's own.
+func (f *Flow) Reaches(nodes []Node, supplied []Connection) []Reach {
+	return f.reaches(nil, nodes, append(slices.Clip(supplied), f.Connections...))
 }
 
-// AllReaches is [Flow.Reaches] of all nodes of the flow and of the flows beside it.
-func (f *Flow) AllReaches(brought []Connection) []Reach {
-	known := append(slices.Clip(brought), f.Connections...)
-	out := f.reaches(nil, f.Nodes, known)
+// AllReaches is [Flow.Reaches] for all nodes of the flow and of its sub-agents.
+func (f *Flow) AllReaches(supplied []Connection) []Reach {
+	connections := append(slices.Clip(supplied), f.Connections...)
+	out := f.reaches(nil, f.Nodes, connections)
 	for i := range f.Agents {
 		sub := &f.Agents[i]
-		out = f.reaches(out, sub.Nodes, append(slices.Clip(known), sub.Connections...))
+		out = f.reaches(out, sub.Nodes, append(slices.Clip(connections), sub.Connections...))
 	}
 	return out
 }
 
-// reaches adds what nodes use of known connections. One id may be that of several.
-func (f *Flow) reaches(out []Reach, nodes []Node, known []Connection) []Reach {
+// reaches adds what nodes use of the given connections. Several connections may have the same id.
+func (f *Flow) reaches(out []Reach, nodes []Node, connections []Connection) []Reach {
 	add := func(id, tool string) {
 		found := false
-		for i := range known {
-			if known[i].ID == id {
+		for i := range connections {
+			if connections[i].ID == id {
 				found = true
-				if k := known[i].Kind; k == ConnectionAgent || k == ConnectionClient {
-					continue // nothing outside
+				if k := connections[i].Kind; k == ConnectionAgent || k == ConnectionClient {
+					continue // not an external connection
 				}
-				out = addReach(out, id, placeholder.ReplaceAllLiteralString(known[i].Address(), "*"), tool)
+				out = addReach(out, id, placeholder.ReplaceAllLiteralString(connections[i].Address(), "*"), tool)
 			}
 		}
 		if !found {
@@ -73,7 +74,7 @@ func (f *Flow) reaches(out []Reach, nodes []Node, known []Connection) []Reach {
 	return out
 }
 
-// addReach adds a tool, or all with the empty one, and keeps the list sorted.
+// addReach adds a tool, or all tools if it is empty, and keeps the list sorted.
 func addReach(list []Reach, id, address, tool string) []Reach {
 	at, found := slices.BinarySearchFunc(list, Reach{ID: id, Address: address}, func(a, b Reach) int {
 		return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Address, b.Address))
@@ -85,14 +86,14 @@ func addReach(list []Reach, id, address, tool string) []Reach {
 	switch {
 	case tool == "":
 		r.Tools = nil
-	case found && r.Tools == nil: // it has all
+	case found && r.Tools == nil: // already includes all
 	case !slices.Contains(r.Tools, tool):
 		r.Tools = append(r.Tools, tool)
 	}
 	return list
 }
 
-// Intersect is what of one list another has too.
+// Intersect returns the part of list that is also in within.
 func Intersect(list, within []Reach) []Reach {
 	out := []Reach{}
 	for _, r := range list {
@@ -115,18 +116,18 @@ func Intersect(list, within []Reach) []Reach {
 	return out
 }
 
-// placeholder is what a run's parameters replace in a URL.
+// placeholder matches the parts of a URL that are replaced by a run's parameters.
 var placeholder = regexp.MustCompile(`\$\{[^}]*\}`)
 
-// Covers reports whether a list has a tool of a connection; the empty tool is any.
+// Covers reports whether a list includes a tool of a connection; an empty tool means any tool.
 func Covers(list []Reach, id, address, tool string) bool {
 	return slices.ContainsFunc(list, func(r Reach) bool {
 		return r.ID == id && Matches(r.Address, address) && (tool == "" || r.Tools == nil || slices.Contains(r.Tools, tool))
 	})
 }
 
-// Models lists provider/model of all that the flow and the flows beside it ask for besides the run's own model, each
-// once, sorted.
+// Models lists the models that the flow and its sub-agents use in addition to the run's own, as provider/model, sorted
+// and without duplicates.
 func (f *Flow) Models() []string {
 	var out []string
 	for _, g := range append([]Flow{*f}, f.Agents...) {
@@ -148,7 +149,7 @@ func (f *Flow) Models() []string {
 	return SplitModels(out...)
 }
 
-// SplitModels are the models of lists that are separated by commas, each once, sorted.
+// SplitModels splits comma-separated lists of models; the result is sorted and has no duplicates.
 func SplitModels(lists ...string) []string {
 	var out []string
 	for _, list := range lists {
@@ -162,19 +163,19 @@ func SplitModels(lists ...string) []string {
 	return slices.Compact(out)
 }
 
-// RunsPrograms reports whether the flow, or one beside it, runs a program.
+// RunsPrograms reports whether the flow or a sub-agent runs a program.
 func (f *Flow) RunsPrograms() bool {
 	return slices.ContainsFunc(append([]Flow{*f}, f.Agents...), func(g Flow) bool {
 		return slices.ContainsFunc(g.Nodes, func(n Node) bool { return n.Program != nil })
 	})
 }
 
-// MatchesAny reports whether a name matches one of some patterns, or there are none.
+// MatchesAny reports whether a name matches one of the patterns, or there are no patterns.
 func MatchesAny(patterns []string, name string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return Matches(p, name) })
 }
 
-// Matches reports whether a name matches a pattern, in which * stands for any characters.
+// Matches reports whether a name matches a pattern, in which * matches any characters.
 func Matches(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -195,7 +196,7 @@ func Matches(pattern, name string) bool {
 	return strings.HasSuffix(rest, last)
 }
 
-// DeclaresRuns reports whether runs below it may be a part of the flow: branches, elements of maps, called flows.
+// DeclaresRuns reports whether the flow may start child runs of its own: branches, elements of maps, called flows.
 func (f *Flow) DeclaresRuns() bool {
 	from := map[string]bool{}
 	return len(f.Agents) > 0 || slices.ContainsFunc(f.Edges, func(e Edge) bool {
@@ -205,7 +206,7 @@ func (f *Flow) DeclaresRuns() bool {
 	})
 }
 
-// StartsRuns reports whether a model may start runs below one of the flow, or of one beside it.
+// StartsRuns reports whether a model may start child runs of the flow or of a sub-agent.
 func (f *Flow) StartsRuns() bool {
 	if len(f.Agents) > 0 {
 		return true

@@ -11,38 +11,37 @@ import (
 	"strings"
 )
 
-// Source says where the parts of a flow were written. It travels beside the plan and
-// is not part of its hash.
+// Source holds the positions of a flow's parts in its document. It accompanies the plan and is not part of its hash.
 type Source struct {
-	// File is the name under which the document was given, for messages only.
+	// File is the document's file name, for messages only.
 	File      string     `json:"file,omitempty"`
 	Positions []Position `json:"positions,omitempty"`
 }
 
-// Position is the place of one part of a document.
+// Position is the position of one part of a document.
 type Position struct {
-	// Path names the part, see [NodePath], [EdgePath], [ToolPath] and [AgentPath].
+	// Path identifies the part; see [NodePath], [EdgePath], [ToolPath] and [AgentPath].
 	Path string `json:"path"`
 	Line int    `json:"line"`
 	Col  int    `json:"col"`
 }
 
-// NodePath is the path of a node's declaration.
+// NodePath returns the path of a node's declaration.
 func NodePath(id string) string { return "nodes/" + id }
 
-// EdgePath is the path of an edge's declaration. Edges are told apart by their index.
+// EdgePath returns the path of an edge's declaration. Edges are identified by index.
 func EdgePath(index int) string { return fmt.Sprintf("edges/%d", index) }
 
-// ToolPath is the path of a node's i-th tool binding.
+// ToolPath returns the path of a node's i-th tool binding.
 func ToolPath(node string, i int) string { return fmt.Sprintf("nodes/%s/tools/%d", node, i) }
 
-// AgentPath prefixes the paths of a sub-agent's flow.
+// AgentPath returns the prefix of the paths in a sub-agent's flow.
 func AgentPath(id string) string { return agentsPath + id + "/" }
 
 const agentsPath = "agents/"
 
-// At renders the place of a part as file:line, or that of the part which holds it, or the file
-// alone, or "".
+// At formats the position of a part as file:line. If it is unknown, At falls back to the enclosing part, then to the
+// file, which may be "".
 func (s Source) At(path string) string {
 	var best Position
 	for _, p := range s.Positions {
@@ -56,14 +55,13 @@ func (s Source) At(path string) string {
 	return fmt.Sprintf("%s:%d", s.name(), best.Line)
 }
 
-// holds reports whether a path is that of a part, or of one that holds it.
+// holds reports whether outer is path or one of its parents.
 func holds(outer, path string) bool {
 	rest, ok := strings.CutPrefix(path, outer)
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// Sub is the source of the sub-agent with an id. The other agents stay, since it may call
-// them.
+// Sub returns the source of the sub-agent with an id. It includes the other sub-agents, which that one may call.
 func (s Source) Sub(id string) Source {
 	out := Source{File: s.File}
 	prefix := AgentPath(id)
@@ -76,7 +74,7 @@ func (s Source) Sub(id string) Source {
 	return out
 }
 
-// Agents are the positions of what belongs to sub-agents.
+// Agents returns the positions that belong to sub-agents.
 func (s Source) Agents() (out []Position) {
 	for _, p := range s.Positions {
 		if strings.HasPrefix(p.Path, agentsPath) {
@@ -86,10 +84,10 @@ func (s Source) Agents() (out []Position) {
 	return out
 }
 
-// ByPath are the positions by the paths of their parts.
+// ByPath returns the positions by path.
 func (s Source) ByPath() map[string]Position {
 	out := make(map[string]Position, len(s.Positions))
-	for _, p := range slices.Backward(s.Positions) { // the first counts, as in [Source.At]
+	for _, p := range slices.Backward(s.Positions) { // the first one wins, as in [Source.At]
 		out[p.Path] = p
 	}
 	return out
@@ -102,11 +100,11 @@ func (s Source) name() string {
 	return s.File
 }
 
-// schemePorts are the ports that URLs without one have.
+// schemePorts maps URL schemes to their default ports.
 var schemePorts = map[string]string{"http": "80", "https": "443"}
 
-// Origin is scheme, host and port of a URL, or of a host or host:port, which stands for https; empty if it has none.
-// Secrets are bound to it: two addresses with the same origin, and no others, are the same server.
+// Origin returns the scheme, host and port of a URL, or of a host or host:port with an implied https; "" if there is
+// none. Secrets are bound to origins: two addresses belong to the same server if and only if their origins are equal.
 func Origin(address string) string {
 	if ip, err := netip.ParseAddr(address); err == nil {
 		address = net.JoinHostPort(ip.String(), schemePorts["https"])
@@ -126,7 +124,7 @@ func Origin(address string) string {
 	return u.Scheme + "://" + net.JoinHostPort(host, strconv.FormatUint(port, 10))
 }
 
-// CanonicalHost is the one spelling of a host.
+// CanonicalHost returns the canonical spelling of a host.
 func CanonicalHost(h string) string {
 	if ip, err := netip.ParseAddr(h); err == nil {
 		return ip.String()
@@ -134,7 +132,7 @@ func CanonicalHost(h string) string {
 	return strings.ToLower(strings.TrimSuffix(h, "."))
 }
 
-// ShortOrigin is the origin of an address as settings write it: without https and a scheme's own port.
+// ShortOrigin returns the origin of an address as written in settings: without https and the scheme's default port.
 func ShortOrigin(address string) string {
 	scheme, _, _ := strings.Cut(Origin(address), ":")
 	return strings.TrimPrefix(strings.TrimSuffix(Origin(address), ":"+schemePorts[scheme]), "https://")

@@ -5,22 +5,20 @@ import (
 	"slices"
 )
 
-// Member is an agent beside a node's own, which the node's agents can turn to. What it says stays
-// in the node: members are not nodes, and no edge leads to them.
+// Member is a further agent within a node, which the node's agents can ask or hand over to. Its messages stay within the
+// node: members are not nodes, and edges cannot lead to them.
 //
 // Sources: Agent Spec's ManagerWorkers and Swarm.
 type Member struct {
-	// ID names the member in scripts, transcripts and failures; it is that of no node.
+	// ID identifies the member in scripts, transcripts and failures. It must differ from the ids of all nodes.
 	ID string `json:"id"`
-	// Agent is how it works. What settles a node's conversation has no effect: Conversation,
-	// Opening, Members.
+	// Agent configures the member. Conversation, Opening and Members have no effect.
 	Agent Agent `json:"agent"`
-	// Out are the values that the arguments of its finish tool must give, where it has one.
+	// Out are the values that the arguments of its finish tool must contain, if it has one.
 	Out []Out `json:"out,omitempty"`
 }
 
-// Contacts are members that an agent can turn to by a tool with the arguments "recipient" and, to
-// ask, "message".
+// Contacts are members that an agent can address by a tool with the arguments "recipient" and, for questions, "message".
 type Contacts struct {
 	// Name, Description and Schema are the tool's, as the model sees it.
 	Name        string          `json:"name"`
@@ -29,16 +27,16 @@ type Contacts struct {
 	To          []Contact       `json:"to"`
 }
 
-// Contact is a member under the name by which an agent knows it.
+// Contact is a member with the name by which an agent addresses it.
 type Contact struct {
 	Name string `json:"name"`
-	// Member is its id; empty: the node's own agent.
+	// Member is the member's id; if empty, the node's own agent.
 	Member string `json:"member,omitempty"`
-	// Thread is the conversation in which the member is asked; it goes on with every question.
-	// One at a time is asked in it. Empty: the conversation is handed over.
+	// Thread is the conversation in which the member is asked, shared by all questions, one at a time. If empty, the
+	// conversation is handed over.
 	Thread string `json:"thread,omitempty"`
-	// Flow, if set, is the id of a flow in [Flow.Agents] that answers in the place of a member: a
-	// run of its own for each question, which it begins with.
+	// Flow, if set, is the id of a flow in [Flow.Agents] that answers instead of a member: each question starts a run
+	// with the question as its input.
 	Flow string `json:"flow,omitempty"`
 }
 
@@ -58,7 +56,7 @@ type TeamAgent struct {
 	Agent *Agent
 }
 
-// TeamAgents are a node's agents, its own first; none for a node of another kind.
+// TeamAgents returns a node's agents, its own first; nil if the node is not of kind agent.
 func (n *Node) TeamAgents() []TeamAgent {
 	if n.Agent == nil {
 		return nil
@@ -70,7 +68,7 @@ func (n *Node) TeamAgents() []TeamAgent {
 	return out
 }
 
-// members checks those that a node's agents turn to.
+// members checks a node's members and contacts.
 func (c *checker) members(n *Node) {
 	if n.Agent == nil {
 		return
@@ -79,13 +77,12 @@ func (c *checker) members(n *Node) {
 	for i := range n.Agent.Members {
 		m := &n.Agent.Members[i]
 		if m.ID == "" || ids[m.ID] || c.f.Node(m.ID) != nil {
-			c.add("node %q has the member %q twice, or a node has its name", n.ID, m.ID)
+			c.add("node %q: the id of member %q is empty or a duplicate", n.ID, m.ID)
 		}
 		ids[m.ID] = true
 		if len(m.Agent.Members) > 0 {
-			c.add("member %q of node %q has members itself", m.ID, n.ID)
+			c.add("member %q of node %q must not have members", m.ID, n.ID)
 		}
-		// It is checked as the node that it could be.
 		c.agent(&Node{ID: m.ID, Kind: KindAgent, Agent: &m.Agent})
 	}
 	for _, s := range n.TeamAgents() {
@@ -107,37 +104,36 @@ func (c *checker) contacts(s TeamAgent, k *Contacts, ids map[string]bool, asked 
 			continue
 		}
 		// The node's own agent can take its conversation back.
-		if known := ids[t.Member] || !asked && t.Member == ""; !known || t.Name == "" || asked != (t.Thread != "") {
+		if valid := ids[t.Member] || !asked && t.Member == ""; !valid || t.Name == "" || asked != (t.Thread != "") {
 			c.add("agent %q refers to %q, which is not a member to %s", s.ID, t.Member, map[bool]string{true: "ask", false: "hand over to"}[asked])
 		}
 	}
 }
 
-// askedFlow checks a flow that an agent asks: one that there is, and nothing else besides.
+// askedFlow checks a contact that is a flow, which must exist and exclude the other fields.
 func (c *checker) askedFlow(s TeamAgent, t *Contact, asked bool) {
-	there := c.whole.SubFlow(t.Flow) != nil || c.f.SubFlow(t.Flow) != nil
-	if !asked || !there || t.Name == "" || t.Member != "" || t.Thread != "" {
+	exists := c.root.SubFlow(t.Flow) != nil || c.f.SubFlow(t.Flow) != nil
+	if !asked || !exists || t.Name == "" || t.Member != "" || t.Thread != "" {
 		c.add("agent %q refers to the unknown flow %q", s.ID, t.Flow)
 	}
 }
 
-// ConnectionA2A is an agent that runs elsewhere and speaks the Agent2Agent protocol. It has no
-// tools: see [Remote].
+// ConnectionA2A is a remote agent that speaks the Agent2Agent protocol. It has no tools; see [Remote].
 const ConnectionA2A = "a2a"
 
-// Remote is an agent that runs elsewhere. It is told what was said to the node since it spoke
-// last, in place of a model, and keeps the conversation itself.
+// Remote is a remote agent that is called instead of a model. It is sent the node's messages since its last answer, and
+// maintains the conversation itself.
 //
 // Sources: Agent Spec's A2AAgent.
 type Remote struct {
-	// Connection is one of the flow's, of kind a2a.
+	// Connection is the id of one of the flow's connections of kind a2a.
 	Connection string `json:"connection"`
-	// PollMillis is the pause between two looks at what the agent does; 0 is the protocol's.
+	// PollMillis is the interval for polling the agent's task; 0 means the protocol's default.
 	PollMillis int `json:"poll_millis,omitempty"`
 }
 
-// WantsModel reports whether something in the flow, or in flows below it, asks the run's model: a
-// node that names none, a question on an edge, or a tool that has a model shorten values.
+// WantsModel reports whether anything in the flow or its sub-agents uses the run's model: a node that does not specify
+// one, a question on an edge, or a tool that condenses values.
 func (f *Flow) WantsModel() bool {
 	return f.Hooks != nil ||
 		slices.ContainsFunc(f.Edges, func(e Edge) bool { return e.Question != "" }) ||

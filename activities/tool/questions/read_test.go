@@ -21,7 +21,7 @@ func TestSampling(t *testing.T) {
 		"an image":      {user(`[` + text("a") + `,{"type":"image","mimeType":"image/gif","data":"` + png + `"}]`), `"text":"a\n[image 1, image/png, 8 bytes]","images":[{"media_type":"image/png"`},
 		"audio":         {user(`{"type":"audio","data":"` + wav + `"}`), `"images":[{"media_type":"audio/wav"`},
 		"a broken file": {user(`{"type":"image","data":"!"}`), "message 1: data is not base64"},
-		"another file":  {user(`{"type":"image","data":"aGVsbG8="}`), "message 1: it begins like no PNG"},
+		"another file":  {user(`{"type":"image","data":"aGVsbG8="}`), "message 1: unsupported file type"},
 		"a tool result": {user(`{"type":"tool_result"}`), `message 1: content of type "tool_result" is not supported`},
 		"no content":    {`{"messages":[{"role":"user"}]}`, "message 1: "},
 		"an empty list": {user(`[]`), "message 1: content is missing"},

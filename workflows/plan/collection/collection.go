@@ -24,10 +24,10 @@ const (
 	Result   = "result"
 )
 
-// Call is an operation with the arguments of a call.
+// Call is an operation combined with the arguments of a call.
 type Call struct {
 	Operation *plan.Operation
-	// Collection is the one worked on, and Members are those that its objects may have; nil for a query.
+	// Collection is the collection to operate on, and Members are the names that its objects may have; nil for a query.
 	Collection *plan.Collection
 	Members    []string
 	// Where are the members that objects must have.
@@ -36,40 +36,40 @@ type Call struct {
 	Values []value.Member
 }
 
-// Fill makes the call of a connection's operation. The error is for whoever gave the arguments.
+// Fill combines a connection's operation with arguments. The error is about the arguments.
 func Fill(conn *plan.Connection, name string, args value.Value) (*Call, error) {
 	i := slices.IndexFunc(conn.Operations, func(o plan.Operation) bool { return o.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("there is no operation %q", name)
+		return nil, fmt.Errorf("unknown operation %q", name)
 	}
 	c := &Call{Operation: &conn.Operations[i]}
-	given := map[string]string{plan.DoCreate: Entity, plan.DoUpdate: Update, plan.DoQuery: Bind}[c.Operation.Do]
-	if given != "" {
-		v, _ := args.Get(given)
+	argument := map[string]string{plan.DoCreate: Entity, plan.DoUpdate: Update, plan.DoQuery: Bind}[c.Operation.Do]
+	if argument != "" {
+		v, _ := args.Get(argument)
 		if v.Kind != value.Object {
-			return nil, fmt.Errorf("%s is %s, want an object", given, v.Kind)
+			return nil, fmt.Errorf("%s must be an object, got %s", argument, v.Kind)
 		}
 		c.Values = v.Members
 	}
 	if c.Operation.Do == plan.DoQuery {
 		return c, nil
 	}
-	if err := c.find(conn, args); err != nil {
+	if err := c.setCollection(conn, args); err != nil {
 		return nil, err
 	}
 	for _, m := range c.Values {
-		if err := c.has(m.Key); err != nil {
+		if err := c.checkMember(m.Key); err != nil {
 			return nil, err
 		}
 	}
 	if c.Operation.Do == plan.DoUpdate && len(c.Values) == 0 {
-		return nil, errors.New("update has no members, so there is nothing to change")
+		return nil, errors.New("update is empty; set the members to change")
 	}
-	return c, c.where(args)
+	return c, c.setConditions(args)
 }
 
-// find sets the collection.
-func (c *Call) find(conn *plan.Connection, args value.Value) error {
+// setCollection sets the collection.
+func (c *Call) setCollection(conn *plan.Connection, args value.Value) error {
 	name, names := value.FillIn(c.Operation.Collection, args), []string{}
 	for i := range conn.Collections {
 		if conn.Collections[i].Name == name {
@@ -79,10 +79,10 @@ func (c *Call) find(conn *plan.Connection, args value.Value) error {
 		}
 		names = append(names, conn.Collections[i].Name)
 	}
-	return fmt.Errorf("there is no collection %q; there are: %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("unknown collection %q; available collections: %s", name, strings.Join(names, ", "))
 }
 
-// Members are the names that a collection's objects may have, in the order of its schema.
+// Members returns the names of the members that a collection's objects may have, in the order of its schema.
 func Members(c *plan.Collection) []string {
 	var out []string
 	schema, err := value.Parse(c.Schema)
@@ -96,18 +96,18 @@ func Members(c *plan.Collection) []string {
 	return out
 }
 
-func (c *Call) has(member string) error {
+func (c *Call) checkMember(member string) error {
 	if !slices.Contains(c.Members, member) {
 		return fmt.Errorf("objects of the collection %q have no member %q; they have: %s", c.Collection.Name, member, strings.Join(c.Members, ", "))
 	}
 	return nil
 }
 
-// where fills in the conditions.
-func (c *Call) where(args value.Value) error {
+// setConditions sets the conditions, with placeholders replaced.
+func (c *Call) setConditions(args value.Value) error {
 	for _, w := range c.Operation.Where {
 		m := value.Member{Key: value.FillIn(w.Member, args)}
-		if err := c.has(m.Key); err != nil {
+		if err := c.checkMember(m.Key); err != nil {
 			return err
 		}
 		var err error
@@ -115,11 +115,11 @@ func (c *Call) where(args value.Value) error {
 			return fmt.Errorf("the value of %q is not JSON: %w", m.Key, err)
 		}
 		if m.Value.Kind == value.String {
-			arg, given := value.Value{}, false
-			if is := value.Placeholder.FindStringSubmatch(m.Value.Text); is != nil && is[0] == m.Value.Text {
-				arg, given = args.Get(is[1])
+			arg, isArg := value.Value{}, false
+			if match := value.Placeholder.FindStringSubmatch(m.Value.Text); match != nil && match[0] == m.Value.Text {
+				arg, isArg = args.Get(match[1])
 			}
-			if given {
+			if isArg {
 				m.Value = arg
 			} else {
 				m.Value = value.Of(value.FillIn(m.Value.Text, args))
@@ -130,7 +130,7 @@ func (c *Call) where(args value.Value) error {
 	return nil
 }
 
-// Results is the result of a call that gives objects, each as JSON.
+// Results returns the result of a call, given its objects.
 func (c *Call) Results(objects []value.Value) (value.Value, error) {
 	switch {
 	case c.Operation.Do == plan.DoDelete:

@@ -1,8 +1,8 @@
-// Package pytext writes JSON values as Python does: json.dumps, str and repr.
+// Package pytext formats JSON values as Python does: json.dumps, str and repr.
 //
-// Models and authors expect these texts from frameworks written in Python, so they are
-// reproduced byte for byte. The package only produces text, imports only the standard library and
-// depends on neither the clock nor map order, so that workflow code may use it.
+// Models and authors expect these texts from frameworks written in Python, so they are reproduced byte for byte. The
+// package imports only the standard library and depends on neither the clock nor map order, so that workflow code may use
+// it.
 //
 // Start at [Parse].
 package pytext
@@ -27,16 +27,16 @@ const (
 	Object
 )
 
-// Value is a JSON value that keeps the order of its members and the text of its numbers.
+// Value is a JSON value that preserves the order of its members and the notation of its numbers.
 type Value struct {
 	Kind Kind
 	// True is the value of a Bool.
 	True bool
 	// Text is the value of a String, or the literal of a Number.
 	Text string
-	// Items are those of an Array.
+	// Items are the elements of an Array.
 	Items []*Value
-	// Members are those of an Object.
+	// Members are the members of an Object.
 	Members []Member
 }
 
@@ -46,11 +46,10 @@ type Member struct {
 	Value *Value
 }
 
-// MaxDepth is how deep a value may nest.
+// MaxDepth limits the nesting of a value.
 const MaxDepth = 1000
 
-// Parse reads one JSON value. Of a key that appears twice the last value counts, at the
-// place of the first, as in Python.
+// Parse parses one JSON value. Of duplicate keys the last value is used, at the position of the first, as in Python.
 func Parse(raw []byte) (*Value, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -59,7 +58,7 @@ func Parse(raw []byte) (*Value, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("text after the JSON value")
+		return nil, fmt.Errorf("unexpected data after the JSON value")
 	}
 	return v, nil
 }
@@ -78,7 +77,7 @@ func parse(d *json.Decoder, depth int) (*Value, error) {
 		return &Value{Kind: String, Text: t}, nil
 	case json.Delim:
 		if depth > MaxDepth {
-			return nil, fmt.Errorf("the value is nested deeper than %d", MaxDepth)
+			return nil, fmt.Errorf("value is nested deeper than %d levels", MaxDepth)
 		}
 		if t == '[' {
 			return array(d, depth)
@@ -125,7 +124,7 @@ func object(d *json.Decoder, depth int) (*Value, error) {
 	return v, err
 }
 
-// Get is the value of a member, or nil. It takes time linear in the members.
+// Get returns the value of a member, or nil. It takes time linear in the number of members.
 func (v *Value) Get(key string) *Value {
 	if v == nil {
 		return nil
@@ -138,7 +137,7 @@ func (v *Value) Get(key string) *Value {
 	return nil
 }
 
-// Truthy is Python's bool(v).
+// Truthy returns Python's bool(v).
 func (v *Value) Truthy() bool {
 	if v == nil {
 		return false

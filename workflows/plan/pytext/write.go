@@ -12,21 +12,21 @@ import (
 
 type number = json.Number
 
-// JSON is json.dumps(v): blanks behind commas and colons, ASCII alone.
+// JSON returns json.dumps(v): spaces after commas and colons, ASCII only.
 func (v *Value) JSON() string {
 	var b strings.Builder
 	v.dump(&b, -1, 0)
 	return b.String()
 }
 
-// Indented is json.dumps(v, indent=2).
+// Indented returns json.dumps(v, indent=2).
 func (v *Value) Indented() string {
 	var b strings.Builder
 	v.dump(&b, 2, 0)
 	return b.String()
 }
 
-// dump writes JSON; an indent below 0 means one line.
+// dump writes JSON; a negative indent means one line.
 func (v *Value) dump(b *strings.Builder, indent, level int) {
 	switch v.Kind {
 	case Null:
@@ -38,9 +38,9 @@ func (v *Value) dump(b *strings.Builder, indent, level int) {
 	case String:
 		quoteJSON(b, v.Text)
 	case Array:
-		group(b, '[', ']', len(v.Items), indent, level, math.MaxInt, func(i int) { v.Items[i].dump(b, indent, level+1) })
+		writeList(b, '[', ']', len(v.Items), indent, level, math.MaxInt, func(i int) { v.Items[i].dump(b, indent, level+1) })
 	case Object:
-		group(b, '{', '}', len(v.Members), indent, level, math.MaxInt, func(i int) {
+		writeList(b, '{', '}', len(v.Members), indent, level, math.MaxInt, func(i int) {
 			quoteJSON(b, v.Members[i].Key)
 			b.WriteString(": ")
 			v.Members[i].Value.dump(b, indent, level+1)
@@ -48,8 +48,8 @@ func (v *Value) dump(b *strings.Builder, indent, level int) {
 	}
 }
 
-// group writes what stands between two brackets, until more than limit bytes are there.
-func group(b *strings.Builder, open, closing byte, n, indent, level, limit int, item func(i int)) {
+// writeList writes a bracketed list, and stops once b holds more than limit bytes.
+func writeList(b *strings.Builder, open, closing byte, n, indent, level, limit int, item func(i int)) {
 	b.WriteByte(open)
 	for i := range n {
 		if b.Len() > limit {
@@ -91,7 +91,7 @@ func quoteJSON(b *strings.Builder, s string) {
 	b.WriteByte('"')
 }
 
-// Str is str(v): a text as it is, all else as [Value.Repr] says.
+// Str returns str(v): a string as it is, anything else like [Value.Repr].
 func (v *Value) Str() string {
 	if v.Kind == String {
 		return v.Text
@@ -99,15 +99,14 @@ func (v *Value) Str() string {
 	return v.Repr()
 }
 
-// Repr is repr(v).
+// Repr returns repr(v).
 func (v *Value) Repr() string {
 	var b strings.Builder
 	v.repr(&b, math.MaxInt)
 	return b.String()
 }
 
-// ReprUpTo is repr(v), or of a longer one its first n bytes and "…". It takes no longer
-// than that needs.
+// ReprUpTo returns repr(v), or its first n bytes and "…" if it is longer. It takes no longer than that requires.
 func (v *Value) ReprUpTo(n int) string {
 	var b strings.Builder
 	v.repr(&b, n)
@@ -117,7 +116,7 @@ func (v *Value) ReprUpTo(n int) string {
 	return strings.ToValidUTF8(b.String()[:n], "") + "…"
 }
 
-// repr writes until something more than limit bytes are there.
+// repr writes until b holds more than limit bytes.
 func (v *Value) repr(b *strings.Builder, limit int) {
 	if b.Len() > limit {
 		return
@@ -140,9 +139,9 @@ func (v *Value) repr(b *strings.Builder, limit int) {
 		}
 		b.WriteString(Quote(text))
 	case Array:
-		group(b, '[', ']', len(v.Items), -1, 0, limit, func(i int) { v.Items[i].repr(b, limit) })
+		writeList(b, '[', ']', len(v.Items), -1, 0, limit, func(i int) { v.Items[i].repr(b, limit) })
 	case Object:
-		group(b, '{', '}', len(v.Members), -1, 0, limit, func(i int) {
+		writeList(b, '{', '}', len(v.Members), -1, 0, limit, func(i int) {
 			b.WriteString(Quote(v.Members[i].Key) + ": ")
 			v.Members[i].Value.repr(b, limit)
 		})
@@ -151,7 +150,7 @@ func (v *Value) repr(b *strings.Builder, limit int) {
 
 var reprEscapes = map[rune]string{'\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`}
 
-// Quote is repr of a text.
+// Quote returns repr of a string.
 func Quote(s string) string {
 	q := '\''
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
@@ -179,7 +178,7 @@ func Quote(s string) string {
 	return b.String()
 }
 
-// pyNumber is a number as Python prints it: an integer exactly, a float with the fewest digits.
+// pyNumber formats a number as Python does: an integer exactly, a float with the fewest digits.
 func pyNumber(literal string) string {
 	if !strings.ContainsAny(literal, ".eE") {
 		if literal == "-0" {
@@ -194,7 +193,7 @@ func pyNumber(literal string) string {
 	return pyFloat(f)
 }
 
-// jsonNumber differs from pyNumber where JSON has no such number.
+// jsonNumber is pyNumber, except for infinities, which JSON has no literal for.
 func jsonNumber(literal string) string {
 	switch s := pyNumber(literal); s {
 	case "inf":

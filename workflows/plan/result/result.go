@@ -1,4 +1,4 @@
-// Package result reads what a tool returns as the values that its outputs declare.
+// Package result converts a tool's result to the values of its declared outputs.
 package result
 
 import (
@@ -10,9 +10,8 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// Named makes the values of outputs of what a tool returned. One output is the text itself, or the
-// JSON that it is; of an object with a member that is called like the output, that. Several
-// outputs are the members of an object.
+// Named converts a tool's result to the values of its outputs. A single output is the text itself, or the JSON in it; if
+// that is an object with a member named like the output, it is that member. Several outputs are the members of an object.
 func Named(outs []plan.Out, text string) (value.Value, error) {
 	empty := value.Value{Kind: value.Object}
 	if len(outs) == 0 {
@@ -21,7 +20,7 @@ func Named(outs []plan.Out, text string) (value.Value, error) {
 	v, err := value.Parse([]byte(text))
 	if len(outs) > 1 {
 		if err != nil || v.Kind != value.Object {
-			return empty, errors.New("it has several outputs, but what it returned is no JSON object: " + textutil.Cut(text, 200))
+			return empty, errors.New("several outputs are declared, but the result is not a JSON object: " + textutil.Cut(text, 200))
 		}
 		for i := range outs {
 			k := slices.IndexFunc(v.Members, func(m value.Member) bool { return m.Key == outs[i].Name })
@@ -38,19 +37,20 @@ func Named(outs []plan.Out, text string) (value.Value, error) {
 	return value.Value{Kind: value.Object, Members: []value.Member{{Key: o.Name, Value: outputOf(o, text)}}}, nil
 }
 
-// outputOf is a text as an output: the JSON that it is where the output takes that, else the text itself.
+// outputOf converts a text to an output: to the JSON in it if the output's type accepts that, otherwise to the text
+// itself.
 func outputOf(o *plan.Out, text string) value.Value {
 	v, err := value.Parse([]byte(text))
 	if err != nil {
 		return value.Of(text)
 	}
-	if _, wrong := value.Cast(o.Type, v); wrong != nil || v.Kind != value.String && takesText(o) {
+	if _, castErr := value.Cast(o.Type, v); castErr != nil || v.Kind != value.String && takesText(o) {
 		return value.Of(text)
 	}
 	return v
 }
 
-// takesText reports whether an output takes a text as it is.
+// takesText reports whether an output's type accepts any text unchanged.
 func takesText(o *plan.Out) bool {
 	probe, err := value.Cast(o.Type, value.Of("x"))
 	return len(o.Type) > 0 && string(o.Type) != "{}" && err == nil && probe.Kind == value.String

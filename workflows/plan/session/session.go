@@ -1,8 +1,8 @@
-// Package session formats and parses the messages between sessions of the blueprint dialect: the callback
-// with a child's result to its parent, and the result of a hook for a run.
+// Package session formats and parses the messages between sessions of the blueprint dialect: the callback with a child's
+// result to its parent, and the result of a hook for a run.
 //
-// The texts are those of the Agent Orchestrator Framework, byte for byte. It is pure and
-// imports only package pytext, so that workflow code may use it.
+// The texts are those of the Agent Orchestrator Framework, byte for byte. The package is pure and imports only package
+// pytext, so that workflow code may use it.
 //
 // Start at [Callback] and [ReadVerdict].
 package session
@@ -17,17 +17,17 @@ import (
 
 // Child is a child session that has ended.
 type Child struct {
-	// ID is the session's.
+	// ID is the session's id.
 	ID string
-	// Text and Data are its result; Data counts where both are there. Text may be nil.
+	// Text and Data are its result; Data takes precedence. Text may be nil.
 	Text *string
 	Data json.RawMessage
-	// Failed reports whether it failed; Problem is why, "" if nothing is known.
+	// Failed reports whether it failed; Problem is the reason, "" if unknown.
 	Failed  bool
 	Problem string
 }
 
-// Stopped is the problem of a child that somebody stopped.
+// Stopped is the problem of a child that was stopped manually.
 const Stopped = "Session was manually stopped"
 
 func (c *Child) status() string {
@@ -37,7 +37,7 @@ func (c *Child) status() string {
 	return "completed"
 }
 
-// content is the child's result or problem. It is not escaped; the framework does not.
+// content returns the child's result or problem. It is not escaped, as in the framework.
 func (c *Child) content() string {
 	if c.Failed {
 		if c.Problem == "" {
@@ -54,8 +54,8 @@ func (c *Child) content() string {
 	return *c.Text
 }
 
-// Callback is the prompt with which a parent is resumed when its children have ended, in the
-// order in which they did. Of no child it is "".
+// Callback returns the prompt that resumes a parent when its children have ended, in the order in which they ended; "" if
+// there are none.
 func Callback(children []Child) string {
 	switch len(children) {
 	case 0:

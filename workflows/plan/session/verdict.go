@@ -9,24 +9,24 @@ import (
 	"weft/workflows/plan/pytext"
 )
 
-// Verdict is what a hook says of a run that is about to start.
+// Verdict is a hook's decision about a run that is about to start.
 type Verdict struct {
-	// Block stops the run; Reason is why, "" if the hook gives none.
+	// Block stops the run; Reason is "" if the hook gives none.
 	Block  bool
 	Reason string
 	// Params, if set, replace the run's parameters.
 	Params json.RawMessage
 }
 
-// Blocked is the problem of a run that a hook stops.
+// Blocked returns the problem of a run that a hook stops.
 func (v *Verdict) Blocked() string {
 	return "Blocked by on_run_start hook: " + cmp.Or(v.Reason, "No reason provided")
 }
 
-// ReadVerdict reads the result of a hook on a run's start: its data where there is any, else
-// its text as JSON. What is no JSON, and an action that is unknown, let the run go on.
+// ReadVerdict reads the result of a hook before a run: its data if there is any, otherwise its text as JSON. Text that is
+// not JSON, and unknown actions, let the run continue.
 //
-// It fails where the result is JSON but no object; then the hook's on_error decides.
+// It fails if the result is JSON but not an object; the hook's on_error then applies.
 func ReadVerdict(data json.RawMessage, text *string) (Verdict, error) {
 	result, err := pytext.Parse(data)
 	if err != nil || !result.Truthy() {

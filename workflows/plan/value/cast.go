@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// kind is a type as [Cast] reads it: the part of JSON Schema that says what values are.
-type kind struct {
+// typeSchema is the part of a JSON Schema that [Cast] uses.
+type typeSchema struct {
 	Type       typeNames                  `json:"type,omitempty"`
 	Items      json.RawMessage            `json:"items,omitempty"`
 	Properties map[string]json.RawMessage `json:"properties,omitempty"`
@@ -20,7 +20,7 @@ type kind struct {
 	Enum       []json.RawMessage          `json:"enum,omitempty"`
 }
 
-// typeNames are one type, or a list of types of which a value has one.
+// typeNames is one type, or a list of alternatives.
 type typeNames []string
 
 func (t *typeNames) UnmarshalJSON(raw []byte) error {
@@ -31,10 +31,10 @@ func (t *typeNames) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &(*t)[0])
 }
 
-// spread writes a list of types as a choice between kinds of one type each.
-func (k *kind) spread() error {
+// expandTypes converts a list of types to alternatives with one type each.
+func (k *typeSchema) expandTypes() error {
 	for _, t := range k.Type {
-		one := kind{Type: typeNames{t}, Items: k.Items, Properties: k.Properties, More: k.More}
+		one := typeSchema{Type: typeNames{t}, Items: k.Items, Properties: k.Properties, More: k.More}
 		raw, err := json.Marshal(one)
 		if err != nil {
 			return err
@@ -44,37 +44,36 @@ func (k *kind) spread() error {
 	return nil
 }
 
-// Cast makes a value one of a type: a JSON Schema of type, items, properties,
-// additionalProperties, anyOf and enum. A value that has the type stays as it is. Anything
-// becomes a string, its JSON as Python writes it; numbers, and texts that are numbers, become
-// each other, a fraction cut off; 0 and 1 and their words become booleans. An empty type takes
-// everything.
+// Cast converts a value to a type: a JSON Schema with type, items, properties, additionalProperties, anyOf and enum. A
+// value that has the type is unchanged. Anything can be converted to a string, as the JSON that Python writes; numbers
+// and numeric strings to each other, truncating fractions; 0, 1 and the strings of booleans to booleans. An empty type
+// accepts everything.
 func Cast(schema json.RawMessage, v Value) (Value, error) {
 	if len(schema) == 0 || string(schema) == "true" || string(schema) == "{}" {
 		return v, nil
 	}
-	var k kind
+	var k typeSchema
 	if err := json.Unmarshal(schema, &k); err != nil {
-		return v, fmt.Errorf("the type %s: %w", schema, err)
+		return v, fmt.Errorf("invalid type %s: %w", schema, err)
 	}
-	become := k.cast
+	convert := k.cast
 	if len(k.Type) > 1 {
-		if err := k.spread(); err != nil {
+		if err := k.expandTypes(); err != nil {
 			return v, err
 		}
 	}
 	if len(k.AnyOf) > 0 {
-		become = k.union
+		convert = k.union
 	}
-	out, err := become(v)
+	out, err := convert(v)
 	if err != nil {
 		return v, err
 	}
-	return out, k.listed(out)
+	return out, k.checkEnum(out)
 }
 
-// Complete is an object with the defaults of a schema's properties for the members that it lacks. What it has stays as
-// it is written.
+// Complete returns an object with the defaults of a schema's properties added for missing members. Existing members keep
+// their notation.
 func Complete(schema, object json.RawMessage) json.RawMessage {
 	rules, err := Parse(schema)
 	if err != nil {
@@ -88,7 +87,7 @@ func Complete(schema, object json.RawMessage) json.RawMessage {
 	out := bytes.TrimSuffix(bytes.TrimSpace(object), []byte("}"))
 	for _, p := range properties.Members {
 		def, ok := p.Value.Get("default")
-		if _, given := has[p.Key]; given || !ok {
+		if _, set := has[p.Key]; set || !ok {
 			continue
 		}
 		comma := ","
@@ -100,8 +99,8 @@ func Complete(schema, object json.RawMessage) json.RawMessage {
 	return append(out[:len(out):len(out)], '}')
 }
 
-// Fitted is an object of a model's whose members are made what a schema's properties want: cast, if need be from the JSON
-// that a text holds; else the property's default. A member that is neither stays as it is.
+// Fitted converts the members of a model's object to the types of a schema's properties, if necessary by parsing strings
+// as JSON, or else replaces them with the property's default. Other members are unchanged.
 func Fitted(schema json.RawMessage, v Value) Value {
 	rules, err := Parse(schema)
 	if err != nil || v.Kind != Object {
@@ -110,28 +109,29 @@ func Fitted(schema json.RawMessage, v Value) Value {
 	out := Value{Kind: Object}
 	properties, _ := rules.Get("properties")
 	for _, p := range properties.Members {
-		given, ok := v.Get(p.Key)
-		fit, err := fitted(p.Value.JSON(), given)
+		member, ok := v.Get(p.Key)
+		fit, err := fitted(p.Value.JSON(), member)
 		def, has := p.Value.Get("default")
 		switch {
 		case ok && err == nil:
-			given = fit
+			member = fit
 		case has:
-			given = def
+			member = def
 		case !ok:
 			continue
 		}
-		out.Members = append(out.Members, Member{p.Key, given})
+		out.Members = append(out.Members, Member{p.Key, member})
 	}
 	for _, m := range v.Members {
-		if _, known := properties.Get(m.Key); !known {
+		if _, declared := properties.Get(m.Key); !declared {
 			out.Members = append(out.Members, m)
 		}
 	}
 	return out
 }
 
-// Misfits are the members of an object that cannot be cast to what a schema's properties want, by their names.
+// Misfits iterates over the members of an object, by name, that cannot be converted to the types of a schema's
+// properties.
 func Misfits(schema json.RawMessage, v Value) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		rules, err := Parse(schema)
@@ -149,21 +149,21 @@ func Misfits(schema json.RawMessage, v Value) iter.Seq2[string, error] {
 	}
 }
 
-// fitted casts a value, or else the JSON that it is the text of.
+// fitted casts a value or, if that fails for a string, the JSON in it.
 func fitted(schema json.RawMessage, v Value) (Value, error) {
 	out, err := Cast(schema, v)
 	if err == nil || v.Kind != String {
 		return out, err
 	}
-	inner, wrong := Parse([]byte(v.Text))
-	if wrong != nil {
+	inner, parseErr := Parse([]byte(v.Text))
+	if parseErr != nil {
 		return v, err
 	}
 	return Cast(schema, inner)
 }
 
-// union takes the first member that the value has already, else the first that it can become.
-func (k *kind) union(v Value) (Value, error) {
+// union prefers the first alternative that leaves the value unchanged to the first that it can be converted to.
+func (k *typeSchema) union(v Value) (Value, error) {
 	for _, m := range k.AnyOf {
 		if out, err := Cast(m, v); err == nil && bytes.Equal(out.JSON(), v.JSON()) {
 			return out, nil
@@ -174,11 +174,11 @@ func (k *kind) union(v Value) (Value, error) {
 			return out, nil
 		}
 	}
-	return v, fmt.Errorf("%s has none of the wanted types", v.Brief())
+	return v, fmt.Errorf("%s has none of the allowed types", v.Brief())
 }
 
-// listed refuses values that an enum does not list.
-func (k *kind) listed(v Value) error {
+// checkEnum rejects values that are not in the enum.
+func (k *typeSchema) checkEnum(v Value) error {
 	if len(k.Enum) == 0 {
 		return nil
 	}
@@ -190,7 +190,7 @@ func (k *kind) listed(v Value) error {
 	return fmt.Errorf("%s is not one of the allowed values", v.Brief())
 }
 
-func (k *kind) cast(v Value) (Value, error) {
+func (k *typeSchema) cast(v Value) (Value, error) {
 	if len(k.Type) == 0 {
 		return v, nil
 	}
@@ -200,11 +200,11 @@ func (k *kind) cast(v Value) (Value, error) {
 	case "string":
 		return Of(v.Spaced()), nil
 	case "integer":
-		return whole(v)
+		return toInteger(v)
 	case "number":
-		return figure(v)
+		return toNumber(v)
 	case "boolean":
-		return truth(v)
+		return toBoolean(v)
 	case "null":
 		if v.Kind == Null {
 			return v, nil
@@ -217,7 +217,7 @@ func (k *kind) cast(v Value) (Value, error) {
 	return v, fmt.Errorf("%s is %s, want %s", v.Brief(), v.Kind, k.Type[0])
 }
 
-func (k *kind) array(v Value) (Value, error) {
+func (k *typeSchema) array(v Value) (Value, error) {
 	if v.Kind != Array {
 		return v, fmt.Errorf("%s is %s, want an array", v.Brief(), v.Kind)
 	}
@@ -232,8 +232,8 @@ func (k *kind) array(v Value) (Value, error) {
 	return out, nil
 }
 
-// object casts members; those that the type has no place for are left out.
-func (k *kind) object(v Value) (Value, error) {
+// object casts the members of an object and drops those that the type does not allow.
+func (k *typeSchema) object(v Value) (Value, error) {
 	if v.Kind != Object {
 		return v, fmt.Errorf("%s is %s, want an object", v.Brief(), v.Kind)
 	}
@@ -255,8 +255,8 @@ func (k *kind) object(v Value) (Value, error) {
 	return out, nil
 }
 
-// figure is a value as a number.
-func figure(v Value) (Value, error) {
+// toNumber converts a value to a number.
+func toNumber(v Value) (Value, error) {
 	switch v.Kind {
 	case Int, Double:
 		return v, nil
@@ -277,8 +277,8 @@ func figure(v Value) (Value, error) {
 	return v, fmt.Errorf("%s is %s, want a number", v.Brief(), v.Kind)
 }
 
-func whole(v Value) (Value, error) {
-	n, err := figure(v)
+func toInteger(v Value) (Value, error) {
+	n, err := toNumber(v)
 	if err != nil || n.Kind == Int {
 		return n, err
 	}
@@ -288,7 +288,7 @@ func whole(v Value) (Value, error) {
 	return v, fmt.Errorf("%s is not a 64-bit integer", v.Brief())
 }
 
-func truth(v Value) (Value, error) {
+func toBoolean(v Value) (Value, error) {
 	switch v.Kind {
 	case Bool:
 		return v, nil
@@ -305,8 +305,8 @@ func truth(v Value) (Value, error) {
 	return v, fmt.Errorf("%s is %s, want a boolean", v.Brief(), v.Kind)
 }
 
-// Spaced is the value for a reader, as Python writes JSON: with blanks behind commas and
-// colons. A string stands for itself.
+// Spaced returns the value for display as Python writes JSON, with spaces after commas and colons. A string is returned
+// as it is.
 func (v Value) Spaced() string {
 	if v.Kind == String {
 		return v.Text

@@ -33,13 +33,13 @@ func TestCast(t *testing.T) {
 		"a member that cannot":           {pair, `{"a":"x"}`, `error: member "a": "x"`},
 		"a union keeps what fits":        {`{"anyOf":[{"type":"string"},{"type":"null"}]}`, `null`, `null`},
 		"a union casts what does not":    {`{"anyOf":[{"type":"integer"},{"type":"null"}]}`, `"7"`, `7`},
-		"a union of nothing that fits":   {`{"anyOf":[{"type":"integer"},{"type":"null"}]}`, `[]`, `error: [] has none of the wanted types`},
+		"a union of nothing that fits":   {`{"anyOf":[{"type":"integer"},{"type":"null"}]}`, `[]`, `error: [] has none of the allowed types`},
 		"a value that an enum lists":     {`{"type":"integer","enum":[1,2]}`, `"2"`, `2`},
 		"a value that an enum does not":  {`{"enum":["a"]}`, `"b"`, `error: "b" is not one of the allowed values`},
 		"a union that is listed":         {`{"anyOf":[{"type":"string"},{"type":"null"}],"enum":["a",null]}`, `"a"`, `"a"`},
 		"a union that is not listed":     {`{"anyOf":[{"type":"string"},{"type":"null"}],"enum":["a",null]}`, `"b"`, `error: "b" is not one of the allowed values`},
 		"a type that is none":            {`{"type":"thing"}`, `1`, `error: 1 is an integer, want thing`},
-		"a schema that is none":          {`[]`, `1`, `error: the type []`},
+		"a schema that is none":          {`[]`, `1`, `error: invalid type []`},
 		"null where something is wanted": {`{"type":"object","properties":{},"additionalProperties":{}}`, `null`, `error: null is null, want an object`},
 	}
 	for name, tc := range tests {

@@ -10,14 +10,14 @@ import (
 	"unicode/utf16"
 )
 
-// The rules by which values are compared and taken apart.
+// The rules for comparing values and selecting parts of them.
 const (
 	// ByValue compares numbers by their value: 42 equals 42.0.
 	ByValue = "value"
-	// ByType wants equal values to be of one type, and looks for fields in critique results
-	// alone. Its errors are those of the framework that has these rules.
+	// ByType requires equal values to have the same type, and selects fields only from critique results. Its errors are
+	// those of the framework that defines these rules.
 	ByType = "typed"
-	// Exact is ByValue, but that equal numbers are of one type: 42 is not 42.0.
+	// Exact is ByValue, except that equal numbers must have the same type: 42 is not 42.0.
 	Exact = "exact"
 )
 
@@ -34,14 +34,14 @@ const (
 	Or          = "or"
 )
 
-// Operations are all operations.
+// Operations lists all operations.
 var Operations = []string{Equals, NotEquals, More, Less, MoreOrEqual, LessOrEqual, Not, And, Or}
 
-// Known reports whether an operation is one of [Operations].
+// Known reports whether op is one of [Operations].
 func Known(op string) bool { return slices.Contains(Operations, op) }
 
-// Holds evaluates a comparison: orders want two numbers or two strings, which are compared
-// without case; not, and, or want two booleans. What has other types does not hold.
+// Holds evaluates a comparison. Order operations require two numbers, or two strings, which are compared
+// case-insensitively; Not, And and Or require two booleans. For other types it reports false.
 func Holds(rules, op string, a, b Value) bool {
 	switch op {
 	case Equals:
@@ -65,7 +65,7 @@ func Holds(rules, op string, a, b Value) bool {
 	return false
 }
 
-// Equal reports whether two values are equal by the rules. Strings differ by case.
+// Equal reports whether two values are equal by the rules. Strings are compared case-sensitively.
 func Equal(rules string, a, b Value) bool {
 	if a.IsNumber() && b.IsNumber() {
 		return equalNumbers(rules, a, b)
@@ -81,7 +81,7 @@ func Equal(rules string, a, b Value) bool {
 	case Array:
 		return slices.EqualFunc(a.Items, b.Items, func(x, y Value) bool { return Equal(rules, x, y) })
 	case Object:
-		return len(a.Members) == len(b.Members) && all2(a, b, rules)
+		return len(a.Members) == len(b.Members) && sameMembers(a, b, rules)
 	}
 	return true
 }
@@ -93,21 +93,21 @@ func equalNumbers(rules string, a, b Value) bool {
 	case rules == Exact && a.Kind != b.Kind:
 		return false
 	case rules == ByType:
-		return a.Kind == b.Kind && boxed(a.Float) == boxed(b.Float)
+		return a.Kind == b.Kind && javaBits(a.Float) == javaBits(b.Float)
 	}
 	c, ok := compareNumbers(a, b)
 	return ok && c == 0
 }
 
-func all2(a, b Value, rules string) bool {
+func sameMembers(a, b Value, rules string) bool {
 	return !slices.ContainsFunc(a.Members, func(m Member) bool {
 		other, ok := b.Get(m.Key)
 		return !ok || !Equal(rules, m.Value, other)
 	})
 }
 
-// boxed tells doubles apart as Java's Double does: NaN is itself, 0.0 is not -0.0.
-func boxed(f float64) uint64 {
+// javaBits returns bits that distinguish doubles as Java's Double does: NaN equals itself, 0.0 differs from -0.0.
+func javaBits(f float64) uint64 {
 	if math.IsNaN(f) {
 		return math.Float64bits(math.NaN())
 	}
@@ -146,7 +146,7 @@ func ordered(rules, op string, a, b Value) bool {
 	return c <= 0
 }
 
-// compareIgnoringCase orders as Java's compareToIgnoreCase does, by UTF-16 units.
+// compareIgnoringCase compares as Java's compareToIgnoreCase does, by UTF-16 units.
 func compareIgnoringCase(a, b string) int {
 	x, y := utf16.Encode([]rune(a)), utf16.Encode([]rune(b))
 	for i := 0; i < len(x) && i < len(y); i++ {
@@ -163,9 +163,8 @@ func compareIgnoringCase(a, b string) int {
 
 func folded(u uint16) rune { return unicode.ToLower(unicode.ToUpper(rune(u))) }
 
-// Operand is what a comparison looks at: the part of a value that a path names. By type, the
-// path counts for critique results alone; by value, one field name means nothing for what has
-// no fields.
+// Operand returns the part of a value that a comparison applies to. By type, the path applies only to critique results;
+// by value, a path of a single name selects the value itself if that is not an object.
 func Operand(rules string, path []string, v Value) (Value, error) {
 	if rules == ByType {
 		return typedOperand(last(path), v)
@@ -192,7 +191,7 @@ func typedOperand(name string, v Value) (Value, error) {
 	return v, nil
 }
 
-// walk follows a path into objects. data names the value itself where there is no such field.
+// walk follows a path into objects. A final "data" selects the value itself if there is no such field.
 func walk(path []string, v Value) (Value, error) {
 	for i, name := range path {
 		next, ok := v.Get(name)
@@ -208,7 +207,7 @@ func walk(path []string, v Value) (Value, error) {
 	return v, nil
 }
 
-// Selected is what a transformation makes of a value: the part that a path names.
+// Selected returns the part of a value that a transformation selects.
 func Selected(rules string, path []string, v Value) (Value, error) {
 	name := last(path)
 	if rules != ByType {
@@ -232,7 +231,7 @@ func Selected(rules string, path []string, v Value) (Value, error) {
 // maxBrief is how many bytes of a value a message repeats.
 const maxBrief = 200
 
-// Brief is the value's JSON for a message, cut when long.
+// Brief returns the value's JSON for a message, truncated if it is long.
 func (v Value) Brief() string {
 	if b := v.JSON(); len(b) > maxBrief {
 		return strings.ToValidUTF8(string(bytes.TrimSpace(b[:maxBrief])), "") + "…"

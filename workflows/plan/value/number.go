@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// long reports whether a number is an integer of more than 64 bits, whose digits are kept.
-func (v Value) long() bool {
+// isBigInt reports whether a number is an integer of more than 64 bits, whose digits are kept.
+func (v Value) isBigInt() bool {
 	return v.Kind == Double && v.literal != "" && !strings.ContainsAny(v.literal, ".eE") && !math.IsInf(v.Float, 0)
 }
 
-// exact is a number without rounding. It must not be NaN.
-func (v Value) exact() *big.Float {
+// bigFloat returns a number without rounding. It must not be NaN.
+func (v Value) bigFloat() *big.Float {
 	switch {
 	case v.Kind == Int:
 		return new(big.Float).SetInt64(v.Int)
-	case v.long():
+	case v.isBigInt():
 		if n, ok := new(big.Int).SetString(v.literal, 10); ok {
 			return new(big.Float).SetInt(n)
 		}
@@ -25,7 +25,7 @@ func (v Value) exact() *big.Float {
 	return new(big.Float).SetFloat64(v.Float)
 }
 
-// compareNumbers orders two numbers by their value. It is false where one is NaN.
+// compareNumbers compares two numbers by value. It reports false if either is NaN.
 func compareNumbers(a, b Value) (int, bool) {
 	switch {
 	case math.IsNaN(a.Float) || math.IsNaN(b.Float):
@@ -33,28 +33,28 @@ func compareNumbers(a, b Value) (int, bool) {
 	case a.Kind == Int && b.Kind == Int:
 		return cmp.Compare(a.Int, b.Int), true
 	}
-	return a.exact().Cmp(b.exact()), true
+	return a.bigFloat().Cmp(b.bigFloat()), true
 }
 
-// beyond is the first number of a value that is written too large for a double.
-func beyond(v Value) (Value, bool) {
+// outOfRange returns the first number in a value that is out of the range of a double.
+func outOfRange(v Value) (Value, bool) {
 	if v.Kind == Double && v.literal != "" && math.IsInf(v.Float, 0) {
 		return v, true
 	}
 	for _, item := range v.Items {
-		if n, ok := beyond(item); ok {
+		if n, ok := outOfRange(item); ok {
 			return n, true
 		}
 	}
 	for _, m := range v.Members {
-		if n, ok := beyond(m.Value); ok {
+		if n, ok := outOfRange(m.Value); ok {
 			return n, true
 		}
 	}
 	return Value{}, false
 }
 
-// short is a number as it was written, cut where it is long.
+// short returns a number's original notation, truncated if it is long.
 func (v Value) short() string {
 	if len(v.literal) > 40 {
 		return v.literal[:40] + "..."

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// The ways to read a value that somebody wrote as JSON.
+// The ways to read a value that was written as JSON.
 const (
-	// Literal takes JSON's types as they are: "42" is a string. Anything but null will do.
+	// Literal uses JSON's types: "42" is a string. Any value except null is valid.
 	Literal = "literal"
-	// Bare is a string, a number, a boolean, an array of one of these, or a critique result
-	// with all three parts. null is the string "null".
+	// Bare accepts a string, a number, a boolean, an array of one of these, or a critique result with all three members.
+	// null is the string "null".
 	Bare = "bare"
-	// Tagged is {"type": ..., "data": ...}, or a bare value whose type is read out of its
-	// text: "42" is an integer.
+	// Tagged accepts {"type": ..., "data": ...}, or a bare value whose type is inferred from its text: "42" is an
+	// integer.
 	Tagged = "tagged"
 )
 
-// Read reads a value in one of the ways.
+// Read parses JSON and converts it with [Reread].
 func Read(way string, raw []byte) (Value, error) {
 	v, err := Parse(raw)
 	if err != nil {
@@ -30,7 +30,7 @@ func Read(way string, raw []byte) (Value, error) {
 	return Reread(way, v)
 }
 
-// Reread reads a value that is parsed already.
+// Reread converts a parsed value in one of the ways.
 func Reread(way string, v Value) (Value, error) {
 	switch way {
 	case Bare:
@@ -41,7 +41,7 @@ func Reread(way string, v Value) (Value, error) {
 	if v.Kind == Null {
 		return Value{}, fmt.Errorf("the value is null")
 	}
-	if n, ok := beyond(v); ok {
+	if n, ok := outOfRange(v); ok {
 		return Value{}, fmt.Errorf("the number %s is out of the range of a double", n.short())
 	}
 	return v, nil
@@ -71,24 +71,24 @@ func bare(v Value) (Value, error) {
 	return v, nil
 }
 
-// narrow makes an integer of what is one of 32 bits, and a double of other numbers.
+// narrow converts a number to an integer if it is one of 32 bits, otherwise to a double.
 func narrow(v Value) Value {
-	if n, ok := kotlinInt(v.written()); ok {
+	if n, ok := kotlinInt(v.original()); ok {
 		return n
 	}
 	return Of(v.Float)
 }
 
-// ofText are the readings of a primitive's text, in the order in which arrays try them.
-var ofText = []func(string) (Value, bool){kotlinBool, kotlinInt, func(s string) (Value, bool) { f, ok := kotlinDouble(s); return Of(f), ok }}
+// textParsers holds the conversions from a primitive's text, in the order in which arrays try them.
+var textParsers = []func(string) (Value, bool){kotlinBool, kotlinInt, func(s string) (Value, bool) { f, ok := kotlinDouble(s); return Of(f), ok }}
 
-// uniform reads an array of one type: strings, or else booleans, integers or doubles by their texts.
+// uniform converts an array to one type: strings, or else booleans, integers or doubles by their texts.
 func uniform(v Value, items []Value) (Value, error) {
 	if all(items, func(i Value) bool { return i.Kind == String }) {
 		return v, nil
 	}
 	if all(items, func(i Value) bool { return i.Kind != Array && i.Kind != Object && i.Kind != Null }) {
-		for _, read := range ofText {
+		for _, read := range textParsers {
 			if out, ok := each(items, read); ok {
 				return Of(out), nil
 			}
@@ -104,7 +104,7 @@ func all(items []Value, is func(Value) bool) bool {
 func each(items []Value, read func(string) (Value, bool)) ([]Value, bool) {
 	var out []Value
 	for _, i := range items {
-		v, ok := read(i.written())
+		v, ok := read(i.original())
 		if !ok {
 			return nil, false
 		}
@@ -122,12 +122,12 @@ func tagged(v Value) (Value, error) {
 	case Object:
 		return untag(v)
 	}
-	return typed(v.written()), nil
+	return inferType(v.original()), nil
 }
 
-// typed reads a type out of a text; what is none of them is a string.
-func typed(text string) Value {
-	for _, read := range ofText {
+// inferType infers a type from a text; the default is a string.
+func inferType(text string) Value {
+	for _, read := range textParsers {
 		if v, ok := read(text); ok {
 			return v
 		}
@@ -135,7 +135,7 @@ func typed(text string) Value {
 	return Of(text)
 }
 
-// sameAsFirst reads an array whose first item decides the type of all.
+// sameAsFirst converts an array to the type of its first item.
 func sameAsFirst(v Value) (Value, error) {
 	if len(v.Items) == 0 {
 		return v, nil
@@ -146,8 +146,8 @@ func sameAsFirst(v Value) (Value, error) {
 			return v, nil
 		}
 	} else if all(v.Items, func(i Value) bool { return i.Kind != Array && i.Kind != Object && i.Kind != Null }) {
-		for _, read := range ofText {
-			if _, ok := read(first.written()); !ok {
+		for _, read := range textParsers {
+			if _, ok := read(first.original()); !ok {
 				continue
 			}
 			if out, ok := each(v.Items, read); ok {
@@ -156,38 +156,38 @@ func sameAsFirst(v Value) (Value, error) {
 			break
 		}
 	}
-	return Value{}, fmt.Errorf("the items of %s are not all of the type of the first", v.JSON())
+	return Value{}, fmt.Errorf("the items of %s do not all have the type of the first", v.JSON())
 }
 
-// tags are the types that an object can name beside its data.
+// tags are the types that an object can declare for its data.
 var tags = []string{"int", "double", "string", "boolean", "array_int", "array_double", "array_string", "array_boolean"}
 
-// IsTagged reports whether a value is {"type": ..., "data": ...} and nothing else.
+// IsTagged reports whether a value has the form {"type": ..., "data": ...}.
 func (v Value) IsTagged() bool {
 	tag, _ := v.Get("type")
 	_, data := v.Get("data")
 	return data && len(v.Members) == 2 && slices.Contains(tags, tag.Text)
 }
 
-// IsTaggedCritique reports whether a value is a verification's result with its type beside it.
+// IsTaggedCritique reports whether a value is a verification's result with a type member.
 func (v Value) IsTaggedCritique() bool {
 	tag, _ := v.Get("type")
 	_, ok, _ := untagCritique(v)
 	return ok && len(v.Members) == 4 && tag.Text == "critique"
 }
 
-// untag reads {"type": ..., "data": ...} and {"type": "critique", ...}.
+// untag converts {"type": ..., "data": ...} and {"type": "critique", ...}.
 func untag(v Value) (Value, error) {
 	tag, _ := v.Get("type")
 	data, _ := v.Get("data")
-	bad := fmt.Errorf(`want {"type": "int|double|string|boolean|array_...|critique", "data": ...}, got %s`, v.JSON())
+	invalid := fmt.Errorf(`expected {"type": "int|double|string|boolean|array_...|critique", "data": ...}, got %s`, v.JSON())
 	switch tag.Text {
 	case "int":
-		if n, ok := kotlinInt(data.written()); ok && data.Kind != Null {
+		if n, ok := kotlinInt(data.original()); ok && data.Kind != Null {
 			return n, nil
 		}
 	case "double":
-		if f, ok := kotlinDouble(data.written()); ok {
+		if f, ok := kotlinDouble(data.original()); ok {
 			return Of(f), nil
 		}
 	case "string":
@@ -195,7 +195,7 @@ func untag(v Value) (Value, error) {
 			return data, nil
 		}
 	case "boolean":
-		if b, ok := kotlinBool(data.written()); ok {
+		if b, ok := kotlinBool(data.original()); ok {
 			return b, nil
 		}
 	case "critique":
@@ -207,7 +207,7 @@ func untag(v Value) (Value, error) {
 			return sameAsFirst(data)
 		}
 	}
-	return Value{}, bad
+	return Value{}, invalid
 }
 
 func untagCritique(v Value) (out Value, ok bool, err error) {
@@ -221,9 +221,8 @@ func untagCritique(v Value) (out Value, ok bool, err error) {
 	return Critique(success.True, feedback.Text, inner), true, err
 }
 
-// Constant reads the value of a condition: a JSON primitive, given as its kind's text. In the
-// way Bare a double is tried first, then an integer, a boolean, a string; in the way Tagged a
-// boolean, an integer, a double, a string; quoted or not. Literal takes JSON's type.
+// Constant converts the constant of a condition, a JSON primitive, quoted or not. Bare tries a double first, then a
+// boolean, an integer, a string; Tagged a boolean, an integer, a double, a string. Literal uses JSON's type.
 func Constant(way string, v Value) (Value, error) {
 	switch v.Kind {
 	case Null:
@@ -233,14 +232,14 @@ func Constant(way string, v Value) (Value, error) {
 	}
 	switch way {
 	case Bare:
-		if f, ok := kotlinDouble(v.written()); ok {
+		if f, ok := kotlinDouble(v.original()); ok {
 			return Of(f), nil
 		}
-		return typed(v.written()), nil
+		return inferType(v.original()), nil
 	case Tagged:
-		return typed(v.written()), nil
+		return inferType(v.original()), nil
 	}
-	if n, ok := beyond(v); ok {
+	if n, ok := outOfRange(v); ok {
 		return Value{}, fmt.Errorf("the number %s is out of the range of a double", n.short())
 	}
 	return v, nil
@@ -255,7 +254,7 @@ func kotlinBool(s string) (Value, bool) {
 
 var intLiteral = regexp.MustCompile(`^(-?\d{1,20})(?:[eE]\+?(\d{1,2}))?$`)
 
-// kotlinInt reads an integer of 32 bits, with an exponent or without.
+// kotlinInt parses an integer of 32 bits, with or without an exponent.
 func kotlinInt(s string) (Value, bool) {
 	m := intLiteral.FindStringSubmatch(strings.TrimSpace(s))
 	if m == nil {
@@ -279,7 +278,7 @@ func kotlinInt(s string) (Value, bool) {
 
 var doubleLiteral = regexp.MustCompile(`^[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?|0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?\d+[fFdD]?)$`)
 
-// kotlinDouble reads a double as Java's parser does, with NaN, Infinity, suffixes and hexadecimal floats.
+// kotlinDouble parses a double as Java does, with NaN, Infinity, suffixes and hexadecimal floats.
 func kotlinDouble(s string) (float64, bool) {
 	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' })
 	if !doubleLiteral.MatchString(s) {
@@ -297,6 +296,6 @@ func kotlinDouble(s string) (float64, bool) {
 	if hex := strings.ContainsAny(s, "xX"); !hex || strings.ContainsAny(s, "pP") {
 		s = strings.TrimRight(s, "fFdD")
 	}
-	f, _ := strconv.ParseFloat(s, 64) // beyond the range is infinite, as in Java
+	f, _ := strconv.ParseFloat(s, 64) // infinite if out of range, as in Java
 	return f, true
 }

@@ -1,9 +1,8 @@
-// Package value implements the typed values that are passed between nodes: parsing, comparing,
-// selecting and formatting.
+// Package value implements the typed values that are passed between nodes: parsing, comparing, selecting and formatting.
 //
-// A value is JSON in which the notation of a number determines its type: 42 is an integer, 42.0 a
-// double. A run's state preserves it, so nothing else carries types. The package is pure and
-// imports only the standard library, so that adapters and workflow code can share it.
+// A value is JSON in which the notation of a number determines its type: 42 is an integer, 42.0 a double. A run's state
+// preserves the notation, so no other type information is needed. The package is pure and imports only the standard
+// library, so that adapters and workflow code can share it.
 //
 // Start at [Parse], then [Holds].
 package value
@@ -36,7 +35,7 @@ const (
 
 var kinds = [...]string{"null", "a boolean", "an integer", "a double", "a string", "an array", "an object"}
 
-// String names the kind with its article.
+// String returns the kind with its article.
 func (k Kind) String() string { return kinds[k] }
 
 // Value is one value. The zero value is null.
@@ -50,7 +49,7 @@ type Value struct {
 	Text    string
 	Items   []Value
 	Members []Member
-	// literal is a number as it was written.
+	// literal is a number's original notation.
 	literal string
 }
 
@@ -60,7 +59,7 @@ type Member struct {
 	Value Value
 }
 
-// Of makes values of Go's.
+// Of converts a Go value. It returns null for unsupported types.
 func Of(v any) Value {
 	switch v := v.(type) {
 	case bool:
@@ -79,15 +78,15 @@ func Of(v any) Value {
 	return Value{}
 }
 
-// ObjectOf makes an object with one member.
+// ObjectOf returns an object with one member.
 func ObjectOf(key string, v Value) Value { return Value{Kind: Object, Members: []Member{{key, v}}} }
 
-// Critique makes the result of a verification.
+// Critique returns the result of a verification.
 func Critique(success bool, feedback string, input Value) Value {
 	return Value{Kind: Object, Members: []Member{{"success", Of(success)}, {"feedback", Of(feedback)}, {"input", input}}}
 }
 
-// Get is a member's value.
+// Get returns a member's value.
 func (v Value) Get(key string) (Value, bool) {
 	for _, m := range v.Members {
 		if m.Key == key {
@@ -97,7 +96,7 @@ func (v Value) Get(key string) (Value, bool) {
 	return Value{}, false
 }
 
-// IsCritique reports whether the value has exactly the parts of a verification's result.
+// IsCritique reports whether the value has exactly the members of a verification's result.
 func (v Value) IsCritique() bool {
 	s, hasSuccess := v.Get("success")
 	f, hasFeedback := v.Get("feedback")
@@ -105,14 +104,14 @@ func (v Value) IsCritique() bool {
 	return v.Kind == Object && len(v.Members) == 3 && hasSuccess && s.Kind == Bool && hasFeedback && f.Kind == String && hasInput
 }
 
-// doubleKey marks a double that JSON has no literal for.
+// doubleKey marks a double that has no JSON literal.
 const doubleKey = "$double"
 
-// maxDepth bounds how deep a value nests.
+// maxDepth limits the nesting of a value.
 const maxDepth = 100
 
-// Parse reads a value as [Value.JSON] writes it, and any other JSON. A number with a point
-// or an exponent, and one beyond 64 bits, is a double; the latter keeps its digits.
+// Parse parses a value written by [Value.JSON], or any other JSON. Numbers with a point or an exponent are doubles, and
+// so are integers of more than 64 bits, which keep their digits.
 func Parse(raw []byte) (Value, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -121,14 +120,14 @@ func Parse(raw []byte) (Value, error) {
 		return Value{}, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return Value{}, fmt.Errorf("text after the value")
+		return Value{}, fmt.Errorf("unexpected data after the value")
 	}
 	return v, nil
 }
 
 func read(d *json.Decoder, depth int) (Value, error) {
 	if depth > maxDepth {
-		return Value{}, fmt.Errorf("the value is nested deeper than %d", maxDepth)
+		return Value{}, fmt.Errorf("value is nested deeper than %d levels", maxDepth)
 	}
 	t, err := d.Token()
 	if err == io.EOF {
@@ -197,14 +196,14 @@ func number(literal string) Value {
 			return Of(n)
 		}
 	}
-	f, _ := strconv.ParseFloat(literal, 64) // out of range is infinite, which is its value
+	f, _ := strconv.ParseFloat(literal, 64) // infinite if out of range
 	return Value{Kind: Double, Float: f, literal: literal}
 }
 
-// JSON is the value as compact JSON, from which [Parse] makes the same value.
+// JSON returns the value as compact JSON, which [Parse] converts back to an equal value.
 func (v Value) JSON() []byte { return v.append(nil, ",", ":") }
 
-// append writes the value as JSON with a text behind each element and each key.
+// append appends the value as JSON, with the given separators after elements and keys.
 func (v Value) append(b []byte, comma, colon string) []byte {
 	switch v.Kind {
 	case Bool:
@@ -215,7 +214,7 @@ func (v Value) append(b []byte, comma, colon string) []byte {
 		if math.IsNaN(v.Float) || math.IsInf(v.Float, 0) {
 			return append(b, `{"`+doubleKey+`":"`+doubleText(v.Float)+`"}`...)
 		}
-		if v.long() {
+		if v.isBigInt() {
 			return append(b, v.literal...)
 		}
 		return append(b, doubleText(v.Float)...)
@@ -244,7 +243,7 @@ func (v Value) append(b []byte, comma, colon string) []byte {
 	return append(b, "null"...)
 }
 
-// AppendString appends a string as JSON with the fewest escapes, each as short as it can be.
+// AppendString appends a string as JSON, with as few and as short escapes as possible.
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for _, r := range s {
@@ -263,12 +262,12 @@ func AppendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// shortEscapes are the control characters that have a letter of their own.
+// shortEscapes are the control characters with a one-letter escape.
 var shortEscapes = [0x20]byte{'\n': 'n', '\r': 'r', '\t': 't', '\b': 'b', '\f': 'f'}
 
 const hexDigits = "0123456789abcdef"
 
-// doubleText writes a double so that it cannot be taken for an integer.
+// doubleText formats a double so that it cannot be mistaken for an integer.
 func doubleText(f float64) string {
 	switch {
 	case math.IsNaN(f):
@@ -288,15 +287,15 @@ func doubleText(f float64) string {
 	return s
 }
 
-// written is a primitive's text as it was written.
-func (v Value) written() string {
+// original returns a primitive's original text.
+func (v Value) original() string {
 	if v.literal != "" {
 		return v.literal
 	}
 	return v.Words()
 }
 
-// Words is the value for a reader: a string itself, anything else its JSON.
+// Words returns the value for display: a string itself, anything else as JSON.
 func (v Value) Words() string {
 	if v.Kind == String {
 		return v.Text
@@ -304,15 +303,15 @@ func (v Value) Words() string {
 	return string(v.JSON())
 }
 
-// Placeholder is what a value replaces in a text, with the name as its group. As in Agent Spec's reference, which is
-// in Python, names are letters and digits of any script and _.
+// Placeholder matches a placeholder in a text; its group is the name. As in Agent Spec's reference implementation, which
+// is in Python, names consist of letters and digits of any script and _.
 var Placeholder = regexp.MustCompile(`\{\{` + space + `*([\p{L}\p{N}_]+)` + space + `*\}\}`)
 
 // space is what Python's \s matches.
 const space = `[\s\v\x1c-\x1f\x{85}\p{Z}]`
 
-// FillIn is a text with its placeholders replaced, each once: what a value holds stays as it
-// is. A name without a value stays too.
+// FillIn returns a text with its placeholders replaced. Placeholders within the values are not replaced, nor are names
+// without a value.
 func FillIn(text string, in Value) string {
 	return Placeholder.ReplaceAllStringFunc(text, func(m string) string {
 		if v, ok := in.Get(Placeholder.FindStringSubmatch(m)[1]); ok {
