@@ -119,8 +119,7 @@ func classifyDial(at *target, err error) error {
 	return classify(at, err)
 }
 
-// noServer returns the failure for a URL that is not that of an MCP server. se may be nil; page means that the content type
-// was unexpected.
+// noServer returns the failure for a URL without an MCP server. se may be nil; page means an unexpected content type.
 func noServer(at *target, se *statusError, err error, page bool) error {
 	text := "no MCP server responds over " + at.conn.Transport
 	switch {

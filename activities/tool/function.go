@@ -18,16 +18,14 @@ import (
 	"weft/workflows/plan"
 )
 
-// Function is a tool implemented by a Go function. [Func] returns it. Flows bind it by name, or through a connection
-// with transport local.
+// Function is a tool implemented by a Go function, see [Func]. Flows bind it by name or through a connection with transport local.
 type Function struct {
 	spec    contract.ToolSpec
 	schema  *jsonschema.Schema // schema of the arguments
 	timeout time.Duration
 	noRetry bool
 	pure    bool
-	// invoke decodes the arguments, calls the function and encodes its result. If the arguments are invalid, the result
-	// has Failed set.
+	// invoke decodes the arguments, calls the function and encodes its result, which has Failed set if the arguments are invalid.
 	invoke func(ctx context.Context, args json.RawMessage) (Result, error)
 	// problems are the problems of the definition, which Open reports.
 	problems problems
@@ -59,14 +57,12 @@ func Schema(text string) FunctionOption {
 	return func(f *Function) { f.spec.Schema = json.RawMessage(text) }
 }
 
-// Func returns a tool that calls fn. The JSON Schema of the arguments is derived from In, a struct or a map with
-// string keys: fields are required unless tagged omitempty or omitzero, and the tag jsonschema describes a
-// field.
+// Func returns a tool that calls fn. The JSON Schema of the arguments is derived from In, a struct or a map with string keys:
+// fields are required unless tagged omitempty or omitzero, and the tag jsonschema describes a field.
 //
-// Invalid arguments, including unknown fields, are reported to the model without calling fn. A string result is
-// returned unchanged, other results as JSON. The message of an error is returned to the model, unless it is or wraps a
-// [*contract.Failure], which has its own class: unavailable, timeout and rate_limited are retried. A panic is an
-// error; its stack is logged.
+// Invalid arguments, including unknown fields, are reported to the model without calling fn. A string result is returned unchanged,
+// other results as JSON. The message of an error is returned to the model, unless it is or wraps a [*contract.Failure], which has
+// its own class: unavailable, timeout and rate_limited are retried. A panic is an error; its stack is logged.
 //
 // fn may be called concurrently. Its ctx has the attempt's deadline, is cancelled when the run is cancelled
 // or the worker stops, and carries the call's [IdempotencyKey]. The worker does not wait for a call whose ctx is done.
@@ -182,8 +178,7 @@ func encodeResult(v any) (string, error) {
 
 type idempotencyKeyType struct{}
 
-// IdempotencyKey returns the idempotency key of the call to which a [Function]'s ctx belongs. It is the same for all attempts of
-// the call, and empty outside a call.
+// IdempotencyKey returns the idempotency key of the call of a [Function], which is the same for all attempts; empty outside a call.
 func IdempotencyKey(ctx context.Context) string {
 	key, _ := ctx.Value(idempotencyKeyType{}).(string)
 	return key

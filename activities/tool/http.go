@@ -125,8 +125,7 @@ func newHTTPTransport(at *target) (*mcpTransport, error) {
 	}, nil
 }
 
-// interceptRequest passes a server's request to answer, and its notifications to requests. It reports whether the event was a
-// request.
+// interceptRequest passes a server's request to answer, or its notification to requests. It reports whether event was a request.
 func interceptRequest(requests *questions.Server, event []byte, answer func(questions.Request)) bool {
 	q, ok := stream.ParseRequest(event)
 	switch {
@@ -304,8 +303,7 @@ func tlsConfig(c Connection) (*tls.Config, error) {
 	return conf, nil
 }
 
-// guard is the library's round tripper: it adds credentials to requests to one server, limits the size of every
-// message, and records the status, which the library hides.
+// guard is the library's round tripper: it adds credentials, limits the size of messages, and records the status, which the library hides.
 type guard struct {
 	base   *http.Transport
 	at     *target
@@ -390,8 +388,7 @@ func (g *guard) limitBody(req *http.Request, resp *http.Response, ex *exchange) 
 	return resp, nil
 }
 
-// lowerIdempotencyKeys writes the names of idempotency key headers in lower case, because Go's transport repeats requests that
-// have the canonical names.
+// lowerIdempotencyKeys writes header names in lower case, because Go's transport repeats requests that have the canonical names.
 func lowerIdempotencyKeys(h http.Header) {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		if values, ok := h[name]; ok {

@@ -71,8 +71,7 @@ func (s *session) list(ctx context.Context, _ *plan.Connection) ([]contract.Tool
 	return specs, nil
 }
 
-// pages requests a list page by page. parse reads a page as the server sent it, and returns how many bytes count towards the
-// size limit.
+// pages requests a list page by page. parse returns how many bytes of a page count towards the size limit.
 func (s *session) pages(ctx context.Context, method mcp.MCPMethod, request func(context.Context, mcp.PaginatedRequest) error, parse func(raw []byte) (bytes int, _ error)) error {
 	var page mcp.PaginatedRequest
 	bytes, seen := 0, map[mcp.Cursor]bool{"": true}
@@ -112,8 +111,7 @@ func (s *session) pages(ctx context.Context, method mcp.MCPMethod, request func(
 // errMethodUnsupported means that the server does not implement the method that lists prompts, resources or templates.
 var errMethodUnsupported = errors.New("the server does not support the method")
 
-// isMethodNotFound reports whether a server of the newest protocol does not support a method: it responds with status 404
-// and a JSON-RPC error.
+// isMethodNotFound reports whether an error is a 404 with which a server of the newest protocol rejects an unsupported method.
 func isMethodNotFound(err error) bool {
 	var se *statusError
 	var body struct{ Error *mcp.JSONRPCErrorDetails }

@@ -28,8 +28,7 @@ import (
 const (
 	// metaKey is the _meta field that carries the idempotency key.
 	metaKey = "weft/idempotency-key"
-	// keyHeader carries it over HTTP. It is in lower case because Go's transport repeats requests that have the
-	// canonical name.
+	// keyHeader carries it over HTTP. It is in lower case because Go's transport repeats requests that have the canonical name.
 	keyHeader = "idempotency-key"
 	// lossGrace is the time to process a response that arrived just before the connection was lost.
 	lossGrace = 100 * time.Millisecond

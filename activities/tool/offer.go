@@ -14,8 +14,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// Offer lists what a connection provides, for display to users. Prompts and resources are those of MCP servers; runs use
-// only tools.
+// Offer lists what a connection provides, for display to users. Runs do not use prompts and resources, which only MCP servers have.
 type Offer struct {
 	Tools     []contract.ToolSpec `json:"tools"`
 	Prompts   []Prompt            `json:"prompts"`
@@ -49,8 +48,7 @@ type Resource struct {
 	Size        *int64 `json:"size,omitempty"`
 }
 
-// Offer lists what a resolved connection provides: tools by name, everything else in the server's order. Its errors are
-// those of [Tools.List].
+// Offer lists what a resolved connection provides: tools by name, the rest in the server's order. Its errors are those of [Tools.List].
 func (t *Tools) Offer(ctx context.Context, c plan.Connection) (*Offer, error) {
 	out := &Offer{Prompts: []Prompt{}, Resources: []Resource{}, Templates: []Resource{}}
 	return out, t.withConnection(ctx, c, func(ctx context.Context, _ *target, server remote) (err error) {

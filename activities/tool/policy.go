@@ -27,8 +27,7 @@ func refusedFailure(r *address.RefusedError, id string) *contract.Failure {
 	return connectionFailure(fmt.Sprintf("connection %q: %s, which is not allowed in a url supplied by a flow or a run", id, r.Error()), allowRemedy(settings...))
 }
 
-// Refused lists the parts of a flow's command that the settings do not allow, and the settings that would allow them. It does
-// not check arguments.
+// Refused lists the parts of a flow's command that are not allowed, and the settings that allow them. Arguments are not checked.
 func (s *Settings) Refused(c Connection) (parts, settings []string) {
 	add := func(text, setting, value string) {
 		parts = append(parts, text)

@@ -13,8 +13,7 @@ import (
 
 var errStopping = errors.New("the worker is stopping")
 
-// pool holds one session per target for all calls of a worker. Concurrent calls share one dial, which is not
-// cancelled when a call's context ends.
+// pool holds one session per target for all calls of a worker. Concurrent calls share one dial, which outlives a call's context.
 type pool struct {
 	dial func(context.Context, *target) (remote, error)
 	idle time.Duration
@@ -48,8 +47,7 @@ func newPool(idle time.Duration, dial func(context.Context, *target) (remote, er
 	return &pool{dial: dial, idle: idle, ctx: ctx, stop: stop, entries: map[string]*entry{}, all: map[*entry]bool{}}
 }
 
-// Caller identifies the tenant and the run that make a call. Tenants never share sessions; runs do, unless
-// [Connection.Session] is [SessionOfRun].
+// Caller identifies who makes a call. Tenants never share sessions; runs do, unless [Connection.Session] is [SessionOfRun].
 type Caller struct{ Tenant, Run string }
 
 type callerKey struct{}
@@ -225,8 +223,7 @@ func (p *pool) close() {
 	all.Wait()
 }
 
-// sessionLostText returns the error that informs a model of lost session state. repeated means that an earlier attempt of
-// the call may have taken effect.
+// sessionLostText returns the error that informs a model of a lost session. repeated means that the call may have taken effect already.
 func sessionLostText(repeated bool) string {
 	effect := map[bool]string{true: "; an earlier attempt may have taken effect"}[repeated]
 	return "The session with this tool's server was lost, and a new one was started. State that earlier calls left in the session, such as an open page or a login, is lost; " +
@@ -262,8 +259,7 @@ func (l *sessionLosses) sessionChanged(caller string, e *entry) bool {
 	return true
 }
 
-// record records that a session has served a caller, if the server can keep state in the session. A call without
-// an answer leaves no state.
+// record records which session served a caller, if the server can keep state in it. A call without a response leaves no state.
 func (l *sessionLosses) record(caller string, e *entry, err error) {
 	var f *contract.Failure
 	answered := err == nil || errors.Is(err, stream.ErrTooLarge) || errors.As(err, &f) && !contract.Retryable(f.Class)

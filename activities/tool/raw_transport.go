@@ -25,16 +25,14 @@ import (
 	"weft/activities/tool/tasks"
 )
 
-// rawTransport wraps the transport of the library's client. It keeps responses as the server sent them, and converts HTTP
-// error statuses to errors.
+// rawTransport wraps the library's transport. It stores responses as the server sent them, and converts HTTP error statuses to errors.
 type rawTransport struct {
 	transport.BidirectionalInterface
 	// requests, if set, answers requests of the server.
 	requests *questions.Server
 }
 
-// SetRequestHandler sets a handler that uses t.requests instead of the library's, which does not know which calls are in
-// progress.
+// SetRequestHandler sets a handler that uses t.requests instead of the library's, which does not know which calls are in progress.
 func (t rawTransport) SetRequestHandler(h transport.RequestHandler) {
 	if t.requests != nil {
 		h = func(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {

@@ -167,8 +167,7 @@ func countParents(path string) int {
 	return n
 }
 
-// isAllowed reports whether a URL has the same server as one in the list and a path that begins with the path of that one. An
-// empty list allows any URL.
+// isAllowed reports whether a URL in the list has the same server and a path that is a prefix. An empty list allows any URL.
 func isAllowed(list []string, u *url.URL) bool {
 	if len(list) == 0 {
 		return true

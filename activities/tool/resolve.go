@@ -48,8 +48,7 @@ type target struct {
 // otherwise the worker's connection with that id; otherwise, for an unbound tool, the connection in the setting
 // tools.<name>; otherwise the worker's function of that name. The result has no credentials.
 //
-// A supplied URL gets the credentials of the worker's connection with the same id only if it equals that
-// connection's URL.
+// A supplied URL gets the credentials of the worker's connection with the same id only if it equals that connection's URL.
 //
 // Its error is a *[contract.Failure] of class connection.
 func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, error) {
@@ -120,8 +119,7 @@ func (t *Tools) resolveName(c plan.Connection, toolName string) (plan.Connection
 		t.bindRemedy(toolName))
 }
 
-// resolveAgent implements [Tools.Resolve] for a remote agent. The worker's connection with the same id and URL
-// supplies its credentials.
+// resolveAgent implements [Tools.Resolve] for a remote agent. The worker's connection with its id and URL supplies the credentials.
 func (t *Tools) resolveAgent(c plan.Connection) (plan.Connection, error) {
 	if own, ok := t.settings.Connections[c.ID]; ok && own.URL == c.URL {
 		c.Headers, c.Secrets, c.TLS = nil, nil, nil

@@ -56,8 +56,7 @@ const (
 	retryAsk    = "ask"
 )
 
-// Settings configure a worker's tools. They are plain data, except Functions. worker/config defines the struct tags of their
-// fields' types.
+// Settings configure a worker's tools. They are plain data, except Functions. worker/config defines the struct tags of the types.
 type Settings struct {
 	// Connections are the operator's servers, by the id that flows use.
 	Connections map[string]Connection
@@ -79,8 +78,7 @@ type Settings struct {
 	AllowLoopback bool
 	// AllowHosts are hosts, or host:port, that are always allowed in supplied URLs.
 	AllowHosts []string
-	// AllowCommands are the commands that a flow may start as MCP servers, exactly as flows write them; * allows any.
-	// Arguments are not checked.
+	// AllowCommands are the commands, as flows write them, that flows may start as MCP servers; * allows any. Arguments are not checked.
 	AllowCommands []string
 	// AllowEnv are the variables that a flow may set for commands; * allows any. AllowDirs are absolute paths of
 	// folders in or below which a flow may start commands.
@@ -89,8 +87,7 @@ type Settings struct {
 	Variables map[string]Secret
 	// Trusted are absolute paths of folders whose programs may be run.
 	Trusted []string
-	// AllowCommand, if set, reports whether the worker's user has allowed exactly this command. It is called
-	// for every call.
+	// AllowCommand, if set, reports whether the worker's user has allowed exactly this command. It is called for every call.
 	AllowCommand func(c Connection) bool
 	// MaxResultBytes limits the text of one result; 0 means 1.9 MiB.
 	MaxResultBytes int
@@ -108,8 +105,7 @@ type Settings struct {
 	Mask *mask.Mask
 }
 
-// ConfirmRule specifies whether calls of some tools require approval. Patterns are those of path.Match, except that * also
-// matches slashes.
+// ConfirmRule specifies whether calls of some tools require approval. Patterns are as in path.Match, but * also matches slashes.
 type ConfirmRule struct {
 	Tools       []string      `mapstructure:"tools" doc:"names of tools whose calls require a user's confirmation; * matches any characters"`
 	Connections []string      `mapstructure:"connections" doc:"ids of the connections of these tools; default: all"`

@@ -31,8 +31,7 @@ func (s *session) workingResult(name string, t *tasks.Task) Result {
 	return Result{Text: fmt.Sprintf("tool %q continues the call as a task. %s", name, s.at.secrets.mask(short(t.Message))), Failed: true, Task: &t.Task}
 }
 
-// pollTask gets the state of the task that continues a call. Before that, it sends the answers to the task's requests, if any;
-// or it cancels the task instead.
+// pollTask sends the answers to a task's requests, if any, and gets the task's state; or cancels the task.
 func (s *session) pollTask(ctx context.Context, in *contract.ToolInput) (Result, error) {
 	if in.CancelTask {
 		return Result{Text: fmt.Sprintf("the task of tool %q was cancelled", in.Name), Failed: true}, s.tasks().Cancel(ctx, in.TaskID)
@@ -67,8 +66,7 @@ func (s *session) pollTask(ctx context.Context, in *contract.ToolInput) (Result,
 	return Result{}, s.at.malformed("the task of tool %q has unknown status %q", in.Name, short(t.Status))
 }
 
-// answerTask responds to the requests of a task. For protocols after 2025-11-25 it returns the answers, which are sent with
-// the next poll.
+// answerTask responds to a task's requests. After 2025-11-25 it returns the answers instead, which are sent with the next poll.
 func (s *session) answerTask(ctx context.Context, in *contract.ToolAnswers) (map[string]json.RawMessage, error) {
 	switch {
 	case in == nil:

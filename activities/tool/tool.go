@@ -43,8 +43,7 @@ type Meta struct {
 	// IdempotencyKey is the same for all attempts of a call. It is sent as the _meta field weft/idempotency-key
 	// and, over HTTP, as the header Idempotency-Key. If empty, it is not sent.
 	IdempotencyKey string
-	// Caller, if set, identifies a model's conversation. If its session was lost, the call is not made and the
-	// result is an error for the model.
+	// Caller, if set, identifies a model's conversation. If its session was lost, the call is not made and the result is an error.
 	Caller string
 	// Repeated means that an earlier attempt may have taken effect.
 	Repeated bool
@@ -53,15 +52,13 @@ type Meta struct {
 	Session SessionRef
 	// Ask, if set, answers requests that the server sends during the call.
 	Ask questions.Ask
-	// Progress, if set, receives the server's progress notifications during the call. Notifications that arrive
-	// while it blocks may be dropped.
+	// Progress, if set, receives the server's progress notifications. Those that arrive while it blocks may be dropped.
 	Progress func(text string)
 	// Panicked, if set, is called when a function of the worker panics.
 	Panicked func(value any, stack []byte)
 }
 
-// Open validates all settings. It does not use the network or start processes: each session starts with its
-// first call. The caller must close the result.
+// Open validates all settings without network access. Each session starts with its first call. The caller must close the result.
 func Open(s Settings) (*Tools, error) {
 	s = s.withDefaults()
 	if err := s.check(); err != nil {
@@ -73,8 +70,7 @@ func Open(s Settings) (*Tools, error) {
 // Close ends all sessions and their processes. Running and later calls fail with class unavailable.
 func (t *Tools) Close() { t.sessions.close() }
 
-// List returns the tools of a connection, sorted by name, each with the server's schema. Its error is a
-// *[contract.Failure] or ctx.Err().
+// List returns a connection's tools, sorted by name, with the server's schemas. Its error is a *[contract.Failure] or ctx.Err().
 func (t *Tools) List(ctx context.Context, c plan.Connection) ([]contract.ToolSpec, error) {
 	var specs []contract.ToolSpec
 	return specs, t.withConnection(ctx, c, func(ctx context.Context, at *target, s remote) (err error) {
@@ -217,8 +213,7 @@ func (t *Tools) tryOnce(ctx context.Context, at *target, f func(context.Context,
 	return err
 }
 
-// Rules returns the rules for calling tools of a resolved connection: those in the operator's settings and those
-// that the tools declare. A nil Tools has no rules.
+// Rules returns the operator's and the tools' own rules for calling tools of a resolved connection. A nil Tools has no rules.
 func (t *Tools) Rules(c plan.Connection, tools []contract.ToolSpec) contract.CallRules {
 	var out contract.CallRules
 	if t == nil {

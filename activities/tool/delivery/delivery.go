@@ -48,8 +48,7 @@ func Trace(req *http.Request) *http.Request {
 	return req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { MarkSent(ctx, true) }}))
 }
 
-// Declined reports whether the response means that the server did not act on the request. A response to a request to resume
-// a stream does not mean that.
+// Declined reports whether a response means that the server did not act on the request. One to a resumption never does.
 func Declined(req *http.Request, resp *http.Response) bool {
 	switch s := resp.StatusCode; {
 	case req.Header.Get("Last-Event-ID") != "", s == http.StatusRequestTimeout:

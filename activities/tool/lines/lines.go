@@ -1,5 +1,4 @@
-// Package lines exchanges messages with a command, one per line. A command that does not read its input, or a line that is too
-// long, does not block other messages.
+// Package lines exchanges messages with a command, one per line. A command that does not read, or a long line, blocks no other message.
 package lines
 
 import (
@@ -27,8 +26,7 @@ var (
 // CodeTooLarge is the code of the JSON-RPC error that replaces a message that is too long.
 const CodeTooLarge = -31999
 
-// Queue queues messages to a command, because the library writes under a lock without a context: a command
-// that does not read would block every call.
+// Queue queues messages to a command, because the library's writes block all calls if the command does not read its input.
 type Queue struct {
 	file     io.WriteCloser
 	limit    int64
@@ -85,8 +83,7 @@ func (q *Queue) pump() {
 	}
 }
 
-// Reader reads a command's messages, one per line. It replaces a message that is too long by an error response to the
-// same request.
+// Reader reads a command's messages, one per line. It replaces a message that is too long by an error response to the same request.
 type Reader struct {
 	r       *bufio.Reader
 	limit   int

@@ -54,8 +54,7 @@ type openRequest struct {
 	opened        bool
 }
 
-// Ask requests an answer to the n-th request of a call from a user or the run's model, within a time limit. The key of q is the
-// request's id.
+// Ask gets the answer to the n-th request of a call from a user or the run's model, within a time limit. q.Key is the request's id.
 type Ask func(ctx context.Context, n int, q contract.ToolQuestion, within time.Duration) (*contract.ServerAnswer, error)
 
 // Call is a call in progress, during which the server may send requests.
@@ -213,8 +212,7 @@ func (s *Server) Notify(method string, raw json.RawMessage) {
 	}
 }
 
-// obtainAnswer gets the answer to a request from a user or a model. If it returns neither a result nor a refusal, the request is
-// answered later.
+// obtainAnswer gets the answer to a request. If it returns neither a result nor a refusal, the request is answered later.
 func (s *Server) obtainAnswer(ctx context.Context, open *openRequest, q *contract.ToolQuestion) (json.RawMessage, *Refusal) {
 	c := s.callFor(ctx)
 	if c == nil || c.ask == nil {

@@ -77,8 +77,7 @@ func (p *Policy) Capabilities() mcp.ClientCapabilities {
 	return out
 }
 
-// Parse parses a request of a server. Unless it is refused, the result is a question for a user or for the run's model, or
-// already has its answer.
+// Parse parses a request of a server. If not refused, it is a question for a user or for the run's model, or already has its answer.
 func (p *Policy) Parse(method string, params json.RawMessage) (contract.ToolQuestion, *Refusal) {
 	switch {
 	case method == string(mcp.MethodElicitationCreate):

@@ -129,8 +129,7 @@ func (r *Result) contents() (parts, texts []string, files []contract.Media, err 
 	return parts, texts, files, nil
 }
 
-// media returns the file in a part that is an image, a recording or an embedded file, if models support it. The media type is
-// detected from the file's bytes.
+// media returns the image, recording or embedded file in a part, if models support it. Its media type is detected from its bytes.
 func (c content) media() (contract.Media, bool) {
 	data, name := "", ""
 	switch {

@@ -38,8 +38,7 @@ type Listener struct {
 	unsupported, slow bool
 }
 
-// Listen keeps the session's stream open until done is called, unless the server does not support it. header identifies the
-// session.
+// Listen keeps the stream of the session in header open until done is called, unless the server does not support it.
 func (l *Listener) Listen(ctx context.Context, header http.Header) (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

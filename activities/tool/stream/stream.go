@@ -20,8 +20,7 @@ var ErrTooLarge = errors.New("a message of the server is too large")
 // Events is an event stream that limits the size of events and can omit some of them.
 type Events struct {
 	io.ReadCloser
-	// Resumable means that a broken stream ends with io.EOF, after which the library resumes it; it does not resume after
-	// other errors.
+	// Resumable means that a broken stream ends with io.EOF. The library resumes it then, but not after other errors.
 	Resumable bool
 	// TooLarge, if set, is called when an event is too large.
 	TooLarge func()
