@@ -51,7 +51,7 @@ func TestConnection(t *testing.T) {
 	if err := json.Unmarshal([]byte(got), &offer); err != nil || code != exitOK || len(offer.Tools) != 1 || len(offer.Prompts) != 2 || len(offer.Resources) != 1 || len(offer.Templates) != 1 {
 		t.Errorf("exit code %d, %v: %s", code, err, got)
 	}
-	if _, errs, code = list("other"); code == exitOK || !strings.Contains(errs, `no connection "other"; known: library`) {
+	if _, errs, code = list("other"); code == exitOK || !strings.Contains(errs, `unknown connection "other"; available connections: library`) {
 		t.Errorf("another connection: exit code %d, %s", code, errs)
 	}
 }

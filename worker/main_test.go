@@ -179,7 +179,7 @@ func TestConfigReportsWhatAStartRejects(t *testing.T) {
 			env: map[string]string{"WEFT_CODEC_KEYS": "a:bm90IGVub3VnaA==", "WEFT_CODEC_KEY": "a", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
 			file: "connections: {web: {url: 'https://x.example', headers: {A: '${NOPE}'}}}\ntools: {search: nowhere}\nmodel: acme/m\nflows: {dir: none}\n" +
 				"budget: {cost_micros: 5}\nstore: {dir: taken/payloads}\nwebhooks: {ops: {url: 'ftp://x'}}\n",
-			want: []string{"weft.yaml:1:56: connections.web.headers.A: the environment variable NOPE is not set", "weft.yaml:2:17: tools.search: no connection \"nowhere\"",
+			want: []string{"weft.yaml:1:56: connections.web.headers.A: the environment variable NOPE is not set", "weft.yaml:2:17: tools.search: unknown connection \"nowhere\"",
 				`unknown provider "acme"`, "weft.yaml:4:14: flows.dir: stat none", "no prices are set", "has a key of 10 bytes, want 32",
 				`store.dir "taken/payloads" cannot be created: `, `OTEL_EXPORTER_OTLP_PROTOCOL is "grpc", want http/protobuf`, "webhooks.ops.url"},
 		},

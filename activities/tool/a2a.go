@@ -15,18 +15,18 @@ import (
 	"weft/workflows/plan"
 )
 
-// Converse sends a message to a remote agent and waits for its answer. Its errors are a *[contract.Failure], which
-// tells whether the agent may have taken the message, or ctx's own.
+// Converse sends a message to a remote agent and waits for its answer. Its error is a *[contract.Failure], which reports
+// whether the agent may have received the message, [a2a.ErrNoTask], or ctx.Err().
 func (t *Tools) Converse(ctx context.Context, c plan.Connection, turn a2a.Turn) (*a2a.Answer, error) {
 	var out *a2a.Answer
 	ctx, sent := delivery.Tracked(ctx)
-	err := t.reach(ctx, c, func(ctx context.Context, at *target, server remote) (err error) {
+	err := t.withConnection(ctx, c, func(ctx context.Context, at *target, server remote) (err error) {
 		agent, ok := server.(*agent)
 		if !ok {
 			return at.failure(contract.ClassConnection, "connections of kind "+c.Kind+" have no agent", "")
 		}
 		if out, err = a2a.New(agent, at.conn.URL).Converse(ctx, turn); err == nil {
-			out.Text = at.secrets.result(out.Text)
+			out.Text = at.secrets.maskResult(out.Text)
 		} else if errors.Is(err, a2a.ErrNoTask) {
 			return nil
 		}
@@ -34,7 +34,7 @@ func (t *Tools) Converse(ctx context.Context, c plan.Connection, turn a2a.Turn) 
 	})
 	switch {
 	case err != nil:
-		return nil, sent.Judge(err)
+		return nil, sent.MarkOutcome(err)
 	case out == nil:
 		return nil, a2a.ErrNoTask
 	}
@@ -54,7 +54,7 @@ func (a *agent) call(context.Context, contract.ToolInput, Meta) (Result, error) 
 	return Result{}, a.at.failure(contract.ClassConnection, "a remote agent is not a tool", "")
 }
 
-// a2aTransient are the errors of JSON-RPC after which the same request may work.
+// a2aTransient are the codes of JSON-RPC errors after which the same request may succeed.
 var a2aTransient = map[int]bool{-32603: true, -32000: true}
 
 func (a *agent) Failure(class, text, remedy string) *contract.Failure {
@@ -79,7 +79,7 @@ func (a *agent) Request(ctx context.Context, method string, params, out any) err
 		return err
 	}
 	if resp.status >= 300 {
-		return resp.failed()
+		return resp.statusError()
 	}
 	var answer struct {
 		Result json.RawMessage `json:"result"`
@@ -89,17 +89,17 @@ func (a *agent) Request(ctx context.Context, method string, params, out any) err
 		} `json:"error"`
 	}
 	if err := json.Unmarshal(resp.body, &answer); err != nil || answer.Result == nil && answer.Error == nil {
-		return a.at.failure(contract.ClassConnection, "its answer to "+method+" is not of the Agent2Agent protocol", "check agent_url: it is where the agent takes JSON-RPC, not its card")
+		return a.at.failure(contract.ClassConnection, "its response to "+method+" is not an Agent2Agent response", "check agent_url: it must be the agent's JSON-RPC endpoint, not its card")
 	}
 	if answer.Error != nil {
 		class := contract.ClassBadRequest
 		if a2aTransient[answer.Error.Code] {
 			class = contract.ClassUnavailable
 		}
-		return a.at.failure(class, fmt.Sprintf("error %d to %s: %s", answer.Error.Code, method, answer.Error.Message), "")
+		return a.at.failure(class, fmt.Sprintf("error %d in response to %s: %s", answer.Error.Code, method, answer.Error.Message), "")
 	}
 	if err := json.Unmarshal(answer.Result, out); err != nil {
-		return a.at.failure(contract.ClassBadRequest, "its answer to "+method+" is invalid: "+textutil.ErrorText(err), "")
+		return a.at.failure(contract.ClassBadRequest, "its response to "+method+" is invalid: "+textutil.ErrorText(err), "")
 	}
 	return nil
 }

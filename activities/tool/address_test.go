@@ -50,13 +50,13 @@ func TestChosenServer(t *testing.T) {
 		"this machine":                {tools: bound, url: "{{base}}", path: "/c", args: `{"base":"` + server + `"}`, class: contract.ClassConnection, want: "127.0.0.1"},
 		"a cloud's own address":       {tools: bound, url: "http://{{host}}", path: "/c", args: `{"host":"169.254.169.254"}`, class: contract.ClassConnection, want: "169.254.169.254"},
 		"no value":                    {url: "http://{{host}}", path: "/c", args: `{}`, wrong: true, want: "no value for host"},
-		"more than a name":            {url: "http://{{host}}", path: "/c", args: `{"host":"` + u.Host + `/admin?x="}`, wrong: true, want: "the value of host is no part of a server's name"},
-		"a password":                  {url: "http://{{host}}.example.com", path: "/c", args: `{"host":"a@` + u.Host + `"}`, wrong: true, want: "is no part of a server's name"},
-		"a password in an address":    {url: "{{base}}", path: "/c", args: `{"base":"http://a:b@` + u.Host + `"}`, wrong: true, want: "carries a user or password"},
-		"a question in an address":    {url: "{{base}}", path: "/c", args: `{"base":"` + server + `/?x="}`, wrong: true, want: "has more than a server and a path"},
-		"a placeholder in an address": {url: "{{base}}", path: "/c", args: `{"base":"` + server + `/{{other}}","other":"x"}`, wrong: true, want: "has more than a server and a path"},
-		"another scheme":              {url: "{{base}}", path: "/c", args: `{"base":"file:///etc"}`, wrong: true, want: "want http or https"},
-		"no address":                  {url: "{{base}}", path: "/c", args: `{"base":"nowhere"}`, wrong: true, want: "want http or https"},
+		"more than a name":            {url: "http://{{host}}", path: "/c", args: `{"host":"` + u.Host + `/admin?x="}`, wrong: true, want: "the value of host is not part of a valid host name"},
+		"a password":                  {url: "http://{{host}}.example.com", path: "/c", args: `{"host":"a@` + u.Host + `"}`, wrong: true, want: "is not part of a valid host name"},
+		"a password in an address":    {url: "{{base}}", path: "/c", args: `{"base":"http://a:b@` + u.Host + `"}`, wrong: true, want: "contains a user or password"},
+		"a question in an address":    {url: "{{base}}", path: "/c", args: `{"base":"` + server + `/?x="}`, wrong: true, want: "may only have a server and a path"},
+		"a placeholder in an address": {url: "{{base}}", path: "/c", args: `{"base":"` + server + `/{{other}}","other":"x"}`, wrong: true, want: "may only have a server and a path"},
+		"another scheme":              {url: "{{base}}", path: "/c", args: `{"base":"file:///etc"}`, wrong: true, want: "use http or https"},
+		"no address":                  {url: "{{base}}", path: "/c", args: `{"base":"nowhere"}`, wrong: true, want: "use http or https"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -112,7 +112,7 @@ func TestServerRequiresInput(t *testing.T) {
 		want    string
 		asked   int
 	}{
-		"all":                           {asks: []string{asksPerson, asksModel, asksRoots}, allowed: Connection{SamplingTokens: 100, Roots: []string{"file:///srv/a"}}, want: "asks its caller", asked: 3},
+		"all":                           {asks: []string{asksPerson, asksModel, asksRoots}, allowed: Connection{SamplingTokens: 100, Roots: []string{"file:///srv/a"}}, want: "requires more input from its caller", asked: 3},
 		"a model that may not be asked": {asks: []string{asksPerson, asksModel}, want: "sampling_tokens"},
 		"roots that there are not":      {asks: []string{asksRoots}, want: "roots of the server's connection is not set"},
 		"a URL that is none":            {asks: []string{strings.Replace(asksURL, "https://", "file://", 1)}, want: "not a http or https URL"},

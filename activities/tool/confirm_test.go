@@ -41,7 +41,7 @@ func TestConfirmRules(t *testing.T) {
 	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.Confirm = rules })
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			limit, need := tools.confirm(plan.Connection{ID: tc.connection}, tc.tool)
+			limit, need := tools.confirmation(plan.Connection{ID: tc.connection}, tc.tool)
 			if limit != tc.limit || need != tc.need {
 				t.Errorf("limit %d, need %v; want %d, %v", limit, need, tc.limit, tc.need)
 			}

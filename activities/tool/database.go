@@ -23,36 +23,36 @@ func dialDatabase(ctx context.Context, at *target) (remote, error) {
 		return nil, connectionFailure(fmt.Sprintf("connection %q: %v", at.id, err), "correct the certificate")
 	}
 	db, err := datastore.Open(ctx, s)
-	return &database{db, at}, at.named(err)
+	return &database{db, at}, at.annotate(err)
 }
 
-// named is an error of the database with the target's name.
-func (t *target) named(err error) error {
+// annotate adds the target's name to a failure of the database, and returns other errors unchanged.
+func (t *target) annotate(err error) error {
 	if f, ok := errors.AsType[*contract.Failure](err); ok {
 		return t.failure(f.Class, f.Text, f.Remedy)
 	}
 	return err
 }
 
-// checkDatabase refuses a connection that the operator has not made a database.
+// checkDatabase returns a failure unless the operator has configured the connection as a database.
 func (t *Tools) checkDatabase(c plan.Connection) error {
 	if own, ok := t.settings.Connections[c.ID]; ok && own.Transport == TransportPostgres {
 		return nil
 	}
-	return connectionFailure(fmt.Sprintf("connection %q is not one to a database; known: %s", c.ID, t.settings.known()),
+	return connectionFailure(fmt.Sprintf("connection %q is not a database; available connections: %s", c.ID, t.settings.connectionNames()),
 		allowRemedy(fmt.Sprintf("%s: {%q: {transport: %s, url: \"postgres://USER@HOST:5432/DATABASE\", password: \"${PASSWORD}\"}}", SettingConnections, c.ID, TransportPostgres)))
 }
 
-// list are the operations of the connection, once its tables are looked at. A change may be repeated where the
-// database keeps what was made under which idempotency key.
+// list returns the operations of the connection after checking its tables. A change is repeatable if the database has the
+// table that stores results by idempotency key.
 func (d *database) list(ctx context.Context, c *plan.Connection) ([]contract.ToolSpec, error) {
 	specs, err := d.Specs(ctx, c)
-	return specs, d.at.named(err)
+	return specs, d.at.annotate(err)
 }
 
 func (d *database) call(ctx context.Context, in contract.ToolInput, m Meta) (Result, error) {
 	text, failed, err := d.Call(ctx, &in.Connection, in.Name, in.Arguments, m.IdempotencyKey, func() { delivery.MarkSent(ctx, true) })
-	return Result{Text: text, Failed: failed}, d.at.named(err)
+	return Result{Text: text, Failed: failed}, d.at.annotate(err)
 }
 
 func (*database) usable(bool) bool { return true }

@@ -11,10 +11,10 @@ import (
 	"weft/activities/contract"
 )
 
-// SettingActivities is the section of activities of other workers.
+// SettingActivities is the section of weft.yaml for activities of other workers.
 const SettingActivities = "activities"
 
-// Activity is a tool that is an activity of another worker, which a run schedules itself.
+// Activity configures a tool that is an activity of another worker. The run schedules it directly.
 type Activity struct {
 	TaskQueue        string        `mapstructure:"task_queue" doc:"task queue of the other worker, which implements the tool NAME as an activity"`
 	Activity         string        `mapstructure:"activity" doc:"activity type on that worker; default: NAME"`
@@ -48,8 +48,8 @@ func (t *Tools) ExternalActivity(name string) (*contract.ExternalActivity, contr
 func seconds(d time.Duration) int { return int(d / time.Second) }
 
 func (a Activity) check(p *problems, at string) {
-	p.addIf(strings.TrimSpace(a.TaskQueue) == "", "%s.task_queue: is empty; name the task queue that the other worker polls", at)
-	p.addIf(a.Retry == retryNever && a.Attempts > 1, "%s.attempts: is %d, but retry is never; leave one of them out", at, a.Attempts)
+	p.addIf(strings.TrimSpace(a.TaskQueue) == "", "%s.task_queue: is empty; set it to the task queue that the other worker polls", at)
+	p.addIf(a.Retry == retryNever && a.Attempts > 1, "%s.attempts: is %d, but retry is never; remove one of them", at, a.Attempts)
 	if a.Schema == "" {
 		return
 	}
@@ -59,8 +59,8 @@ func (a Activity) check(p *problems, at string) {
 	}
 }
 
-// dialExternalActivity: no worker of Weft's own calls such a tool.
+// dialExternalActivity always fails, because runs schedule these tools directly and no worker of Weft calls them.
 func dialExternalActivity(_ context.Context, at *target) (remote, error) {
-	return nil, at.failure(contract.ClassConnection, "the tool is an activity of another worker, which the run itself calls",
-		"start the run again with workers of one build")
+	return nil, at.failure(contract.ClassConnection, "the tool is an activity of another worker, which the run schedules itself",
+		"run the same build on all workers, and start the run again")
 }

@@ -16,9 +16,9 @@ func TestActivitiesOfOtherWorkers(t *testing.T) {
 		},
 	})
 	f := fails(t, err, contract.ClassConnection,
-		"activities.none.task_queue: is empty", "activities.schema.schema: is ", "activities.json.schema: is not JSON", "activities.list.schema: is ",
+		"activities.none.task_queue: is empty", "activities.schema.schema: must have type object", "activities.json.schema: is not JSON", "activities.list.schema: must have type object",
 		"activities.never.attempts: is 2, but retry is never",
-		`activities.both: tools.both says that the connection "web" has the tool`)
+		`activities.both: tools.both already binds the tool to connection "web"`)
 	if len(f.Diagnostics) != 6 {
 		t.Errorf("%d diagnostics: %q", len(f.Diagnostics), f.Diagnostics)
 	}
@@ -37,5 +37,5 @@ func TestActivitiesOfOtherWorkers(t *testing.T) {
 	}
 	// No worker calls such a tool itself.
 	_, err = tools.Call(t.Context(), contract.ToolInput{Connection: at, Name: "pack"}, Meta{})
-	fails(t, err, contract.ClassConnection, "which the run itself calls")
+	fails(t, err, contract.ClassConnection, "which the run schedules itself")
 }

@@ -88,7 +88,7 @@ func TestHostCheck(t *testing.T) {
 				c, url = plan.Connection{ID: "theirs", URL: own.URL}, `url of the connection "theirs" in the flow`
 			}
 			_, err := open(t, own).List(soon(t, time.Minute), c)
-			f := fails(t, err, contract.ClassConnection, "have the server allow the host "+host)
+			f := fails(t, err, contract.ClassConnection, "allow the host "+host)
 			if strings.Contains(f.Remedy, "credentials") {
 				t.Errorf("the remedy is %q", f.Remedy)
 			}
@@ -235,7 +235,7 @@ func TestInvalidTransport(t *testing.T) {
 	sse := overSSE(t, nil)
 	sse.Transport = TransportHTTP
 	_, _, err := said(open(t, sse).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
-	fails(t, err, contract.ClassConnection, "no MCP server answers over http", "connections.c.transport: sse")
+	fails(t, err, contract.ClassConnection, "no MCP server responds over http", "connections.c.transport: sse")
 	// A page for people is at the address.
 	page := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -243,7 +243,7 @@ func TestInvalidTransport(t *testing.T) {
 	}))
 	for _, transport := range []string{TransportHTTP, TransportSSE} {
 		_, _, err := said(open(t, Connection{URL: page.URL, Transport: transport, ConnectTimeout: time.Hour}).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
-		fails(t, err, contract.ClassConnection, "no MCP server answers over "+transport+": ", "unexpected content type: text/html", "check the path of the url")
+		fails(t, err, contract.ClassConnection, "no MCP server responds over "+transport+": ", "unexpected content type: text/html", "check the path of the url")
 	}
 }
 
@@ -259,7 +259,7 @@ func TestUntrustedAnswers(t *testing.T) {
 		"content is an object": {call: `{"content":{}}`, class: contract.ClassBadRequest, text: "cannot unmarshal"},
 		"list is a number":     {list: `1`, class: contract.ClassBadRequest, text: "tools/list"},
 		"tool without a name":  {list: `{"tools":[{"inputSchema":{}}]}`, class: contract.ClassBadRequest, text: "without a name"},
-		"schema is a list":     {list: `{"tools":[{"name":"a","inputSchema":[]}]}`, class: contract.ClassBadRequest, text: `tool "a" is not an object: []`},
+		"schema is a list":     {list: `{"tools":[{"name":"a","inputSchema":[]}]}`, class: contract.ClassBadRequest, text: `tool "a" must be an object, got []`},
 		"cursor repeats":       {list: `{"tools":[],"nextCursor":"x"}`, class: contract.ClassBadRequest, text: `repeats the cursor "x"`},
 		"too many schemas": {list: `{"tools":[{"name":"a","description":"` + strings.Repeat("d", 2_000_000) + `","inputSchema":{}}]}`,
 			class: contract.ClassTooLarge, text: "split the server"},
@@ -316,7 +316,7 @@ func TestAnswerThatIsTakenUpAgain(t *testing.T) {
 				l.ServeHTTP(w, r)
 			}))
 			_, _, err := said(open(t, Connection{URL: s.URL}).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
-			fails(t, err, contract.ClassUnavailable, "the answer ended early")
+			fails(t, err, contract.ClassUnavailable, "the response stream ended early")
 			if _, calls := l.counts(); calls != 1 {
 				t.Errorf("%d calls, want 1", calls)
 			}

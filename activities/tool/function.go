@@ -18,37 +18,36 @@ import (
 	"weft/workflows/plan"
 )
 
-// Function is a Go function as a tool, made by [Func]. Flows bind it by its name, or at a connection of
-// transport local.
+// Function is a tool implemented by a Go function, see [Func]. Flows bind it by name or through a connection with transport local.
 type Function struct {
 	spec    contract.ToolSpec
-	schema  *jsonschema.Schema // of the arguments
+	schema  *jsonschema.Schema // schema of the arguments
 	timeout time.Duration
-	never   bool
+	noRetry bool
 	pure    bool
-	// invoke decodes the arguments, calls the function and encodes its result. A failed one is about the arguments.
+	// invoke decodes the arguments, calls the function and encodes its result, which has Failed set if the arguments are invalid.
 	invoke func(ctx context.Context, args json.RawMessage) (Result, error)
-	// problems are what is wrong with the function itself, for Open.
+	// problems are the problems of the definition, which Open reports.
 	problems problems
 }
 
-// Name is the name that flows bind.
+// Name returns the name that flows bind.
 func (f Function) Name() string { return f.spec.Name }
 
-// FunctionOption changes how a [Function] is offered or called.
+// FunctionOption is an option of [Func].
 type FunctionOption func(*Function)
 
 // RetryNever prevents a call whose outcome is unknown from being repeated; the model is informed.
-func RetryNever() FunctionOption { return func(f *Function) { f.never = true } }
+func RetryNever() FunctionOption { return func(f *Function) { f.noRetry = true } }
 
-// Pure declares that the function has no side effects, makes no requests and takes milliseconds: its calls are made in the
-// run's workflow task if possible, instead of as activities. A call may be repeated, regardless of its outcome.
+// Pure declares that the function has no side effects, makes no requests and takes milliseconds. If possible, it is called in
+// the run's workflow task instead of as an activity. A call may be repeated, regardless of its outcome.
 func Pure() FunctionOption { return func(f *Function) { f.pure = true } }
 
-// Timeout limits one attempt of a call, which is retried after it. The limit of the flow's policy also applies.
+// Timeout limits one attempt of a call. An attempt that times out is retried. The limit of the flow's policy also applies.
 func Timeout(d time.Duration) FunctionOption {
 	return func(f *Function) {
-		f.problems.addIf(d <= 0, "its timeout is %v, want more than 0", d)
+		f.problems.addIf(d <= 0, "its timeout is %v; it must be more than 0", d)
 		f.timeout = d
 	}
 }
@@ -58,27 +57,25 @@ func Schema(text string) FunctionOption {
 	return func(f *Function) { f.spec.Schema = json.RawMessage(text) }
 }
 
-// Func makes a tool of a function. The JSON Schema of the arguments is derived from In, a struct or a map with
-// string keys: fields are required unless tagged omitempty or omitzero, and the tag jsonschema describes a
-// field.
+// Func returns a tool that calls fn. The JSON Schema of the arguments is derived from In, a struct or a map with string keys:
+// fields are required unless tagged omitempty or omitzero, and the tag jsonschema describes a field.
 //
-// Invalid arguments, unknown fields included, never reach the function; the model is told. A string result is
-// returned unchanged, others as JSON. The message of an error is returned to the model, unless it is or wraps a
-// [*contract.Failure], which has its own class: unavailable, timeout and rate_limited are retried. A panic is an
-// error; its stack is logged.
+// Invalid arguments, including unknown fields, are reported to the model without calling fn. A string result is returned unchanged,
+// other results as JSON. The message of an error is returned to the model, unless it is or wraps a [*contract.Failure], which has
+// its own class: unavailable, timeout and rate_limited are retried. A panic is an error; its stack is logged.
 //
-// The function may be called concurrently. Its ctx has the attempt's deadline, is cancelled when the run is cancelled
+// fn may be called concurrently. Its ctx has the attempt's deadline, is cancelled when the run is cancelled
 // or the worker stops, and carries the call's [IdempotencyKey]. The worker does not wait for a call whose ctx is done.
 //
-// [Open] reports errors in functions.
+// [Open] reports errors of the definition.
 func Func[In, Out any](name, description string, fn func(ctx context.Context, in In) (Out, error), options ...FunctionOption) Function {
 	f := Function{spec: contract.ToolSpec{Name: name, Description: description}}
 	for _, o := range options {
 		o(&f)
 	}
 	f.problems.addIf(strings.TrimSpace(name) == "", "it has no name")
-	f.problems.addIf(slices.Contains(plan.Builtins, name), "the name is that of a system tool, which every node has; choose another")
-	f.problems.addIf(f.pure && f.never, "it has tool.Pure, whose calls may be repeated, and tool.RetryNever; leave one of them out")
+	f.problems.addIf(slices.Contains(plan.Builtins, name), "the name is reserved for a system tool; choose another")
+	f.problems.addIf(f.pure && f.noRetry, "tool.Pure, whose calls may be repeated, and tool.RetryNever are mutually exclusive; remove one of them")
 	f.problems.addIf(fn == nil, "it is nil")
 	err := f.compileSchema(schema.Derive[In])
 	f.problems.addIf(err != nil, "%v", err)
@@ -99,13 +96,13 @@ func Func[In, Out any](name, description string, fn func(ctx context.Context, in
 	return f
 }
 
-// compileSchema makes the schema ready, that of the option Schema or else the derived one.
+// compileSchema compiles the schema set by the option Schema or, if there is none, the derived schema.
 func (f *Function) compileSchema(derive func() (json.RawMessage, error)) error {
 	var out bytes.Buffer
 	if f.spec.Schema == nil {
 		raw, err := derive()
 		if err != nil {
-			return fmt.Errorf("its arguments have no JSON Schema: %w; change their type, or give it with tool.Schema", err)
+			return fmt.Errorf("its arguments have no JSON Schema: %w; change their type, or set the schema with tool.Schema", err)
 		}
 		f.spec.Schema = raw
 	}
@@ -115,26 +112,26 @@ func (f *Function) compileSchema(derive func() (json.RawMessage, error)) error {
 	f.spec.Schema = out.Bytes()
 	var root struct{ Type any }
 	if err := json.Unmarshal(f.spec.Schema, &root); err != nil || root.Type != "object" {
-		return fmt.Errorf("its schema is %s, want one with type object at its root", short(out.String()))
+		return fmt.Errorf("its schema must have type object at its root, got %s", short(out.String()))
 	}
 	var err error
 	if f.schema, err = schema.Compile(f.spec.Schema, jsonschema.Draft2020, nil); err != nil {
-		return fmt.Errorf("its schema cannot be used: %w", err)
+		return fmt.Errorf("its schema is invalid: %w", err)
 	}
 	return nil
 }
 
-// maxArgumentDepth bounds what is validated: the validator's cost grows with depth.
+// maxArgumentDepth limits the nesting of arguments, because the cost of validation grows with it.
 const maxArgumentDepth = 64
 
-// validate says what of the arguments does not fit the schema, in words for the model.
+// validate validates arguments against the schema. It returns a message for the model, or "" for valid arguments.
 func (f *Function) validate(args json.RawMessage) (problem string) {
 	if d := plan.Depth(args); d > maxArgumentDepth {
-		return fmt.Sprintf("arguments: they nest %d deep, at most %d are allowed", d, maxArgumentDepth)
+		return fmt.Sprintf("arguments: nested %d levels deep, at most %d are allowed", d, maxArgumentDepth)
 	}
 	value, ok := textutil.DecodeExact(args)
 	if !ok {
-		return "arguments: they are not JSON"
+		return "arguments: not valid JSON"
 	}
 	err := f.schema.Validate(value)
 	if err == nil {
@@ -142,7 +139,7 @@ func (f *Function) validate(args json.RawMessage) (problem string) {
 	}
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
-		return fmt.Sprintf("arguments: they cannot be checked: %v", err)
+		return fmt.Sprintf("arguments: validation failed: %v", err)
 	}
 	var all []string
 	var walk func(e *jsonschema.ValidationError)
@@ -174,15 +171,14 @@ func encodeResult(v any) (string, error) {
 	}
 	raw, err := textutil.JSON(v)
 	if err != nil {
-		return "", fmt.Errorf("the result cannot be written as JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
+		return "", fmt.Errorf("the result cannot be encoded as JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return string(raw), nil
 }
 
 type idempotencyKeyType struct{}
 
-// IdempotencyKey returns the idempotency key of the call to which a [Function]'s ctx belongs. It is the same for all attempts of
-// the call, and empty outside a call.
+// IdempotencyKey returns the idempotency key of the call of a [Function], which is the same for all attempts; empty outside a call.
 func IdempotencyKey(ctx context.Context) string {
 	key, _ := ctx.Value(idempotencyKeyType{}).(string)
 	return key

@@ -32,24 +32,24 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
-	// errorBody bounds what is read of an answer with an error status.
-	errorBody = 64 << 10
-	// noTimeout stands for no limit where the library wants one: the call's context rules.
+	// maxErrorBody limits how much of the body of an error response is read, in bytes.
+	maxErrorBody = 64 << 10
+	// noTimeout is passed to the library where it requires a limit; calls are limited by their contexts.
 	noTimeout = 24 * time.Hour
 )
 
-// redirected is a redirect. None is followed: credentials and policy belong to one server.
-type redirected struct{ to string }
+// redirectError reports a redirect. Redirects are not followed, because credentials and policy apply to one server.
+type redirectError struct{ to string }
 
-func (r *redirected) Error() string { return "redirects to " + r.to }
+func (r *redirectError) Error() string { return "redirects to " + r.to }
 
-// statusError is an HTTP status that is an error, with the server's words.
+// statusError is an HTTP error status with the response body.
 type statusError struct {
 	status     int
 	retryAfter time.Duration
 	body       string
 	err        error // the library's, may be nil
-	// transient: the same request may succeed later, whatever the status.
+	// transient means that the same request may succeed later, regardless of the status.
 	transient bool
 }
 
@@ -63,18 +63,18 @@ func (e *statusError) Error() string {
 
 func (e *statusError) Unwrap() error { return e.err }
 
-// exchange is what the HTTP layer learns of one request, for the layers above the library.
+// exchange records what the HTTP layer observes about one request, which the library hides from its callers.
 type exchange struct {
 	mu sync.Mutex
-	// refusal is the last response's error status, if it had one.
-	refusal  *statusError
-	tooLarge bool
-	// resumed: the stream of the answer had ended early, and was asked for again.
+	// statusErr is the error status of the last response, if it had one.
+	statusErr *statusError
+	tooLarge  bool
+	// resumed means that the response stream ended early and was requested again.
 	resumed bool
 }
 
-// note changes an exchange. The library reads a response in a goroutine of its own.
-func (e *exchange) note(change func()) {
+// update calls change with the lock held, because the library reads a response in a separate goroutine.
+func (e *exchange) update(change func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	change()
@@ -86,52 +86,52 @@ func withExchange(ctx context.Context, e *exchange) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, e)
 }
 
-// newHTTPTransport prepares streamable HTTP. A session needs no connection of its own.
+// newHTTPTransport returns a streamable HTTP transport. Its sessions do not depend on a network connection.
 func newHTTPTransport(at *target) (*mcpTransport, error) {
 	c, err := newHTTPClient(at)
 	if err != nil {
 		return nil, err
 	}
 	o := []transport.StreamableHTTPCOption{transport.WithHTTPBasicClient(c), transport.WithHTTPLogger(discardLog)}
-	if at.continues() {
+	if at.resumesSession() {
 		o = append(o, transport.WithSession(at.session.ID))
 	}
 	tr, err := transport.NewStreamableHTTP(at.conn.URL, o...)
 	if err != nil {
 		return nil, err
 	}
-	asks := at.asks()
-	c.Transport.(*guard).take = func(req *http.Request, event []byte) bool {
-		return takeRequest(asks, event, func(q questions.Request) {
-			go stream.Answer(req.Context(), asks, q, c, at.conn.URL, req.Header)
+	requests := at.newServerRequests()
+	c.Transport.(*guard).intercept = func(req *http.Request, event []byte) bool {
+		return interceptRequest(requests, event, func(q questions.Request) {
+			go stream.Answer(req.Context(), requests, q, c, at.conn.URL, req.Header)
 		})
 	}
 	t := &rawHTTPTransport{rawTransport: rawTransport{tr, nil}, http: tr}
 	listener := &stream.Listener{Client: c, URL: at.conn.URL}
 	return &mcpTransport{
-		asks:      asks,
-		transport: t,
-		lost:      context.Background(),
-		close:     c.CloseIdleConnections,
+		serverRequests: requests,
+		transport:      t,
+		lost:           context.Background(),
+		close:          c.CloseIdleConnections,
 		respond: func(ctx context.Context, message []byte) error {
 			return stream.Send(ctx, c, at.conn.URL, t.header(), message)
 		},
 		listen: func(ctx context.Context) (done func()) {
 			if !at.conn.Stream || t.GetSessionId() == "" {
-				return func() {} // the server could not tell which stream is whose
+				return func() {} // without a session id, the server cannot assign the stream to a session
 			}
 			return listener.Listen(ctx, t.header())
 		},
 	}, nil
 }
 
-// takeRequest takes what a server asks in an event, and reads its notifications.
-func takeRequest(by *questions.Server, event []byte, answer func(questions.Request)) bool {
-	q, ok := stream.Message(event)
+// interceptRequest passes a server's request to answer, or its notification to requests. It reports whether event was a request.
+func interceptRequest(requests *questions.Server, event []byte, answer func(questions.Request)) bool {
+	q, ok := stream.ParseRequest(event)
 	switch {
 	case !ok:
 	case len(q.ID) == 0:
-		by.Notify(q.Method, q.Params)
+		requests.Notify(q.Method, q.Params)
 	default:
 		answer(q)
 		return true
@@ -139,13 +139,13 @@ func takeRequest(by *questions.Server, event []byte, answer func(questions.Reque
 	return false
 }
 
-// foreignEndpoint reads an endpoint event whose address is invalid or another server's. The library would wait for
-// ever.
+// foreignEndpoint returns the address in an endpoint event if it is invalid or on another server, for which the library would
+// wait forever. Otherwise it returns "".
 func foreignEndpoint(event []byte, own string) string {
 	if !bytes.Contains(event, []byte("endpoint")) {
 		return ""
 	}
-	name, data := stream.Fields(event)
+	name, data := stream.ParseEvent(event)
 	base, err := url.Parse(own)
 	if name != "endpoint" || err != nil {
 		return ""
@@ -154,16 +154,16 @@ func foreignEndpoint(event []byte, own string) string {
 	switch {
 	case err != nil:
 		return "(not a URL)"
-	case to.Host == base.Host && plan.Origin(to.String()) == plan.Origin(own): // the library compares the host as it is written
+	case to.Host == base.Host && plan.Origin(to.String()) == plan.Origin(own): // the library compares hosts without normalizing them
 		return ""
 	}
 	return redactURL(to.String())
 }
 
-// maxServerRequests is how many requests of a server wait for answers; more are dropped.
+// maxServerRequests bounds the pending requests of a server; further requests are dropped.
 const maxServerRequests = 64
 
-// newSSETransport prepares HTTP with server-sent events. The session ends with its stream.
+// newSSETransport returns a transport over HTTP with server-sent events. The session ends with its event stream.
 func newSSETransport(at *target) (*mcpTransport, error) {
 	c, err := newHTTPClient(at)
 	if err != nil {
@@ -175,19 +175,19 @@ func newSSETransport(at *target) (*mcpTransport, error) {
 		return nil, err
 	}
 	lost, end := context.WithCancelCause(context.Background())
-	asks := at.asks()
+	requests := at.newServerRequests()
 	slots := make(chan struct{}, maxServerRequests)
-	c.Transport.(*guard).take = func(_ *http.Request, event []byte) bool {
+	c.Transport.(*guard).intercept = func(_ *http.Request, event []byte) bool {
 		if to := foreignEndpoint(event, at.conn.URL); to != "" && tr.GetEndpoint() == nil {
 			end(at.failure(contract.ClassConnection, "the server's endpoint is on another server: "+to,
 				"correct the server's endpoint, or set the connection's url to that server"))
 		}
-		return takeRequest(asks, event, func(q questions.Request) {
+		return interceptRequest(requests, event, func(q questions.Request) {
 			select {
 			case slots <- struct{}{}:
 				go func() {
 					if to := tr.GetEndpoint(); to != nil {
-						stream.Answer(lost, asks, q, c, to.String(), nil)
+						stream.Answer(lost, requests, q, c, to.String(), nil)
 					}
 					<-slots
 				}()
@@ -197,9 +197,9 @@ func newSSETransport(at *target) (*mcpTransport, error) {
 	}
 	tr.SetConnectionLostHandler(func(err error) { end(fmt.Errorf("the event stream ended: %w", err)) })
 	return &mcpTransport{
-		asks:      asks,
-		transport: rawSSETransport{tr},
-		lost:      lost,
+		serverRequests: requests,
+		transport:      rawSSETransport{tr},
+		lost:           lost,
 		close: func() {
 			end(errStopping)
 			c.CloseIdleConnections()
@@ -210,7 +210,7 @@ func newSSETransport(at *target) (*mcpTransport, error) {
 	}, nil
 }
 
-// newHTTPClient makes the client of one target: its credentials, its limits, no redirect.
+// newHTTPClient returns the client of one target. It adds credentials, enforces limits, and does not follow redirects.
 func newHTTPClient(at *target) (*http.Client, error) {
 	security, err := tlsConfig(at.conn)
 	if err != nil {
@@ -238,7 +238,7 @@ func newHTTPClient(at *target) (*http.Client, error) {
 	return &http.Client{
 		Transport: g,
 		CheckRedirect: func(req *http.Request, _ []*http.Request) error {
-			return &redirected{to: redactURL(req.URL.String())}
+			return &redirectError{to: redactURL(req.URL.String())}
 		},
 	}, nil
 }
@@ -263,8 +263,8 @@ type response struct {
 	body   []byte
 }
 
-// failed is the error of a status that is no success.
-func (r response) failed() *statusError {
+// statusError returns the error for a response whose status is not a success.
+func (r response) statusError() *statusError {
 	return &statusError{status: r.status, retryAfter: retryAfter(r.header.Get("Retry-After"), time.Now()), body: string(bytes.TrimSpace(r.body))}
 }
 
@@ -290,7 +290,7 @@ func tlsConfig(c Connection) (*tls.Config, error) {
 	if c.CAFile != "" {
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(texts["ca_file"]) {
-			return nil, errors.New("ca_file: it has no PEM certificate")
+			return nil, errors.New("ca_file: no PEM certificate found")
 		}
 	}
 	if c.CertFile != "" {
@@ -303,34 +303,33 @@ func tlsConfig(c Connection) (*tls.Config, error) {
 	return conf, nil
 }
 
-// guard is the round tripper under the library: it adds credentials to requests to one server, bounds every
-// message, and records the status, which the library hides.
+// guard is the library's round tripper: it adds credentials, limits the size of messages, and records the status, which the library hides.
 type guard struct {
 	base   *http.Transport
 	at     *target
 	origin string
-	// take, if set, is given each event of a stream; those that it takes nobody else reads.
-	take func(req *http.Request, event []byte) bool
-	// access, if set, has the tokens of an authorization server.
+	// intercept, if set, is called with each event of a stream; events for which it returns true are removed.
+	intercept func(req *http.Request, event []byte) bool
+	// access, if set, supplies OAuth tokens.
 	access *oauth.Access
 }
 
-// CloseIdleConnections is what [http.Client.CloseIdleConnections] looks for.
+// CloseIdleConnections implements the method that [http.Client.CloseIdleConnections] calls.
 func (g *guard) CloseIdleConnections() { g.base.CloseIdleConnections() }
 
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method == http.MethodDelete && g.at.kind == plan.ConnectionMCP {
-		// Runs go on with a session on other workers: the server ends it in its own time.
+		// Runs may continue the session on other workers; the server expires it.
 		return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
 	}
 	if plan.Origin(req.URL.String()) != g.origin {
-		return nil, &redirected{to: redactURL(req.URL.String())}
+		return nil, &redirectError{to: redactURL(req.URL.String())}
 	}
 	req = req.Clone(req.Context())
 	for name, value := range g.at.conn.Headers {
 		req.Header.Set(name, value)
 	}
-	// The transport asks for compressed answers itself, and expands what it has asked for alone.
+	// The transport decompresses responses only if it has set this header itself.
 	req.Header.Del("Accept-Encoding")
 	lowerIdempotencyKeys(req.Header)
 	ex, _ := req.Context().Value(exchangeKey{}).(*exchange)
@@ -338,9 +337,9 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		ex = &exchange{}
 	}
 	if req.Header.Get("Last-Event-ID") != "" {
-		ex.note(func() { ex.resumed = true })
+		ex.update(func() { ex.resumed = true })
 	}
-	send := func(req *http.Request) (*http.Response, error) { return g.base.RoundTrip(delivery.Traced(req)) }
+	send := func(req *http.Request) (*http.Response, error) { return g.base.RoundTrip(delivery.Trace(req)) }
 	var resp *http.Response
 	var err error
 	if g.access != nil {
@@ -349,7 +348,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp, err = send(req)
 	}
 	if _, failed := errors.AsType[*contract.Failure](err); failed {
-		delivery.MarkSent(req.Context(), false) // for want of a token
+		delivery.MarkSent(req.Context(), false) // no token, so the request was not sent
 	}
 	if err != nil {
 		return nil, err
@@ -358,28 +357,28 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		delivery.MarkSent(req.Context(), false)
 	}
 	if resp.StatusCode >= 400 {
-		ex.failed(resp)
+		ex.recordStatus(resp)
 		return resp, nil
 	}
-	ex.note(func() { ex.refusal = nil })
-	return g.bounded(req, resp, ex)
+	ex.update(func() { ex.statusErr = nil })
+	return g.limitBody(req, resp, ex)
 }
 
-func (g *guard) bounded(req *http.Request, resp *http.Response, ex *exchange) (*http.Response, error) {
+func (g *guard) limitBody(req *http.Request, resp *http.Response, ex *exchange) (*http.Response, error) {
 	kind, limit := resp.Header.Get("Content-Type"), g.at.settings.MaxMessageBytes
 	media, _, _ := mime.ParseMediaType(kind)
-	endless := g.at.conn.Transport == TransportSSE && req.Method == http.MethodGet
+	sessionStream := g.at.conn.Transport == TransportSSE && req.Method == http.MethodGet
 	ok := resp.StatusCode == http.StatusOK
 	switch {
-	case ok && endless && media != eventStream:
+	case ok && sessionStream && media != eventStream:
 		resp.Body.Close()
-		return nil, errors.New(oddType + cmp.Or(kind, "none")) // the library would wait for its events
-	case ok && media == eventStream && g.at.kind == plan.ConnectionMCP && (endless || g.at.conn.Transport == TransportHTTP):
-		// It is read event by event, so that it has no bound as a whole.
+		return nil, errors.New(unexpectedType + cmp.Or(kind, "none")) // the library would wait for events
+	case ok && media == eventStream && g.at.kind == plan.ConnectionMCP && (sessionStream || g.at.conn.Transport == TransportHTTP):
+		// The limit applies to each event, not to the stream.
 		events := stream.New(resp.Body, limit)
-		events.TooLarge = func() { ex.note(func() { ex.tooLarge = true }) }
-		if g.take != nil {
-			events.Take = func(event []byte) bool { return g.take(req, event) }
+		events.TooLarge = func() { ex.update(func() { ex.tooLarge = true }) }
+		if g.intercept != nil {
+			events.Intercept = func(event []byte) bool { return g.intercept(req, event) }
 		}
 		events.Resumable = g.at.conn.Transport == TransportHTTP
 		resp.Body = events
@@ -389,8 +388,7 @@ func (g *guard) bounded(req *http.Request, resp *http.Response, ex *exchange) (*
 	return resp, nil
 }
 
-// lowerIdempotencyKeys writes idempotency keys in lower case: Go's transport repeats requests that have the canonical
-// name.
+// lowerIdempotencyKeys writes header names in lower case, because Go's transport repeats requests that have the canonical names.
 func lowerIdempotencyKeys(h http.Header) {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		if values, ok := h[name]; ok {
@@ -400,30 +398,30 @@ func lowerIdempotencyKeys(h http.Header) {
 	}
 }
 
-// failed notes an error status with the beginning of the body, which it replaces.
-func (e *exchange) failed(resp *http.Response) {
-	// What came before a read error is worth showing; the status says the rest.
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody))
+// recordStatus records an error status with the beginning of the body. It replaces the body with that beginning.
+func (e *exchange) recordStatus(resp *http.Response) {
+	// A read error is ignored: the status is the error, and a partial body is still useful.
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	resp.Body.Close()
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	e.note(func() { e.refusal = response{resp.StatusCode, resp.Header, body}.failed() })
+	e.update(func() { e.statusErr = response{resp.StatusCode, resp.Header, body}.statusError() })
 }
 
-// longestWait bounds what a server may ask us to wait.
-const longestWait = time.Hour
+// maxRetryAfter limits the wait that a server may request.
+const maxRetryAfter = time.Hour
 
-// limitedBody bounds a body that is read as a whole.
+// limitedBody limits the size of a body that is not an event stream.
 type limitedBody struct {
 	io.ReadCloser
 	left int
 	ex   *exchange
 }
 
-// Read fails with [stream.ErrTooLarge] once the limit is passed.
+// Read fails with [stream.ErrTooLarge] once the limit is exceeded.
 func (l *limitedBody) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
 	if l.left -= n; l.left < 0 {
-		l.ex.note(func() { l.ex.tooLarge = true })
+		l.ex.update(func() { l.ex.tooLarge = true })
 		return 0, stream.ErrTooLarge
 	}
 	return n, err
@@ -431,13 +429,13 @@ func (l *limitedBody) Read(p []byte) (int, error) {
 
 const eventStream = "text/event-stream"
 
-// retryAfter reads the header, seconds or a date; 0 if it is absent, past or invalid.
+// retryAfter parses a Retry-After header, in seconds or as a date. It returns 0 if the value is absent, past or invalid.
 func retryAfter(value string, now time.Time) time.Duration {
 	var d time.Duration
 	if s, err := strconv.Atoi(value); err == nil {
-		d = time.Duration(min(max(s, 0), int(longestWait/time.Second))) * time.Second
+		d = time.Duration(min(max(s, 0), int(maxRetryAfter/time.Second))) * time.Second
 	} else if at, err := http.ParseTime(value); err == nil {
 		d = at.Sub(now)
 	}
-	return min(max(d, 0), longestWait)
+	return min(max(d, 0), maxRetryAfter)
 }

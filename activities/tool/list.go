@@ -17,7 +17,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// maxPages bounds a listing that never ends.
+// maxPages bounds the number of pages of a listing.
 const maxPages = 1000
 
 type listedTool struct {
@@ -34,27 +34,27 @@ type listedTool struct {
 	} `json:"execution"`
 }
 
-// list returns all tools, page by page. A tool that a page repeats is taken once.
+// list returns the tools of all pages. If several tools have the same name, it returns the first.
 func (s *session) list(ctx context.Context, _ *plan.Connection) ([]contract.ToolSpec, error) {
 	var specs []contract.ToolSpec
 	seen := map[string]bool{}
-	var kept *mcp.ListToolsResult // says which tools the protocol has a client ignore
+	var accepted *mcp.ListToolsResult // without the tools that the protocol requires clients to ignore
 	err := s.pages(ctx, mcp.MethodToolsList, func(ctx context.Context, p mcp.PaginatedRequest) (err error) {
-		kept, err = s.client.ListToolsByPage(ctx, mcp.ListToolsRequest{PaginatedRequest: p})
+		accepted, err = s.client.ListToolsByPage(ctx, mcp.ListToolsRequest{PaginatedRequest: p})
 		return err
 	}, func(raw []byte) (bytes int, _ error) {
 		var page struct {
 			Tools []listedTool `json:"tools"`
 		}
 		if err := json.Unmarshal(raw, &page); err != nil {
-			return 0, s.at.malformed("tools/list: %v", err)
+			return 0, s.at.malformed("invalid tools/list result: %v", err)
 		}
 		for _, t := range page.Tools {
-			spec, err := s.spec(t)
+			spec, err := s.toolSpec(t)
 			if err != nil {
 				return 0, err
 			}
-			if seen[spec.Name] || kept != nil && !slices.ContainsFunc(kept.Tools, func(k mcp.Tool) bool { return k.Name == t.Name }) {
+			if seen[spec.Name] || accepted != nil && !slices.ContainsFunc(accepted.Tools, func(a mcp.Tool) bool { return a.Name == t.Name }) {
 				continue
 			}
 			seen[spec.Name] = true
@@ -71,48 +71,48 @@ func (s *session) list(ctx context.Context, _ *plan.Connection) ([]contract.Tool
 	return specs, nil
 }
 
-// pages requests a list page by page. take reads a page in the server's own bytes, and says how much of it is kept.
-func (s *session) pages(ctx context.Context, method mcp.MCPMethod, request func(context.Context, mcp.PaginatedRequest) error, take func(raw []byte) (bytes int, _ error)) error {
+// pages requests a list page by page. parse returns how many bytes of a page count towards the size limit.
+func (s *session) pages(ctx context.Context, method mcp.MCPMethod, request func(context.Context, mcp.PaginatedRequest) error, parse func(raw []byte) (bytes int, _ error)) error {
 	var page mcp.PaginatedRequest
 	bytes, seen := 0, map[mcp.Cursor]bool{"": true}
 	for range maxPages {
-		a, err := s.ask(ctx, func(ctx context.Context) error { return request(ctx, page) })
+		a, err := s.request(ctx, func(ctx context.Context) error { return request(ctx, page) })
 		if err != nil {
 			return err
 		}
-		if a.problem != nil {
-			return s.listProblem(method, a.problem)
+		if a.rpcError != nil {
+			return s.listProblem(method, a.rpcError)
 		}
-		n, err := take(a.result)
+		n, err := parse(a.result)
 		if err != nil {
 			return err
 		}
 		if bytes += n; bytes > s.at.settings.MaxResultBytes {
 			return s.at.failure(contract.ClassTooLarge, fmt.Sprintf("%s has more than %d bytes of names, descriptions and schemas", method, s.at.settings.MaxResultBytes),
-				"split the server, or have it list less")
+				"split the server, or have it list fewer items")
 		}
-		var rest struct {
+		var next struct {
 			NextCursor mcp.Cursor `json:"nextCursor"`
 		}
-		if err := json.Unmarshal(a.result, &rest); err != nil {
-			return s.at.malformed("%s: %v", method, err)
+		if err := json.Unmarshal(a.result, &next); err != nil {
+			return s.at.malformed("invalid %s result: %v", method, err)
 		}
-		if rest.NextCursor == "" {
+		if next.NextCursor == "" {
 			return nil
 		}
-		if seen[rest.NextCursor] {
-			return s.at.malformed("%s repeats the cursor %q", method, rest.NextCursor)
+		if seen[next.NextCursor] {
+			return s.at.malformed("%s repeats the cursor %q", method, next.NextCursor)
 		}
-		seen[rest.NextCursor], page.Params.Cursor = true, rest.NextCursor
+		seen[next.NextCursor], page.Params.Cursor = true, next.NextCursor
 	}
 	return s.at.failure(contract.ClassTooLarge, fmt.Sprintf("%s has more than %d pages", method, maxPages), "report it to the server's author")
 }
 
-// errNotOffered: the server does not have a kind of things to list.
-var errNotOffered = errors.New("the server does not have the method")
+// errMethodUnsupported means that the server does not implement the method that lists prompts, resources or templates.
+var errMethodUnsupported = errors.New("the server does not support the method")
 
-// methodUnknown reports whether a server of the newest protocol does not have a method, which it says with 404.
-func methodUnknown(err error) bool {
+// isMethodNotFound reports whether an error is a 404 with which a server of the newest protocol rejects an unsupported method.
+func isMethodNotFound(err error) bool {
 	var se *statusError
 	var body struct{ Error *mcp.JSONRPCErrorDetails }
 	return errors.As(err, &se) && json.Unmarshal([]byte(se.body), &body) == nil && body.Error != nil && body.Error.Code == mcp.METHOD_NOT_FOUND
@@ -125,9 +125,9 @@ func (s *session) listProblem(method mcp.MCPMethod, p *mcp.JSONRPCErrorDetails) 
 		return fmt.Errorf("%w: %s", errSessionUnknown, p.Message)
 	case mcp.METHOD_NOT_FOUND:
 		if method != mcp.MethodToolsList {
-			return errNotOffered
+			return errMethodUnsupported
 		}
-		class, remedy = contract.ClassConnection, "is it an MCP server with tools?"
+		class, remedy = contract.ClassConnection, "use an MCP server that has tools"
 	case mcp.INTERNAL_ERROR:
 		class = contract.ClassUnavailable
 	case lines.CodeTooLarge:
@@ -136,8 +136,8 @@ func (s *session) listProblem(method mcp.MCPMethod, p *mcp.JSONRPCErrorDetails) 
 	return s.at.failure(class, fmt.Sprintf("%s (%d): %s", method, p.Code, p.Message), remedy)
 }
 
-// spec checks a listed tool. The schema keeps the server's text and order, without white space.
-func (s *session) spec(t listedTool) (contract.ToolSpec, error) {
+// toolSpec validates a listed tool. The schema keeps the server's text and member order, without white space.
+func (s *session) toolSpec(t listedTool) (contract.ToolSpec, error) {
 	schema := t.InputSchema
 	if len(schema) == 0 || string(schema) == "null" {
 		schema = json.RawMessage(`{"type":"object"}`)
@@ -145,11 +145,11 @@ func (s *session) spec(t listedTool) (contract.ToolSpec, error) {
 	var out bytes.Buffer
 	switch err := json.Compact(&out, schema); {
 	case t.Name == "":
-		return contract.ToolSpec{}, s.at.malformed("tools/list has a tool without a name")
+		return contract.ToolSpec{}, s.at.malformed("tools/list returned a tool without a name")
 	case err != nil || out.Bytes()[0] != '{':
-		return contract.ToolSpec{}, s.at.malformed("inputSchema of tool %q is not an object: %s", t.Name, short(string(schema)))
+		return contract.ToolSpec{}, s.at.malformed("inputSchema of tool %q must be an object, got %s", t.Name, short(string(schema)))
 	}
-	return contract.ToolSpec{Name: t.Name, Description: s.at.secrets.result(cmp.Or(t.Description, t.Title)), Schema: out.Bytes(),
-		Repeatable: t.Annotations.ReadOnly || t.Annotations.Idempotent, AsTask: s.tasks().Wanted(t.Execution.TaskSupport),
+	return contract.ToolSpec{Name: t.Name, Description: s.at.secrets.maskResult(cmp.Or(t.Description, t.Title)), Schema: out.Bytes(),
+		Repeatable: t.Annotations.ReadOnly || t.Annotations.Idempotent, AsTask: s.tasks().Requested(t.Execution.TaskSupport),
 		Held: !mcp.IsModernProtocol(s.client.ProtocolVersion())}, nil
 }

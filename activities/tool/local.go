@@ -17,34 +17,34 @@ import (
 
 type local struct {
 	at *target
-	// life ends when the worker stops.
-	life context.Context
-	end  context.CancelFunc
+	// lifetime is done when the worker stops.
+	lifetime context.Context
+	cancel   context.CancelFunc
 }
 
 func dialLocal(ctx context.Context, at *target) (remote, error) {
 	l := &local{at: at}
-	// ctx bounds the beginning, not the session.
-	l.life, l.end = context.WithCancel(context.WithoutCancel(ctx))
+	// ctx bounds the dial, not the session.
+	l.lifetime, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return l, nil
 }
 
 func (l *local) usable(bool) bool { return true }
 
-func (l *local) close() { l.end() }
+func (l *local) close() { l.cancel() }
 
 func (l *local) list(context.Context, *plan.Connection) ([]contract.ToolSpec, error) {
 	var specs []contract.ToolSpec
 	for _, f := range l.at.settings.Functions {
 		spec := f.spec
-		spec.Repeatable, spec.Pure = !f.never, f.pure
+		spec.Repeatable, spec.Pure = !f.noRetry, f.pure
 		specs = append(specs, spec)
 	}
 	slices.SortFunc(specs, func(a, b contract.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	return specs, nil
 }
 
-// outcome is what came of a call of a function.
+// outcome is the outcome of a call of a function.
 type outcome struct {
 	Result
 	err error
@@ -55,22 +55,22 @@ var errSlow = errors.New("the function's own timeout")
 func (l *local) call(ctx context.Context, in contract.ToolInput, m Meta) (Result, error) {
 	f := l.at.settings.function(in.Name)
 	if f == nil {
-		// The catalogue had it: another worker of the task queue has, or this one soon will.
+		// The function was listed, so another worker of the task queue has it: this is a rolling deployment.
 		return Result{}, l.at.failure(contract.ClassUnavailable,
-			fmt.Sprintf("this worker has no function %q; it has: %s", in.Name, l.at.settings.functions()),
-			"roll the same build out to all workers of the task queue")
+			fmt.Sprintf("this worker has no function %q; it has: %s", in.Name, l.at.settings.functionNames()),
+			"deploy the same build to all workers of the task queue")
 	}
 	if problem := f.validate(in.Arguments); problem != "" {
 		return Result{Text: problem, Failed: true}, nil
 	}
 	run, cancel := context.WithCancelCause(context.WithValue(ctx, idempotencyKeyType{}, m.IdempotencyKey))
 	defer cancel(nil)
-	stop := context.AfterFunc(l.life, func() { cancel(errStopping) })
+	stop := context.AfterFunc(l.lifetime, func() { cancel(errStopping) })
 	defer stop()
 	if f.timeout > 0 {
-		var end context.CancelFunc
-		run, end = context.WithTimeoutCause(run, f.timeout, errSlow)
-		defer end()
+		var stopTimer context.CancelFunc
+		run, stopTimer = context.WithTimeoutCause(run, f.timeout, errSlow)
+		defer stopTimer()
 	}
 	delivery.MarkSent(ctx, true)
 	done := make(chan outcome, 1)
@@ -80,7 +80,7 @@ func (l *local) call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 	case o = <-done:
 	case <-run.Done():
 		select {
-		case o = <-done: // it ended just then
+		case o = <-done: // it completed at the same time
 		default:
 			o.err = run.Err()
 		}
@@ -88,9 +88,9 @@ func (l *local) call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 	return l.reply(run, f, o)
 }
 
-// runGuarded calls the function in a goroutine of its own, which recovers panics.
+// runGuarded calls the function, recovers its panics, and sends the outcome to done.
 func (f *Function) runGuarded(ctx context.Context, in contract.ToolInput, m Meta, done chan<- outcome) {
-	o := outcome{err: errors.New("the tool ended without a result")} // runtime.Goexit
+	o := outcome{err: errors.New("the tool ended without a result")} // if it calls runtime.Goexit
 	defer func() {
 		if v := recover(); v != nil {
 			o = outcome{err: fmt.Errorf("the tool panicked: %s", short(fmt.Sprint(v)))}
@@ -104,8 +104,8 @@ func (f *Function) runGuarded(ctx context.Context, in contract.ToolInput, m Meta
 	o = outcome{r, err}
 }
 
-// reply turns an outcome into a result for the model, or a failure if the call was over or the function
-// returned one.
+// reply converts an outcome to a result for the model, or to an error if the call was cancelled or timed out or the
+// function returned a failure.
 func (l *local) reply(run context.Context, f *Function, o outcome) (Result, error) {
 	if o.err == nil {
 		return o.Result, nil
@@ -130,7 +130,7 @@ func (s *Settings) function(name string) *Function {
 	return nil
 }
 
-func (s *Settings) functions() string {
+func (s *Settings) functionNames() string {
 	var names []string
 	for _, f := range s.Functions {
 		names = append(names, f.spec.Name)
@@ -143,13 +143,13 @@ func (s *Settings) checkFunctions(p *problems) {
 	seen := map[string]bool{}
 	for _, f := range s.Functions {
 		if f.invoke == nil {
-			p.add("function %q: it was not made by tool.Func", f.spec.Name)
+			p.add("function %q: not created by tool.Func", f.spec.Name)
 			continue
 		}
 		for _, problem := range f.problems {
 			p.add("function %q: %s", f.spec.Name, problem)
 		}
-		p.addIf(seen[f.spec.Name], "function %q: there are two of this name; rename one", f.spec.Name)
+		p.addIf(seen[f.spec.Name], "function %q: duplicate name; rename one of the functions", f.spec.Name)
 		seen[f.spec.Name] = true
 	}
 }

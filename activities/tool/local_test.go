@@ -135,9 +135,9 @@ func TestArgumentsAreStrict(t *testing.T) {
 		"null":                            {args: `{"city":null}`, text: "$.city: expected string, but got null", failed: true},
 		"a broken number":                 {args: `{"city":"Oslo","days":1.5}`, text: "expected integer", failed: true},
 		"a number out of range":           {args: `{"city":"Oslo","days":99999999999999999999}`, text: "cannot unmarshal number", failed: true},
-		"no object":                       {args: `[1]`, text: "arguments are not a JSON object", failed: true},
-		"no JSON":                         {args: `{"city":`, text: "arguments are not a JSON object", failed: true},
-		"too deep":                        {args: `{"city":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, text: "nest 5001 deep, at most 64", failed: true},
+		"no object":                       {args: `[1]`, text: "arguments must be a JSON object", failed: true},
+		"no JSON":                         {args: `{"city":`, text: "arguments must be a JSON object", failed: true},
+		"too deep":                        {args: `{"city":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, text: "nested 5001 levels deep, at most 64", failed: true},
 		"by a schema of one's own, right": {tool: "own", args: `{"unit":"C","sub":{"unit":"F"}}`, text: "C"},
 		"by a schema of one's own, wrong": {tool: "own", args: `{"unit":"K","sub":{"unit":1}}`, text: `$.sub.unit: value must be one of "C", "F"; $.unit: value must`, failed: true},
 	}
@@ -169,7 +169,7 @@ func TestResultsOfFunctions(t *testing.T) {
 		"nothing":              {f: returns(struct{}{}), text: "{}"},
 		"nil":                  {f: returns[*forecast](nil), text: "null"},
 		"a number":             {f: returns(7), text: "7"},
-		"no JSON can say it":   {f: returns(func() {}), text: "the result cannot be written as JSON: unsupported type: func()", failed: true},
+		"no JSON can say it":   {f: returns(func() {}), text: "the result cannot be encoded as JSON: unsupported type: func()", failed: true},
 		"an error":             {f: fails1(errors.New("no such city")), text: "no such city", failed: true},
 		"an error that wraps":  {f: fails1(fmt.Errorf("ask: %w", errors.New("no"))), text: "ask: no", failed: true},
 		"an error of no words": {f: fails1(errors.New("")), text: "the tool failed", failed: true},
@@ -201,7 +201,7 @@ func TestFailuresOfFunctions(t *testing.T) {
 
 	// A worker that was not rolled out yet: another one may have it.
 	_, _, err = said(functions(t, returns(1)).Call(soon(t, time.Minute), byName("weather", `{}`), Meta{}))
-	fails(t, err, contract.ClassUnavailable, `this worker has no function "weather"; it has: f`, "roll the same build out")
+	fails(t, err, contract.ClassUnavailable, `this worker has no function "weather"; it has: f`, "deploy the same build")
 	_, _, err = said(functions(t).Call(soon(t, time.Minute), byName("weather", `{}`), Meta{}))
 	fails(t, err, contract.ClassUnavailable, "it has: none")
 }
@@ -325,7 +325,7 @@ func TestFunctionsThroughAConnection(t *testing.T) {
 		t.Errorf("resolved to %+v, %v", at, err)
 	}
 	_, err = tools.Resolve(plan.Connection{}, "wether")
-	fails(t, err, contract.ClassConnection, `tool "wether" is bound to no connection; known connections: here, never, web; functions of the worker: charge, f`)
+	fails(t, err, contract.ClassConnection, `tool "wether" is not bound to a connection; available connections: here, never, web; functions of the worker: charge, f`)
 }
 
 type node struct {
@@ -355,14 +355,14 @@ func TestOpenReportsErrorsOfFunctions(t *testing.T) {
 			{},
 		}})
 	f := fails(t, err, contract.ClassConnection,
-		`function "twice": there are two of this name`, `function "": it has no name`, `function "set_state": the name is that of a system tool`,
-		`function "slow": its timeout is -1s, want more than 0`, `function "none": it is nil`,
-		`function "cycle": its arguments have no JSON Schema: ForType(tool.node): cycle detected for type tool.node; change their type, or give it with tool.Schema`,
+		`function "twice": duplicate name`, `function "": it has no name`, `function "set_state": the name is reserved for a system tool`,
+		`function "slow": its timeout is -1s; it must be more than 0`, `function "none": it is nil`,
+		`function "cycle": its arguments have no JSON Schema: ForType(tool.node): cycle detected for type tool.node; change their type, or set the schema with tool.Schema`,
 		`function "scalar": its arguments have no JSON Schema: int is neither a struct nor a map`, `function "channel": its arguments have no JSON Schema`,
 		`function "quoted": its arguments have no JSON Schema: the tag of field N of struct { N int "json:\"n,string\"" } has the option string`,
-		`function "broken": its schema is not JSON`, `function "list": its schema is {"type":"array"}, want one with type object`,
-		`function "wrong": its schema cannot be used`, `function "far": its schema cannot be used`, `the reference "https://x.example/s" points outside the document`, `function "loop": its schema cannot be used`,
-		`function "": it was not made by tool.Func`, `connections.here: transport local is the worker's own functions`)
+		`function "broken": its schema is not JSON`, `function "list": its schema must have type object at its root, got {"type":"array"}`,
+		`function "wrong": its schema is invalid`, `function "far": its schema is invalid`, `the reference "https://x.example/s" points outside the document`, `function "loop": its schema is invalid`,
+		`function "": not created by tool.Func`, `connections.here: transport local is for functions of the worker`)
 	if len(f.Diagnostics) != 16 {
 		t.Errorf("%d diagnostics:\n%s", len(f.Diagnostics), strings.Join(f.Diagnostics, "\n"))
 	}

@@ -10,16 +10,17 @@ import (
 	"weft/activities/textutil"
 )
 
-// longestText bounds what an error quotes of a server's text.
-const longestText = 600
+// maxQuotedText limits how much of a server's text an error quotes, in bytes.
+const maxQuotedText = 600
 
+// secrets masks the secrets of a connection.
 type secrets struct {
-	all   *mask.Mask // every value: for errors
-	named *mask.Mask // values whose names mean a secret: for results, which must keep ordinary data
+	all   *mask.Mask // all configured values; used for errors
+	named *mask.Mask // only values whose names indicate a secret; used for results, which must keep ordinary data
 }
 
 func newSecrets(c Connection) secrets {
-	all := append([]string{proxyPassword(c), c.OAuthClientSecret, c.Password}, c.named...)
+	all := append([]string{proxyPassword(c), c.OAuthClientSecret, c.Password}, c.secretValues...)
 	named := append(slices.Clone(all), c.OAuthClientSecret)
 	c.eachValue(func(name, value string) {
 		all = append(all, value)
@@ -30,10 +31,10 @@ func newSecrets(c Connection) secrets {
 	return secrets{mask.New(all...), mask.New(named...)}
 }
 
-func (s secrets) text(t string) string   { return s.all.Text(t) }
-func (s secrets) result(t string) string { return s.named.Text(t) }
+func (s secrets) mask(t string) string       { return s.all.Text(t) }
+func (s secrets) maskResult(t string) string { return s.named.Text(t) }
 
-// eachValue calls f with the headers, the variables and the parameters of the URL of a connection.
+// eachValue calls f with each header, environment variable and URL parameter of a connection.
 func (c Connection) eachValue(f func(name, value string)) {
 	for _, values := range []map[string]string{c.Headers, c.Env} {
 		for name, value := range values {
@@ -58,12 +59,12 @@ func proxyPassword(c Connection) string {
 	return password
 }
 
-// Known are the secrets of the settings, those of files included.
+// Known returns the secrets of the settings, including the contents of files.
 func (s Settings) Known() []string {
 	var out []string
 	for _, c := range s.Connections {
 		c.eachValue(func(name, value string) { out = append(out, mask.Named(name, value)) })
-		key, _ := textutil.PEM(c.KeyFile) // an unreadable file has no secret
+		key, _ := textutil.PEM(c.KeyFile) // an unreadable file has no secret to mask
 		out = append(out, proxyPassword(c), c.Password, string(key))
 	}
 	for _, secret := range s.Secrets {
@@ -81,5 +82,5 @@ func (s Settings) Known() []string {
 
 // short truncates a server's text to what an error quotes.
 func short(t string) string {
-	return textutil.Truncate(strings.TrimSpace(strings.ToValidUTF8(t, "\uFFFD")), longestText)
+	return textutil.Truncate(strings.TrimSpace(strings.ToValidUTF8(t, "\uFFFD")), maxQuotedText)
 }

@@ -26,40 +26,39 @@ import (
 )
 
 const (
-	// metaKey is the field of _meta that carries the idempotency key.
+	// metaKey is the _meta field that carries the idempotency key.
 	metaKey = "weft/idempotency-key"
-	// keyHeader carries it over HTTP, in lower case: Go's transport repeats requests that have the canonical
-	// name.
+	// keyHeader carries it over HTTP. It is in lower case because Go's transport repeats requests that have the canonical name.
 	keyHeader = "idempotency-key"
-	// lossGrace lets an answer that came just before the connection ended win.
+	// lossGrace is the time to process a response that arrived just before the connection was lost.
 	lossGrace = 100 * time.Millisecond
-	// maxTimeouts is how many consecutive calls may time out before a command is restarted.
+	// maxTimeouts is the number of consecutive timeouts after which a command is restarted.
 	maxTimeouts = 3
 )
 
-// discardLog swallows the library's log, which quotes what servers say.
+// discardLog discards the library's log, which quotes messages of servers.
 var discardLog = slog.New(slog.DiscardHandler)
 
-// mcpTransport is a transport that has been made ready, with what ends it.
+// mcpTransport is a transport with its hooks.
 type mcpTransport struct {
 	transport transport.Interface
-	// lost is done when the server or the connection is gone.
+	// lost is done when the server has ended or the connection is lost.
 	lost context.Context
-	// asks answers what the server asks.
-	asks *questions.Server
-	// restarts: timeouts say that the server hangs, and a new one would not.
-	restarts bool
-	// explain adds to an error what is known of the server's end; may be nil.
+	// serverRequests answers requests of the server.
+	serverRequests *questions.Server
+	// restartOnTimeouts means that a server whose calls time out is replaced by a new one.
+	restartOnTimeouts bool
+	// explain, if set, adds the reason for which the server ended to an error.
 	explain func(error) error
-	// close ends what is behind the transport.
+	// close ends the server's process or the network connections.
 	close func()
-	// respond sends the server an answer to a request of its own, outside of what the library does.
+	// respond sends the response to a request of the server without the library's client.
 	respond func(ctx context.Context, message []byte) error
-	// listen, if set, has what the server asks in the session's own stream heard until done.
+	// listen, if set, reads the session's own stream, in which the server may send requests, until done is called.
 	listen func(ctx context.Context) (done func())
 }
 
-// transports are the ways to an MCP server, by [Connection.Transport].
+// transports has the constructor of each transport, by [Connection.Transport].
 var transports = map[string]func(at *target) (*mcpTransport, error){
 	TransportHTTP:  newHTTPTransport,
 	TransportSSE:   newSSETransport,
@@ -67,25 +66,25 @@ var transports = map[string]func(at *target) (*mcpTransport, error){
 }
 
 type session struct {
-	at           *target
-	mcpTransport *mcpTransport
-	client       *client.Client
-	isConfigured atomic.Bool
-	timeouts     atomic.Int32
-	tokens       atomic.Int64
-	closing      sync.Once
-	// own names the session where the server has no name for it.
-	own string
+	at             *target
+	mcpTransport   *mcpTransport
+	client         *client.Client
+	isConfigured   atomic.Bool
+	timeouts       atomic.Int32
+	progressTokens atomic.Int64
+	closing        sync.Once
+	// localID identifies the session if the transport has no session ids.
+	localID string
 
 	mu       sync.Mutex
 	progress map[string]chan string // by progress token
 }
 
-// discoverTimeout is how long a server has to say, over HTTP, that it speaks the newest version of the protocol. Older servers refuse
-// the question there; over stdio some ignore it, so that the library's five seconds apply.
+// discoverTimeout limits, over HTTP, the request that discovers whether a server supports the newest version of the protocol.
+// Older servers reject that request over HTTP; over stdio some ignore it, so the library's five seconds apply there.
 const discoverTimeout = 30 * time.Second
 
-// dialMCP starts the transport and initializes the session. ctx bounds only the start.
+// dialMCP starts the transport and initializes the session. ctx bounds only the start, not the session.
 func dialMCP(ctx context.Context, at *target) (remote, error) {
 	w, err := transports[at.conn.Transport](at)
 	if err != nil {
@@ -95,11 +94,11 @@ func dialMCP(ctx context.Context, at *target) (remote, error) {
 	if at.conn.Transport == TransportHTTP {
 		o = append(o, client.WithDiscoverTimeout(discoverTimeout))
 	}
-	if at.continues() {
+	if at.resumesSession() {
 		o = append(o, client.WithSession())
 	}
-	s := &session{at: at, mcpTransport: w, client: client.NewClient(w.transport, o...), progress: map[string]chan string{}, own: rand.Text()}
-	if err := s.begin(ctx); err != nil {
+	s := &session{at: at, mcpTransport: w, client: client.NewClient(w.transport, o...), progress: map[string]chan string{}, localID: rand.Text()}
+	if err := s.initialize(ctx); err != nil {
 		if w.explain != nil {
 			err = w.explain(err)
 		}
@@ -109,45 +108,45 @@ func dialMCP(ctx context.Context, at *target) (remote, error) {
 	return s, nil
 }
 
-func (s *session) begin(ctx context.Context) error {
-	// Start's context is the stream's for SSE, so it must outlive ctx.
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, end)
-	inner := s.mcpTransport.close
-	s.mcpTransport.close = func() { end(); inner() }
+func (s *session) initialize(ctx context.Context) error {
+	// For SSE, Start's context is that of the stream, so it must outlive ctx.
+	lifetime, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	closeTransport := s.mcpTransport.close
+	s.mcpTransport.close = func() { cancel(); closeTransport() }
 	ex := &exchange{}
-	early := context.AfterFunc(s.mcpTransport.lost, end)
-	err := s.client.Start(withExchange(life, ex))
-	early()
+	stopLost := context.AfterFunc(s.mcpTransport.lost, cancel)
+	err := s.client.Start(withExchange(lifetime, ex))
+	stopLost()
 	if err != nil {
 		if cause := context.Cause(s.mcpTransport.lost); cause != nil {
 			return cause
 		}
-		_, err = ex.judge(nil, err)
+		_, err = ex.check(nil, err)
 		return err
 	}
 	if !stop() {
 		return ctx.Err()
 	}
-	s.client.OnNotification(s.notified)
-	if s.at.continues() {
+	s.client.OnNotification(s.onNotification)
+	if s.at.resumesSession() {
 		s.mcpTransport.transport.(*rawHTTPTransport).SetProtocolVersion(s.at.session.Version)
 		return nil
 	}
-	// The library waits for an answer, though the stream on which it would come has ended.
-	shake, done := context.WithCancel(ctx)
+	// The library would wait for a response even if the stream on which it would arrive has ended.
+	handshake, done := context.WithCancel(ctx)
 	defer done()
 	defer context.AfterFunc(s.mcpTransport.lost, func() { time.AfterFunc(lossGrace, done) })()
-	hello := mcp.InitializeRequest{Params: mcp.InitializeParams{ClientInfo: mcp.Implementation{Name: "weft", Version: "1"},
-		Capabilities: s.mcpTransport.asks.Capabilities()}}
-	hello.Params.Capabilities.Extensions = map[string]any{tasks.Extension: struct{}{}}
-	_, err = s.client.Initialize(shake, hello)
-	if version := common(versionsOf(err)); version != "" {
-		// It refuses the newest version instead of naming its own.
-		hello.Params.ProtocolVersion = version
-		_, err = s.client.Initialize(shake, hello)
+	req := mcp.InitializeRequest{Params: mcp.InitializeParams{ClientInfo: mcp.Implementation{Name: "weft", Version: "1"},
+		Capabilities: s.mcpTransport.serverRequests.Capabilities()}}
+	req.Params.Capabilities.Extensions = map[string]any{tasks.Extension: struct{}{}}
+	_, err = s.client.Initialize(handshake, req)
+	if version := newestCommonVersion(supportedVersions(err)); version != "" {
+		// The server rejected the newest version instead of negotiating one.
+		req.Params.ProtocolVersion = version
+		_, err = s.client.Initialize(handshake, req)
 	}
-	if err != nil && shake.Err() != nil && ctx.Err() == nil {
+	if err != nil && handshake.Err() != nil && ctx.Err() == nil {
 		return context.Cause(s.mcpTransport.lost)
 	}
 	return err
@@ -157,13 +156,15 @@ func (s *session) usable(idle bool) bool {
 	if s.mcpTransport.lost.Err() != nil {
 		return false
 	}
-	return !s.mcpTransport.restarts || !idle || s.timeouts.Load() < maxTimeouts
+	return !s.mcpTransport.restartOnTimeouts || !idle || s.timeouts.Load() < maxTimeouts
 }
 
-// continues reports whether the target has a session of another worker's to go on with.
-func (t *target) continues() bool { return t.session.ID != "" && t.conn.Transport == TransportHTTP }
+// resumesSession reports whether the target continues an existing session, perhaps of another worker.
+func (t *target) resumesSession() bool {
+	return t.session.ID != "" && t.conn.Transport == TransportHTTP
+}
 
-// hasState reports whether the server has a session of this client's: over streamable HTTP it need not.
+// hasState reports whether the server keeps a session. Over streamable HTTP, sessions are optional.
 func (s *session) hasState() bool {
 	return s.at.conn.Transport != TransportHTTP || s.mcpTransport.transport.GetSessionId() != ""
 }
@@ -175,17 +176,17 @@ func (s *session) close() {
 	})
 }
 
-// call makes one call. A server that wants parameters in headers refuses it, unexecuted, until its tools were
-// listed.
+// call makes one call. A server that requires parameters in headers rejects it without executing it; the call
+// is then made again after listing the tools, from which the library learns the headers.
 func (s *session) call(ctx context.Context, in contract.ToolInput, m Meta) (Result, error) {
 	switch {
 	case in.TaskID != "":
-		return s.task(ctx, &in)
+		return s.pollTask(ctx, &in)
 	case in.Resource != "":
-		return s.resource(ctx, in.Resource)
+		return s.readResource(ctx, in.Resource)
 	}
 	a, notes, err := s.callOnce(ctx, in, m)
-	if err == nil && a.problem != nil && a.problem.Code == mcp.HEADER_MISMATCH && !s.isConfigured.Load() {
+	if err == nil && a.rpcError != nil && a.rpcError.Code == mcp.HEADER_MISMATCH && !s.isConfigured.Load() {
 		if _, err := s.list(ctx, nil); err != nil {
 			return Result{}, err
 		}
@@ -195,10 +196,10 @@ func (s *session) call(ctx context.Context, in contract.ToolInput, m Meta) (Resu
 		return Result{}, err
 	}
 	var r Result
-	if a.problem != nil {
-		r, err = s.problem(a.problem)
+	if a.rpcError != nil {
+		r, err = s.errorResult(a.rpcError)
 	} else {
-		r, err = s.reply(in.Name, a.result, in.Connection.WholeResults, in.Outputs)
+		r, err = s.callResult(in.Name, a.result, in.Connection.WholeResults, in.Outputs)
 	}
 	r.Text += notes
 	return r, err
@@ -206,8 +207,8 @@ func (s *session) call(ctx context.Context, in contract.ToolInput, m Meta) (Resu
 
 func (s *session) callOnce(ctx context.Context, in contract.ToolInput, m Meta) (_ *answer, notes string, _ error) {
 	req := mcp.CallToolRequest{Params: mcp.CallToolParams{Name: in.Name, Arguments: in.Arguments}}
-	if keep := tasks.KeepMillis; in.AsTask {
-		req.Params.Task = &mcp.TaskParams{TTL: &keep}
+	if ttl := tasks.TTLMillis; in.AsTask {
+		req.Params.Task = &mcp.TaskParams{TTL: &ttl}
 	}
 	meta := &mcp.Meta{AdditionalFields: map[string]any{}}
 	if m.IdempotencyKey != "" {
@@ -215,32 +216,32 @@ func (s *session) callOnce(ctx context.Context, in contract.ToolInput, m Meta) (
 		req.Header = http.Header{keyHeader: {m.IdempotencyKey}}
 	}
 	if m.Progress != nil {
-		token, stop := s.follow(m.Progress)
+		token, stop := s.subscribeProgress(m.Progress)
 		defer stop()
 		meta.ProgressToken = token
 	}
 	if m.Progress != nil || m.IdempotencyKey != "" {
 		req.Params.Meta = meta
 	}
-	ctx, call, end := s.hold(context.WithValue(ctx, inputKey{}, in.Input), m.Ask)
+	ctx, call, end := s.beginCall(context.WithValue(ctx, inputKey{}, in.Input), m.Ask)
 	defer end()
-	a, err := s.ask(ctx, tasks.Request(s.client.CallTool, req))
+	a, err := s.request(ctx, tasks.Request(s.client.CallTool, req))
 	return a, call.Notes(), err
 }
 
-// hold has what the server asks during a call answered, until end.
-func (s *session) hold(ctx context.Context, ask questions.Ask) (_ context.Context, call *questions.Call, end func()) {
-	ctx, call, over := s.mcpTransport.asks.Begin(ctx, callerOf(ctx).Run, ask)
+// beginCall has requests of the server answered during a call, until end is called.
+func (s *session) beginCall(ctx context.Context, ask questions.Ask) (_ context.Context, call *questions.Call, end func()) {
+	ctx, call, endCall := s.mcpTransport.serverRequests.BeginCall(ctx, callerOf(ctx).Run, ask)
 	if s.mcpTransport.listen == nil || ask == nil || mcp.IsModernProtocol(s.client.ProtocolVersion()) {
-		return ctx, call, over
+		return ctx, call, endCall
 	}
 	done := s.mcpTransport.listen(ctx)
-	return ctx, call, func() { over(); done() }
+	return ctx, call, func() { endCall(); done() }
 }
 
-// ask makes one request and returns the server's own bytes: the library loses numbers, parts of schemas, and
-// results with an unknown part.
-func (s *session) ask(ctx context.Context, send func(context.Context) error) (*answer, error) {
+// request makes one request and returns the result as the server sent it, because the library loses the precision
+// of numbers, parts of schemas, and results with unknown content.
+func (s *session) request(ctx context.Context, send func(context.Context) error) (*answer, error) {
 	run, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(s.mcpTransport.lost, func() {
@@ -258,7 +259,7 @@ func (s *session) ask(ctx context.Context, send func(context.Context) error) (*a
 		return a, nil
 	}
 	if d, ok := ctx.Deadline(); ok && time.Until(d) < 10*time.Millisecond {
-		// The library's own timer ends with the deadline, and can win.
+		// The library has a timer with the same deadline, which may fire first.
 		<-ctx.Done()
 	}
 	switch {
@@ -281,9 +282,9 @@ func (s *session) ask(ctx context.Context, send func(context.Context) error) (*a
 	return nil, err
 }
 
-// follow registers a receiver of progress texts. The connection's read loop does not wait for it.
-func (s *session) follow(receive func(string)) (token string, stop func()) {
-	token = fmt.Sprintf("weft-%d", s.tokens.Add(1))
+// subscribeProgress registers a receiver of progress notifications. It does not block the connection's read loop.
+func (s *session) subscribeProgress(receive func(string)) (token string, stop func()) {
+	token = fmt.Sprintf("weft-%d", s.progressTokens.Add(1))
 	texts := make(chan string, 16)
 	s.mu.Lock()
 	s.progress[token] = texts
@@ -304,10 +305,10 @@ func (s *session) follow(receive func(string)) (token string, stop func()) {
 	}
 }
 
-func (s *session) notified(n mcp.JSONRPCNotification) {
+func (s *session) onNotification(n mcp.JSONRPCNotification) {
 	if n.Method != "notifications/progress" {
-		raw, _ := json.Marshal(n.Params.AdditionalFields) // what was decoded can be encoded
-		s.mcpTransport.asks.Notify(n.Method, raw)
+		raw, _ := json.Marshal(n.Params.AdditionalFields) // cannot fail: decoded from JSON
+		s.mcpTransport.serverRequests.Notify(n.Method, raw)
 		return
 	}
 	fields := n.Params.AdditionalFields
@@ -319,15 +320,15 @@ func (s *session) notified(n mcp.JSONRPCNotification) {
 		return
 	}
 	select {
-	case texts <- s.at.secrets.text(short(progressText(fields))):
+	case texts <- s.at.secrets.mask(short(progressText(fields))):
 	default:
 	}
 }
 
 func progressText(fields map[string]any) string {
-	text := inDigits(fields["progress"])
+	text := formatNumber(fields["progress"])
 	if total, ok := fields["total"]; ok {
-		text += "/" + inDigits(total)
+		text += "/" + formatNumber(total)
 	}
 	if message, _ := fields["message"].(string); message != "" {
 		text += " " + message
@@ -335,8 +336,8 @@ func progressText(fields map[string]any) string {
 	return text
 }
 
-// inDigits is a number as people write it, 1500000 and not 1.5e+06.
-func inDigits(v any) string {
+// formatNumber formats a number without an exponent: 1500000, not 1.5e+06.
+func formatNumber(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "?"
@@ -346,21 +347,21 @@ func inDigits(v any) string {
 	return fmt.Sprint(v)
 }
 
-// problem separates the tool's errors, for the model, from those of the connection.
-func (s *session) problem(p *mcp.JSONRPCErrorDetails) (Result, error) {
+// errorResult converts a JSON-RPC error to a result for the model or, if the connection is at fault, to an error.
+func (s *session) errorResult(p *mcp.JSONRPCErrorDetails) (Result, error) {
 	switch p.Code {
 	case mcp.UNSUPPORTED_PROTOCOL_VERSION:
 		return Result{}, fmt.Errorf("%w: %s", errSessionUnknown, p.Message)
 	case mcp.PARSE_ERROR, mcp.INVALID_REQUEST, mcp.HEADER_MISMATCH, mcp.MISSING_REQUIRED_CLIENT_CAPABILITY:
 		return Result{}, s.at.failure(contract.ClassBadRequest,
-			fmt.Sprintf("the server refused the request (%d): %s", p.Code, p.Message), "")
+			fmt.Sprintf("the server rejected the request (%d): %s", p.Code, p.Message), "")
 	case lines.CodeTooLarge:
 		return Result{}, s.at.tooLarge()
 	case mcp.URL_ELICITATION_REQUIRED:
-		asked, wrong := s.at.policy().URLs(p.Data)
-		if wrong == nil {
-			return Result{Text: "the server wants people to open URLs before it takes the call: " + p.Message, Failed: true,
-				Input: &contract.InputRequired{Questions: asked, Anew: true}}, nil
+		requests, refusal := s.at.policy().ParseURLs(p.Data)
+		if refusal == nil {
+			return Result{Text: "the server requires users to open URLs before it accepts the call: " + p.Message, Failed: true,
+				Input: &contract.InputRequired{Questions: requests, Anew: true}}, nil
 		}
 	}
 	text := cmp.Or(p.Message, fmt.Sprintf("error %d", p.Code))
@@ -372,7 +373,7 @@ func (s *session) problem(p *mcp.JSONRPCErrorDetails) (Result, error) {
 	return Result{Text: text, Failed: true}, nil
 }
 
-// toolResult is a result of tools/call in the server's own bytes.
+// toolResult is a result of tools/call.
 type toolResult struct {
 	render.Result
 	ResultType    string                       `json:"resultType"`
@@ -380,39 +381,39 @@ type toolResult struct {
 	RequestState  string                       `json:"requestState"`
 }
 
-// inputRequired is what a server needs before it answers a call.
+// inputRequired returns the result of a call for which the server requires more input.
 func (s *session) inputRequired(name string, r *toolResult) (Result, error) {
-	asked, wrong := s.at.policy().ReadAll(r.InputRequests)
+	requests, refusal := s.at.policy().ParseAll(r.InputRequests)
 	switch {
-	case wrong != nil:
-		return Result{Text: fmt.Sprintf("tool %q asks what cannot be answered: %s", name, wrong.Text), Failed: true}, nil
-	case len(asked) == 0 && r.RequestState == "":
-		return Result{}, s.at.malformed("result of tool %q: it requires input, and has neither inputRequests nor a requestState", name)
+	case refusal != nil:
+		return Result{Text: fmt.Sprintf("request of tool %q cannot be answered: %s", name, refusal.Text), Failed: true}, nil
+	case len(requests) == 0 && r.RequestState == "":
+		return Result{}, s.at.malformed("result of tool %q requires input but has neither inputRequests nor requestState", name)
 	}
-	return Result{Text: fmt.Sprintf("tool %q asks its caller for more input", name), Failed: true,
-		Input: &contract.InputRequired{State: r.RequestState, Questions: asked}}, nil
+	return Result{Text: fmt.Sprintf("tool %q requires more input from its caller", name), Failed: true,
+		Input: &contract.InputRequired{State: r.RequestState, Questions: requests}}, nil
 }
 
-// reply is a result as a text for models, or as its unabridged JSON.
-func (s *session) reply(name string, raw []byte, whole bool, outputs []string) (Result, error) {
+// callResult converts a result of tools/call to text for models or, if unabridged is true, to its unabridged JSON.
+func (s *session) callResult(name string, raw []byte, unabridged bool, outputs []string) (Result, error) {
 	var r toolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return Result{}, s.at.malformed("result of tool %q: %v", name, err)
+		return Result{}, s.at.malformed("invalid result of tool %q: %v", name, err)
 	}
 	if r.ResultType == string(mcp.ResultTypeInputRequired) {
 		return s.inputRequired(name, &r)
 	}
 	if t := tasks.Created(raw); t != nil {
-		return s.working(name, t), nil
+		return s.workingResult(name, t), nil
 	}
 	out, err := Result{Failed: r.IsError, Links: r.Links()}, error(nil)
-	if whole {
-		out.Text, err = render.Whole(raw)
+	if unabridged {
+		out.Text, err = render.Unabridged(raw)
 	} else {
 		out.Text, out.Media, err = r.Text(outputs)
 	}
 	if err != nil {
-		return Result{}, s.at.malformed("result of tool %q: %v", name, err)
+		return Result{}, s.at.malformed("invalid result of tool %q: %v", name, err)
 	}
 	return out, nil
 }

@@ -12,7 +12,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// probeTimeout bounds how long a server has to refuse who has no token.
+// probeTimeout limits the wait for a server to reject a client without a token.
 const probeTimeout = 30 * time.Second
 
 func (t *target) oauth() oauth.Connection {
@@ -21,8 +21,8 @@ func (t *target) oauth() oauth.Connection {
 		ClientURL: c.OAuthClientURL, KeyFile: c.OAuthKeyFile, Scopes: c.OAuthScopes, Logins: t.settings.Logins, Mask: t.settings.Mask, Failure: t.failure, Probe: t.probe}
 }
 
-// Login logs a person in at one of the worker's connections, for the tenant of the context's [Caller]. authorize has the person open a page and returns what the page sends to the
-// redirect URL.
+// Login logs a user in at one of the worker's connections, for the tenant of the context's [Caller]. authorize has the user open
+// a page and returns the parameters with which the authorization server calls the redirect URL.
 func (t *Tools) Login(ctx context.Context, id, redirect string, authorize func(ctx context.Context, page string) (url.Values, error)) error {
 	conn, ok := t.settings.Connections[id]
 	if !ok || conn.OAuth != oauth.Login {
@@ -41,7 +41,7 @@ func (t *Tools) Login(ctx context.Context, id, redirect string, authorize func(c
 	return c.Transport.(*guard).access.LogIn(ctx, refusal, redirect, authorize)
 }
 
-// refusal is what a server says to who has no token; empty if it does not refuse.
+// refusal returns the challenge of a server to a client without a token. It is empty if the server requires no token.
 func (t *target) refusal(ctx context.Context) (*oauth.Challenge, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

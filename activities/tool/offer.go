@@ -14,7 +14,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// Offer is what a connection has, for people. Prompts and resources are those of MCP servers; runs use tools alone.
+// Offer lists what a connection provides, for display to users. Runs do not use prompts and resources, which only MCP servers have.
 type Offer struct {
 	Tools     []contract.ToolSpec `json:"tools"`
 	Prompts   []Prompt            `json:"prompts"`
@@ -22,7 +22,7 @@ type Offer struct {
 	Templates []Resource          `json:"resource_templates"`
 }
 
-// Prompt is a prompt of a server.
+// Prompt describes a prompt of a server.
 type Prompt struct {
 	Name        string     `json:"name"`
 	Title       string     `json:"title,omitempty"`
@@ -30,14 +30,14 @@ type Prompt struct {
 	Arguments   []Argument `json:"arguments,omitempty"`
 }
 
-// Argument is one of a prompt.
+// Argument describes an argument of a [Prompt].
 type Argument struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	Required    bool   `json:"required,omitempty"`
 }
 
-// Resource is a resource of a server, or a template of URIs.
+// Resource describes a resource or a resource template of a server.
 type Resource struct {
 	URI         string `json:"uri,omitempty"`
 	URITemplate string `json:"uriTemplate,omitempty"`
@@ -48,71 +48,71 @@ type Resource struct {
 	Size        *int64 `json:"size,omitempty"`
 }
 
-// Offer lists what a resolved connection has, in the server's order but for the tools. Errors are as those of [Tools.List].
+// Offer lists what a resolved connection provides: tools by name, the rest in the server's order. Its errors are those of [Tools.List].
 func (t *Tools) Offer(ctx context.Context, c plan.Connection) (*Offer, error) {
 	out := &Offer{Prompts: []Prompt{}, Resources: []Resource{}, Templates: []Resource{}}
-	return out, t.reach(ctx, c, func(ctx context.Context, _ *target, server remote) (err error) {
+	return out, t.withConnection(ctx, c, func(ctx context.Context, _ *target, server remote) (err error) {
 		if out.Tools, err = server.list(ctx, &c); err != nil {
 			return err
 		}
 		if s, ok := server.(*session); ok {
-			return s.offer(ctx, out)
+			return s.listAll(ctx, out)
 		}
 		return nil
 	})
 }
 
-func (s *session) offer(ctx context.Context, out *Offer) error {
-	for _, of := range []struct {
+func (s *session) listAll(ctx context.Context, out *Offer) error {
+	for _, list := range []struct {
 		method  mcp.MCPMethod
 		request func(context.Context, mcp.PaginatedRequest) error
-		into    func([]byte) error
+		parse   func([]byte) error
 	}{
 		{mcp.MethodPromptsList, func(ctx context.Context, p mcp.PaginatedRequest) error {
 			return tasks.Request(s.client.ListPromptsByPage, mcp.ListPromptsRequest{PaginatedRequest: p})(ctx)
-		}, func(raw []byte) error { return listed(s, raw, "prompts", &out.Prompts) }},
+		}, func(raw []byte) error { return appendPage(s, raw, "prompts", &out.Prompts) }},
 		{mcp.MethodResourcesList, func(ctx context.Context, p mcp.PaginatedRequest) error {
 			return tasks.Request(s.client.ListResourcesByPage, mcp.ListResourcesRequest{PaginatedRequest: p})(ctx)
-		}, func(raw []byte) error { return listed(s, raw, "resources", &out.Resources) }},
+		}, func(raw []byte) error { return appendPage(s, raw, "resources", &out.Resources) }},
 		{mcp.MethodResourcesTemplatesList, func(ctx context.Context, p mcp.PaginatedRequest) error {
 			return tasks.Request(s.client.ListResourceTemplatesByPage, mcp.ListResourceTemplatesRequest{PaginatedRequest: p})(ctx)
-		}, func(raw []byte) error { return listed(s, raw, "resourceTemplates", &out.Templates) }},
+		}, func(raw []byte) error { return appendPage(s, raw, "resourceTemplates", &out.Templates) }},
 	} {
-		err := s.pages(ctx, of.method, of.request, func(raw []byte) (int, error) { return len(raw), of.into(raw) })
-		if err != nil && !errors.Is(err, errNotOffered) && !methodUnknown(err) {
+		err := s.pages(ctx, list.method, list.request, func(raw []byte) (int, error) { return len(raw), list.parse(raw) })
+		if err != nil && !errors.Is(err, errMethodUnsupported) && !isMethodNotFound(err) {
 			return err
 		}
 	}
 	return nil
 }
 
-// listed appends the entries of a page to a list, without the connection's secrets.
-func listed[T any](s *session, raw []byte, field string, list *[]T) error {
+// appendPage appends the entries of a page to a list, with the connection's secrets masked.
+func appendPage[T any](s *session, raw []byte, field string, list *[]T) error {
 	var page map[string]json.RawMessage
 	var more []T
 	err := json.Unmarshal(raw, &page)
 	if err == nil && page[field] != nil {
-		err = json.Unmarshal([]byte(s.at.secrets.result(string(page[field]))), &more)
+		err = json.Unmarshal([]byte(s.at.secrets.maskResult(string(page[field]))), &more)
 	}
 	if err != nil {
-		return s.at.malformed("the list of %s: %v", field, err)
+		return s.at.malformed("invalid list of %s: %v", field, err)
 	}
 	*list = append(*list, more...)
 	return nil
 }
 
-func (s *session) resource(ctx context.Context, uri string) (Result, error) {
+func (s *session) readResource(ctx context.Context, uri string) (Result, error) {
 	if !s.at.conn.Resources {
-		return Result{Text: fmt.Sprintf("resources of %s are not read: its settings do not allow it", s.at.name()), Failed: true}, nil
+		return Result{Text: fmt.Sprintf("reading resources of %s is not allowed by its settings", s.at.name()), Failed: true}, nil
 	}
-	a, err := s.ask(ctx, tasks.Request(s.client.ReadResource, mcp.ReadResourceRequest{Params: mcp.ReadResourceParams{URI: uri}}))
+	a, err := s.request(ctx, tasks.Request(s.client.ReadResource, mcp.ReadResourceRequest{Params: mcp.ReadResourceParams{URI: uri}}))
 	switch {
-	case methodUnknown(err):
-		return Result{Text: fmt.Sprintf("the server of %s has no resources", s.at.name()), Failed: true}, nil
+	case isMethodNotFound(err):
+		return Result{Text: fmt.Sprintf("the server of %s does not support resources", s.at.name()), Failed: true}, nil
 	case err != nil:
 		return Result{}, err
-	case a.problem != nil:
-		return s.problem(a.problem)
+	case a.rpcError != nil:
+		return s.errorResult(a.rpcError)
 	}
 	r, err := render.Resource(a.result)
 	var out Result
@@ -121,9 +121,9 @@ func (s *session) resource(ctx context.Context, uri string) (Result, error) {
 	}
 	switch {
 	case err != nil:
-		return Result{}, s.at.malformed("resource %q: %v", short(uri), err)
+		return Result{}, s.at.malformed("invalid resource %q: %v", short(uri), err)
 	case len(r.Content) == 0:
-		return Result{Text: "the server gave no contents of the resource " + uri, Failed: true}, nil
+		return Result{Text: "the server returned no contents for the resource " + uri, Failed: true}, nil
 	}
 	return out, nil
 }

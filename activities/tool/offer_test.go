@@ -141,7 +141,7 @@ func TestReadResource(t *testing.T) {
 		t.Errorf("a connection that does not allow it gives the links %v, %v", got.Links, err)
 	}
 	in.Resource = "doc:///1"
-	if got, err := tools.Call(soon(t, time.Minute), in, Meta{}); err != nil || !got.Failed || !strings.Contains(got.Text, "do not allow") {
+	if got, err := tools.Call(soon(t, time.Minute), in, Meta{}); err != nil || !got.Failed || !strings.Contains(got.Text, "is not allowed by its settings") {
 		t.Errorf("a connection that does not allow it read %+v, %v", got, err)
 	}
 }

@@ -13,33 +13,32 @@ import (
 
 var errStopping = errors.New("the worker is stopping")
 
-// pool keeps one session per target for all calls of a worker. Concurrent calls share one dial, which no
-// call's context ends.
+// pool holds one session per target for all calls of a worker. Concurrent calls share one dial, which outlives a call's context.
 type pool struct {
 	dial func(context.Context, *target) (remote, error)
 	idle time.Duration
-	ctx  context.Context // of sessions that are being dialled
+	ctx  context.Context // bounds dials
 	stop context.CancelFunc
-	work sync.WaitGroup // dials, and closes in the background
+	work sync.WaitGroup // dials and background closes
 
 	mu      sync.Mutex
 	closed  bool
 	serials int
 	entries map[string]*entry // by target.keyFor
-	all     map[*entry]bool   // those that still have to be closed, dropped ones included
+	all     map[*entry]bool   // entries not yet closed, including dropped ones
 }
 
 // entry is one session. ready is closed when server or err is set; the rest is guarded by the pool's lock.
 type entry struct {
 	key string
-	// serial tells it from every other session of the pool.
+	// serial is unique among the sessions of the pool.
 	serial int
 	ready  chan struct{}
 	server remote
 	err    error
 
 	users   int
-	dropped bool // no longer offered; closed when users is 0
+	dropped bool // not used for new calls; closed when users is 0
 	timer   *time.Timer
 }
 
@@ -48,12 +47,12 @@ func newPool(idle time.Duration, dial func(context.Context, *target) (remote, er
 	return &pool{dial: dial, idle: idle, ctx: ctx, stop: stop, entries: map[string]*entry{}, all: map[*entry]bool{}}
 }
 
-// Caller is who has a call made: tenants share no sessions, and runs share none of connections of which each has its own.
+// Caller identifies who makes a call. Tenants never share sessions; runs do, unless [Connection.Session] is [SessionOfRun].
 type Caller struct{ Tenant, Run string }
 
 type callerKey struct{}
 
-// WithCaller says who has the calls of a context made.
+// WithCaller returns a context whose calls are made by c.
 func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
@@ -63,7 +62,7 @@ func callerOf(ctx context.Context) Caller {
 	return c
 }
 
-// keyFor is the same for calls of a target that can share a session.
+// keyFor returns the pool's key, which is equal for calls of a target that can share a session.
 func (t *target) keyFor(ctx context.Context) string {
 	c := callerOf(ctx)
 	if t.conn.Session != SessionOfRun {
@@ -72,10 +71,10 @@ func (t *target) keyFor(ctx context.Context) string {
 	return t.key + c.Tenant + "\n" + c.Run
 }
 
-// acquire returns the session of a target, dialling it if need be. The caller releases it.
+// acquire returns the session of a target, dialling it if necessary. The caller must release it.
 func (p *pool) acquire(ctx context.Context, at *target) (*entry, error) {
 	at.tenant = callerOf(ctx).Tenant
-	e, err := p.enter(at, at.keyFor(ctx))
+	e, err := p.entryFor(at, at.keyFor(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -92,16 +91,16 @@ func (p *pool) acquire(ctx context.Context, at *target) (*entry, error) {
 	return e, nil
 }
 
-func (p *pool) enter(at *target, key string) (*entry, error) {
+func (p *pool) entryFor(at *target, key string) (*entry, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, errStopping
 	}
 	e := p.entries[key]
-	// New calls have the session of the pool. One of another worker's is continued beside it.
+	// New calls use the pool's session. A session started by another worker gets an entry of its own.
 	if id := at.session.ID; id != "" && at.conn.Transport == TransportHTTP && (e == nil || e.server == nil || identity(e.server).ID != id) {
-		key = at.session.at(key)
+		key = at.session.poolKey(key)
 		e = p.entries[key]
 	}
 	if e != nil && e.server != nil && !e.server.usable(e.users == 0) {
@@ -138,34 +137,34 @@ func (p *pool) open(e *entry, at *target) {
 		p.remove(e)
 		return
 	}
-	p.rest(e)
+	p.scheduleClose(e)
 }
 
 func (p *pool) release(e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e.users--
-	p.rest(e)
+	p.scheduleClose(e)
 }
 
-// drop takes a session out of the offer; it is closed when its last call is over.
+// drop removes a session from the pool, so that new calls do not use it. It is closed when its last call ends.
 func (p *pool) drop(e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.remove(e)
 }
 
-// remove is drop under the lock.
+// remove implements drop. The lock is held.
 func (p *pool) remove(e *entry) {
 	e.dropped = true
 	if p.entries[e.key] == e {
 		delete(p.entries, e.key)
 	}
-	p.rest(e)
+	p.scheduleClose(e)
 }
 
-// rest closes an unused session at once if it was dropped, else after a while. The lock is held.
-func (p *pool) rest(e *entry) {
+// scheduleClose closes an unused session immediately if it was dropped, otherwise after the idle time. The lock is held.
+func (p *pool) scheduleClose(e *entry) {
 	if e.users > 0 || !p.all[e] || p.closed {
 		return
 	}
@@ -196,7 +195,7 @@ func (p *pool) expire(e *entry) {
 	}
 }
 
-// close closes all sessions, used or not, and waits until they are.
+// close closes all sessions, including those in use, and waits until they are closed.
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -224,43 +223,43 @@ func (p *pool) close() {
 	all.Wait()
 }
 
-// sessionLost tells a model that a server may have lost state of its earlier calls, and perhaps that this one is repeated.
-func sessionLost(repeated bool) string {
-	made := map[bool]string{true: "; an earlier attempt may have taken effect"}[repeated]
-	return "The session with this tool's server was lost, and a new one has begun. State that earlier calls left in the session, such as an open page or a login, is gone; " +
-		"what they changed outside of it is not undone. This call was not made in the new session" + made + ". Do again what it needs, if anything, and then repeat it."
+// sessionLostText returns the error that informs a model of a lost session. repeated means that the call may have taken effect already.
+func sessionLostText(repeated bool) string {
+	effect := map[bool]string{true: "; an earlier attempt may have taken effect"}[repeated]
+	return "The session with this tool's server was lost, and a new one was started. State that earlier calls left in the session, such as an open page or a login, is lost; " +
+		"changes that they made outside the session are not undone. This call was not made in the new session" + effect +
+		". Restore the state that it requires, if any, and then repeat the call."
 }
 
-// mostUsers bounds how many callers are remembered; of more the oldest are forgotten.
-const mostUsers = 10_000
+// maxCallers bounds how many callers are remembered. The oldest are forgotten first.
+const maxCallers = 10_000
 
-// sessionLosses record which session has served which caller, so that a caller is told of a new one.
+// sessionLosses records which session served which caller, so that a caller can be informed of a new one.
 type sessionLosses struct {
 	mu          sync.Mutex
 	recent, old map[string]int
 }
 
-// sessionChanged reports, once, whether a caller was served by another session than this one.
+// sessionChanged reports whether a caller was last served by a session other than this one. It reports a change only once.
 func (l *sessionLosses) sessionChanged(caller string, e *entry) bool {
 	if caller == "" {
 		return false
 	}
-	place := caller + "\n" + e.key
+	key := caller + "\n" + e.key
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before, known := l.recent[place]
-	if !known {
-		before, known = l.old[place]
+	previous, found := l.recent[key]
+	if !found {
+		previous, found = l.old[key]
 	}
-	if !known || before == e.serial {
+	if !found || previous == e.serial {
 		return false
 	}
-	l.note(place, e.serial)
+	l.set(key, e.serial)
 	return true
 }
 
-// record records that a session has served a caller, if the server can keep state in it. A call without an
-// answer leaves no state.
+// record records which session served a caller, if the server can keep state in it. A call without a response leaves no state.
 func (l *sessionLosses) record(caller string, e *entry, err error) {
 	var f *contract.Failure
 	answered := err == nil || errors.Is(err, stream.ErrTooLarge) || errors.As(err, &f) && !contract.Retryable(f.Class)
@@ -270,32 +269,32 @@ func (l *sessionLosses) record(caller string, e *entry, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.note(caller+"\n"+e.key, e.serial)
+	l.set(caller+"\n"+e.key, e.serial)
 }
 
-// note keeps where a caller is served. The lock is held.
-func (l *sessionLosses) note(place string, serial int) {
-	if l.recent == nil || len(l.recent) >= mostUsers/2 {
+// set stores the serial of the session that serves a caller. The lock is held.
+func (l *sessionLosses) set(key string, serial int) {
+	if l.recent == nil || len(l.recent) >= maxCallers/2 {
 		l.recent, l.old = map[string]int{}, l.recent
 	}
-	l.recent[place] = serial
+	l.recent[key] = serial
 }
 
-// SessionRef names the session of a server that has state of earlier calls. The zero value is none.
+// SessionRef identifies a session in which a server may keep state of earlier calls. The zero value means no session.
 type SessionRef struct {
-	// ID is the server's over streamable HTTP, else a random text of the worker that has the connection. Version is that of
-	// the protocol.
+	// ID is assigned by the server over streamable HTTP; otherwise it is a random string of the worker that has the
+	// connection. Version is the protocol version.
 	ID      string `json:"id"`
 	Version string `json:"version,omitempty"`
 }
 
-// maxSessionID bounds what a server calls a session. A longer one is not continued by other workers.
+// maxSessionID bounds the length of a session id. A session with a longer id is not continued by other workers.
 const maxSessionID = 1 << 10
 
-// at is the key of a session's entry in the pool, beside that of new sessions.
-func (r *SessionRef) at(key string) string { return key + "\n" + r.ID }
+// poolKey returns the pool's key of a continued session, given the key of new sessions.
+func (r *SessionRef) poolKey(key string) string { return key + "\n" + r.ID }
 
-// identity is the session of a server, none if it keeps no state.
+// identity returns the reference to a session, or the zero value if its server keeps no state.
 func identity(s remote) SessionRef {
 	if s, ok := s.(*session); ok && s.hasState() {
 		return s.ref()
@@ -303,8 +302,8 @@ func identity(s remote) SessionRef {
 	return SessionRef{}
 }
 
-// Holds reports whether this worker alone can go on with its sessions over a resolved connection: they end with a process, or
-// with a connection, of its own. A nil Tools has none.
+// Holds reports whether only this worker can continue its sessions over a resolved connection, because they depend on a
+// process or a network connection of this worker. It returns false for a nil Tools.
 func (t *Tools) Holds(c plan.Connection) bool {
 	if t == nil {
 		return false
@@ -315,7 +314,7 @@ func (t *Tools) Holds(c plan.Connection) bool {
 
 func (s *session) ref() SessionRef {
 	if s.at.conn.Transport != TransportHTTP {
-		return SessionRef{ID: s.own}
+		return SessionRef{ID: s.localID}
 	}
 	t := s.mcpTransport.transport.(*rawHTTPTransport)
 	v, _ := t.version.Load().(string)

@@ -19,8 +19,7 @@ import (
 	"weft/activities/tool/stream"
 )
 
-// process is a command that serves MCP on its standard input and output. It belongs to the session, not to a
-// call.
+// process is a command that serves MCP on its standard input and output. It lives as long as the session.
 type process struct {
 	cmd    *exec.Cmd
 	in     *lines.Queue
@@ -33,16 +32,16 @@ func newStdioTransport(at *target) (*mcpTransport, error) {
 	lost, end := context.WithCancelCause(context.Background())
 	p, err := startProcess(at, func() { end(errors.New("the command has ended")) })
 	if err != nil {
-		return nil, connectionFailure(at.secrets.text(fmt.Sprintf("connection %q: command %q does not start: %v", at.id, at.conn.Command, err)),
-			"correct "+at.setting("command"))
+		return nil, connectionFailure(at.secrets.mask(fmt.Sprintf("connection %q: command %q does not start: %v", at.id, at.conn.Command, err)),
+			"correct "+at.settingName("command"))
 	}
-	tr, asks := transport.NewIO(p.out, p.in, nil), at.asks()
+	tr, requests := transport.NewIO(p.out, p.in, nil), at.newServerRequests()
 	return &mcpTransport{
-		asks:      asks,
-		transport: rawTransport{tr, asks},
-		lost:      lost,
-		restarts:  true,
-		explain:   func(err error) error { return p.explain(at, err) },
+		serverRequests:    requests,
+		transport:         rawTransport{tr, requests},
+		lost:              lost,
+		restartOnTimeouts: true,
+		explain:           func(err error) error { return p.explain(at, err) },
 		close: func() {
 			end(errStopping)
 			p.stop()
@@ -66,20 +65,20 @@ func startProcess(at *target, lost func()) (*process, error) {
 	p.cmd = &exec.Cmd{
 		Path: path, Args: append([]string{at.conn.Command}, at.conn.Args...), Env: program.Environment(at.settings.BaseEnv, at.conn.Env),
 		Dir: cmp.Or(at.conn.Dir, os.TempDir()), Stderr: p.stderr,
-		WaitDelay: lossGrace, // what the command has started may hold its standard error open
+		WaitDelay: lossGrace, // processes started by the command may hold its standard error open
 	}
 	program.SetGroup(p.cmd)
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	out, theirs, err := os.Pipe() // a StdoutPipe would be closed unread when the command ends
+	out, childOut, err := os.Pipe() // a StdoutPipe would be closed when the command ends, before it is read
 	if err != nil {
 		return nil, err
 	}
-	p.cmd.Stdout = theirs
+	p.cmd.Stdout = childOut
 	err = p.cmd.Start()
-	theirs.Close()
+	childOut.Close()
 	if err != nil {
 		out.Close()
 		return nil, err
@@ -90,11 +89,11 @@ func startProcess(at *target, lost func()) (*process, error) {
 	return p, nil
 }
 
-// reap waits for the command and ends what it leaves behind.
+// reap waits for the command and then kills the remaining processes of its group.
 func (p *process) reap(out *os.File) {
-	_ = p.cmd.Wait() // ProcessState has the outcome
+	_ = p.cmd.Wait() // ProcessState has the result
 	program.SignalGroup(p.cmd, true)
-	// What left the group may still hold the output: read what is there, then stop.
+	// Processes that left the group may still hold the output open: read the buffered data, then stop.
 	_ = out.SetReadDeadline(time.Now().Add(lossGrace))
 	p.in.Close()
 	close(p.exited)
@@ -116,7 +115,7 @@ func (p *process) stop() {
 	p.out.Finish()
 }
 
-// explain adds how the command ended to an error that its end caused.
+// explain adds the command's exit status and last output to an error that was caused by its end.
 func (p *process) explain(at *target, err error) error {
 	var f *contract.Failure
 	if errors.As(err, &f) || !errors.Is(err, transport.ErrTransportClosed) && !errors.Is(err, fs.ErrClosed) &&
@@ -126,7 +125,7 @@ func (p *process) explain(at *target, err error) error {
 	if errors.Is(err, lines.ErrBacklog) {
 		return at.failure(contract.ClassUnavailable, lines.ErrBacklog.Error(), "")
 	}
-	if p.out.Over.Load() {
+	if p.out.TooLong.Load() {
 		return stream.ErrTooLarge
 	}
 	text := "the command closed its output"

@@ -12,6 +12,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+
 	"weft/activities/contract"
 	"weft/activities/textutil"
 	"weft/activities/tool/delivery"
@@ -19,26 +23,22 @@ import (
 	"weft/activities/tool/questions"
 	"weft/activities/tool/stream"
 	"weft/activities/tool/tasks"
-
-	"github.com/mark3labs/mcp-go/client/transport"
-	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// rawTransport is between the library's client and its transport. It keeps the server's own bytes, and turns HTTP
-// statuses into errors.
+// rawTransport wraps the library's transport. It stores responses as the server sent them, and converts HTTP error statuses to errors.
 type rawTransport struct {
 	transport.BidirectionalInterface
-	// asks, if set, answers what the server asks.
-	asks *questions.Server
+	// requests, if set, answers requests of the server.
+	requests *questions.Server
 }
 
-// SetRequestHandler replaces the library's, which refuses what it does not know and knows no calls.
+// SetRequestHandler sets a handler that uses t.requests instead of the library's, which does not know which calls are in progress.
 func (t rawTransport) SetRequestHandler(h transport.RequestHandler) {
-	if t.asks != nil {
+	if t.requests != nil {
 		h = func(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-			id, _ := json.Marshal(r.ID) // what was decoded can be encoded
+			id, _ := json.Marshal(r.ID) // cannot fail: decoded from JSON
 			params, _ := json.Marshal(r.Params)
-			text := t.asks.Answer(ctx, &questions.Request{ID: id, Method: r.Method, Params: params})
+			text := t.requests.Answer(ctx, &questions.Request{ID: id, Method: r.Method, Params: params})
 			if text == nil {
 				return nil, nil
 			}
@@ -49,7 +49,7 @@ func (t rawTransport) SetRequestHandler(h transport.RequestHandler) {
 	t.BidirectionalInterface.SetRequestHandler(h)
 }
 
-// rawHTTPTransport is a rawTransport on a transport that sends the protocol's version in a header.
+// rawHTTPTransport is a rawTransport over streamable HTTP, which sends the protocol version in a header.
 type rawHTTPTransport struct {
 	rawTransport
 	http    transport.HTTPConnection
@@ -61,14 +61,14 @@ func (t *rawHTTPTransport) SetProtocolVersion(v string) {
 	t.http.SetProtocolVersion(v)
 }
 
-// header says to which session a request belongs that is not the library's.
+// header returns the headers that assign a request to the session, for requests that the library does not send.
 func (t *rawHTTPTransport) header() http.Header {
 	version, _ := t.version.Load().(string)
 	return http.Header{"Mcp-Session-Id": {t.GetSessionId()}, "Mcp-Protocol-Version": {version}}
 }
 
-// SendRequest sends a request and keeps its answer. In the newest protocol the end
-// of the request cancels it at the server; before, a notification does.
+// SendRequest sends a request and stores its response. In the newest protocol, closing the request cancels it at the
+// server; older protocols require a notification.
 func (t *rawHTTPTransport) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	resp, err := sendRaw(ctx, t.http, req)
 	if v, _ := t.version.Load().(string); !mcp.IsModernProtocol(v) {
@@ -77,23 +77,22 @@ func (t *rawHTTPTransport) SendRequest(ctx context.Context, req transport.JSONRP
 	return resp, err
 }
 
-// rawSSETransport is a rawHTTPTransport on a transport without requests from the server.
+// rawSSETransport wraps the SSE transport, whose server requests are answered below the library.
 type rawSSETransport struct {
 	transport.HTTPConnection
 }
 
-// SendRequest sends a request as [rawTransport.SendRequest] does.
+// SendRequest sends a request and stores its response. A cancelled request is reported to the server.
 func (t rawSSETransport) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	resp, err := sendRaw(ctx, t.HTTPConnection, req)
 	notifyCancelled(ctx, t.HTTPConnection, req)
 	return resp, err
 }
 
-// cancellable are the requests of whose end a server is notified.
+// cancellable are the methods whose cancellation is reported to the server.
 var cancellable = []mcp.MCPMethod{mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodTasksResult}
 
-// notifyCancelled notifies a server of a cancelled call, which the library does for commands only. It does not
-// block.
+// notifyCancelled notifies a server of a cancelled call, which the library does only over stdio. It does not block.
 func notifyCancelled(ctx context.Context, inner transport.Interface, req transport.JSONRPCRequest) {
 	if ctx.Err() == nil || !slices.Contains(cancellable, mcp.MCPMethod(req.Method)) {
 		return
@@ -109,10 +108,10 @@ func notifyCancelled(ctx context.Context, inner transport.Interface, req transpo
 	}()
 }
 
-// cancelTimeout bounds how long a server has to take note of a cancelled call.
+// cancelTimeout limits the notification of a cancelled call.
 const cancelTimeout = 2 * time.Second
 
-// SendRequest sends a request and keeps the answer for whoever asked with an [answerKey].
+// SendRequest sends a request and stores the response in the context's [answer], if any.
 func (t rawTransport) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	delivery.MarkSent(ctx, req.Method == string(mcp.MethodToolsCall))
 	resp, err := sendRaw(ctx, t.BidirectionalInterface, req)
@@ -122,72 +121,72 @@ func (t rawTransport) SendRequest(ctx context.Context, req transport.JSONRPCRequ
 	return resp, err
 }
 
-// asked are the methods whose answers are kept, but not those that begin a session.
-var asked = regexp.MustCompile(`^(tools|tasks|prompts|resources)/`)
+// recordedMethods matches the methods whose responses are stored in an [answer].
+var recordedMethods = regexp.MustCompile(`^(tools|tasks|prompts|resources)/`)
 
-var errNoResult = errors.New("the answer has neither a result nor an error")
+var errNoResult = errors.New("the response has neither a result nor an error")
 
 func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	ex := &exchange{}
 	switch req.Method {
 	case string(mcp.MethodToolsCall):
-		req.Params = inputOf(ctx, req.Params)
+		req.Params = withInput(ctx, req.Params)
 	case string(mcp.MethodInitialize):
-		// What else the newest protocol has, servers of these versions do not know.
-		req.Params = edited(req.Params, func(params map[string]json.RawMessage) {
-			params["capabilities"], _ = json.Marshal(edited(params["capabilities"], func(known map[string]json.RawMessage) {
-				delete(known, "extensions")
-			})) // raw JSON
+		// Servers of these versions do not know extensions, which are part of the newest protocol.
+		req.Params = editParams(req.Params, func(params map[string]json.RawMessage) {
+			params["capabilities"], _ = json.Marshal(editParams(params["capabilities"], func(fields map[string]json.RawMessage) {
+				delete(fields, "extensions")
+			})) // cannot fail: raw JSON
 		})
 		ctx = delivery.Untracked(ctx)
 	default:
 		ctx, req = delivery.Untracked(ctx), tasks.Update(ctx, req)
 	}
 	resp, err := inner.SendRequest(withExchange(ctx, ex), req)
-	if resp, err = ex.judge(resp, err); err != nil {
+	if resp, err = ex.check(resp, err); err != nil {
 		return nil, err
 	}
-	if req.Method == string(mcp.MethodServerDiscover) && slices.Contains(versionsIn(resp.Error), mcp.LATEST_PROTOCOL_VERSION) {
-		// The server refuses the version that it asks for, which the library takes for an old server's answer.
+	if req.Method == string(mcp.MethodServerDiscover) && slices.Contains(versionsInError(resp.Error), mcp.LATEST_PROTOCOL_VERSION) {
+		// The server rejected a version that it supports, which the library would mistake for the response of an old server.
 		ex = &exchange{}
 		resp, err = inner.SendRequest(withExchange(ctx, ex), req)
-		if resp, err = ex.judge(resp, err); err != nil {
+		if resp, err = ex.check(resp, err); err != nil {
 			return nil, err
 		}
 	}
 	if req.Method == string(mcp.MethodServerDiscover) && resp.Error == nil {
-		// An old server may answer every method with an empty result.
-		var found mcp.DiscoverResult
-		if err := json.Unmarshal(resp.Result, &found); err != nil || len(found.SupportedVersions) == 0 {
+		// An old server may respond to every method with an empty result.
+		var discovered mcp.DiscoverResult
+		if err := json.Unmarshal(resp.Result, &discovered); err != nil || len(discovered.SupportedVersions) == 0 {
 			return nil, errNoResult
 		}
 	}
-	if versions := versionsIn(resp.Error); req.Method == string(mcp.MethodInitialize) && versions != nil {
+	if versions := versionsInError(resp.Error); req.Method == string(mcp.MethodInitialize) && versions != nil {
 		return nil, mcp.UnsupportedProtocolVersionError{Version: "the client's", Supported: versions}
 	}
-	if a, ok := ctx.Value(answerKey{}).(*answer); ok && asked.MatchString(req.Method) {
+	if a, ok := ctx.Value(answerKey{}).(*answer); ok && recordedMethods.MatchString(req.Method) {
 		a.set(resp)
 	}
 	return resp, nil
 }
 
-// judge says what a response is worth, given the HTTP status that came with it.
-func (e *exchange) judge(resp *transport.JSONRPCResponse, err error) (*transport.JSONRPCResponse, error) {
+// check returns the response, or the error that the HTTP layer recorded for the request.
+func (e *exchange) check(resp *transport.JSONRPCResponse, err error) (*transport.JSONRPCResponse, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case e.tooLarge:
 		return nil, stream.ErrTooLarge
 	case e.resumed && err != nil:
-		// The server had taken the request: that it does not know the session now is no refusal.
-		return nil, fmt.Errorf("the stream of the answer ended early, and the server does not go on with it: %s", textutil.ErrorText(err))
-	case e.refusal != nil:
-		// Servers of the newest protocol refuse with 4xx and a real JSON-RPC error.
-		if err == nil && resp != nil && resp.Error != nil && resp.Error.Code != 0 && refuses(e.refusal.status) && !aboutSession(resp.Error) {
+		// The server had accepted the request, so an unknown session does not mean that it was not executed.
+		return nil, fmt.Errorf("the response stream ended early, and the server does not resume it: %s", textutil.ErrorText(err))
+	case e.statusErr != nil:
+		// Servers of the newest protocol reject requests with a 4xx status and a JSON-RPC error.
+		if err == nil && resp != nil && resp.Error != nil && resp.Error.Code != 0 && mayCarryAnswer(e.statusErr.status) && !isSessionError(resp.Error) {
 			return resp, nil
 		}
-		e.refusal.err = err
-		return nil, e.refusal
+		e.statusErr.err = err
+		return nil, e.statusErr
 	case err != nil:
 		return nil, err
 	case resp == nil, resp.Error == nil && (len(resp.Result) == 0 || string(resp.Result) == "null"):
@@ -196,8 +195,8 @@ func (e *exchange) judge(resp *transport.JSONRPCResponse, err error) (*transport
 	return resp, nil
 }
 
-// refuses are the statuses that may carry an answer to the request itself.
-func refuses(status int) bool {
+// mayCarryAnswer reports whether a response with this error status may contain a JSON-RPC response.
+func mayCarryAnswer(status int) bool {
 	switch status {
 	case 401, 402, 403, 407, 408, 413, 429:
 		return false
@@ -205,8 +204,8 @@ func refuses(status int) bool {
 	return status < 500
 }
 
-// aboutSession recognizes how other SDKs' servers say that they do not know a session.
-func aboutSession(p *mcp.JSONRPCErrorDetails) bool {
+// isSessionError reports whether a server does not know the session. It recognizes the errors of several SDKs.
+func isSessionError(p *mcp.JSONRPCErrorDetails) bool {
 	switch p.Code {
 	case mcp.INVALID_REQUEST, -32000, -32001:
 		return strings.Contains(strings.ToLower(p.Message), "session")
@@ -214,43 +213,43 @@ func aboutSession(p *mcp.JSONRPCErrorDetails) bool {
 	return false
 }
 
-// answer is what a server said to the last request of a call.
+// answer holds the response to the last request of a call.
 type answer struct {
-	mu      sync.Mutex
-	result  []byte
-	problem *mcp.JSONRPCErrorDetails
+	mu       sync.Mutex
+	result   []byte
+	rpcError *mcp.JSONRPCErrorDetails
 }
 
-// answerKey is the key of the *answer that takes what the server says.
+// answerKey is the context key of the *answer that stores the response.
 type answerKey struct{}
 
 func (a *answer) set(resp *transport.JSONRPCResponse) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.result, a.problem = resp.Result, resp.Error
+	a.result, a.rpcError = resp.Result, resp.Error
 }
 
 func (a *answer) complete() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.result != nil || a.problem != nil
+	return a.result != nil || a.rpcError != nil
 }
 
-// inputKey is the key of the *contract.ToolAnswers that a call brings: what its server asked for.
+// inputKey is the context key of the *contract.ToolAnswers with the input that the server requested.
 type inputKey struct{}
 
-// inputOf are the parameters of a call with what its server asked for. The library brings nothing but its own handlers' answers.
-func inputOf(ctx context.Context, params any) any {
+// withInput adds the input that the server requested to a call's parameters; the library adds only its own handlers' answers.
+func withInput(ctx context.Context, params any) any {
 	in, _ := ctx.Value(inputKey{}).(*contract.ToolAnswers)
 	if in == nil {
 		return params
 	}
-	return edited(params, func(fields map[string]json.RawMessage) {
+	return editParams(params, func(fields map[string]json.RawMessage) {
 		if fields["requestState"] != nil {
-			return // the library asks again, as the server's later answer wants it
+			return // the library itself repeats the request with the server's new state
 		}
-		set := func(name string, v any, is bool) {
-			if raw, err := json.Marshal(v); is && err == nil {
+		set := func(name string, v any, present bool) {
+			if raw, err := json.Marshal(v); present && err == nil {
 				fields[name] = raw
 			}
 		}
@@ -259,7 +258,7 @@ func inputOf(ctx context.Context, params any) any {
 	})
 }
 
-func edited(params any, edit func(map[string]json.RawMessage)) any {
+func editParams(params any, edit func(map[string]json.RawMessage)) any {
 	raw, err := json.Marshal(params)
 	fields := map[string]json.RawMessage{}
 	if err != nil || json.Unmarshal(raw, &fields) != nil {

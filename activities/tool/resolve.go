@@ -19,45 +19,45 @@ import (
 	"weft/workflows/plan"
 )
 
-// target is a server, or the worker's functions, ready to be dialled.
+// target is a resolved server, or the worker's own functions, ready to be dialled.
 type target struct {
-	// id is the connection's, or its URL; empty for functions that are bound by name.
+	// id is the connection's id or its URL; empty for functions that are bound by name.
 	id   string
 	kind string // a key of kinds
 	conn Connection
-	// restricted: the URL is a flow's or a run's, and subject to the policy.
+	// restricted means that a flow or a run supplied the URL, which is therefore subject to the policy.
 	restricted bool
-	// supplied: the connection is a flow's or a run's.
+	// supplied means that a flow or a run supplied the connection.
 	supplied bool
 	settings *Settings
-	// tenant is whose login is used, of those who call.
+	// tenant is the caller's tenant, whose login is used.
 	tenant  string
 	secrets secrets
 	key     string
-	// limit bounds a call beside the connection's timeout; 0: it does not. ownTimeout and callTimeout say where the two are set.
-	limit                   time.Duration
-	ownTimeout, callTimeout string
-	// session is the one to continue, if there is one.
+	// callLimit bounds a call in addition to the connection's timeout; 0 means no limit. timeoutSetting and
+	// callTimeoutSetting name the settings of the connection's timeout and of callLimit.
+	callLimit                          time.Duration
+	timeoutSetting, callTimeoutSetting string
+	// session is the session to continue, if any.
 	session SessionRef
-	// probe, if set, is told of refusals, and no token is sent.
+	// probe, if set, receives the server's OAuth challenges; no token is sent.
 	probe func(*oauth.Challenge)
 }
 
-// Resolve finds the connection that a tool is called at: the URL that the flow or the run supplies, under the
-// policy; else the worker's connection of that id; else, for an unbound tool, that of the setting
-// tools.<name>; else the worker's function of that name. The result has no credentials.
+// Resolve finds the connection for a tool: the URL that the flow or the run supplies, subject to the policy;
+// otherwise the worker's connection with that id; otherwise, for an unbound tool, the connection in the setting
+// tools.<name>; otherwise the worker's function of that name. The result has no credentials.
 //
-// A supplied URL gets the credentials of the worker's connection of the same id only if it is that
-// connection's URL.
+// A supplied URL gets the credentials of the worker's connection with the same id only if it equals that connection's URL.
 //
-// It fails with a *[contract.Failure] of class connection.
+// Its error is a *[contract.Failure] of class connection.
 func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, error) {
 	if _, ok := kinds[c.Kind]; !ok && c.Kind != "" {
-		return c, connectionFailure(fmt.Sprintf("connection %q is of kind %q, which has no tools", c.ID, c.Kind),
+		return c, connectionFailure(fmt.Sprintf("connection %q has kind %q, which has no tools", c.ID, c.Kind),
 			"use kind "+strings.Join(slices.Sorted(maps.Keys(kinds)), " or "))
 	}
 	if hasAddressTemplate(c) {
-		return c, nil // by the arguments of each call
+		return c, nil // resolved by the arguments of each call
 	}
 	switch c.Kind {
 	case plan.ConnectionHTTP:
@@ -78,14 +78,14 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 		return c, nil
 	}
 	if c.ID != "" {
-		return c, connectionFailure(fmt.Sprintf("no connection %q; known: %s", c.ID, t.settings.known()),
-			allowRemedy(connectionLine(c.ID, exampleURL))+"; or give the connection a url in the flow")
+		return c, connectionFailure(fmt.Sprintf("unknown connection %q; available connections: %s", c.ID, t.settings.connectionNames()),
+			allowRemedy(connectionLine(c.ID, exampleURL))+"; or set the connection's url in the flow")
 	}
 	return t.resolveName(c, toolName)
 }
 
-// Named lists how a flow may have named a connection for a tool: as it is, or one of the worker's own with its URL too,
-// or by the tool's name alone.
+// Named lists the ways in which a flow may refer to a tool's connection: as c does, with the URL of the worker's
+// connection added, or by the tool's name alone.
 func (t *Tools) Named(c plan.Connection, toolName string) []plan.Reach {
 	out := []plan.Reach{{ID: c.ID, Address: c.Address()}}
 	if c.Address() != "" {
@@ -100,10 +100,10 @@ func (t *Tools) Named(c plan.Connection, toolName string) []plan.Reach {
 	return out
 }
 
-// resolveName is [Tools.Resolve] for a tool that is bound to no connection.
+// resolveName implements [Tools.Resolve] for a tool that is not bound to a connection.
 func (t *Tools) resolveName(c plan.Connection, toolName string) (plan.Connection, error) {
 	if c.Kind == plan.ConnectionLocal || c.Kind == plan.ConnectionActivity {
-		return c, nil // resolved before, perhaps by another worker
+		return c, nil // already resolved, perhaps by another worker
 	}
 	if id, ok := t.settings.Tools[toolName]; ok && toolName != "" {
 		return plan.Connection{ID: id, Kind: t.settings.Connections[id].kind()}, nil
@@ -114,13 +114,12 @@ func (t *Tools) resolveName(c plan.Connection, toolName string) (plan.Connection
 	if t.settings.function(toolName) != nil {
 		return plan.Connection{Kind: plan.ConnectionLocal}, nil
 	}
-	return c, connectionFailure(fmt.Sprintf("tool %q is bound to no connection; known connections: %s; functions of the worker: %s",
-		toolName, t.settings.known(), t.settings.functions()),
+	return c, connectionFailure(fmt.Sprintf("tool %q is not bound to a connection; available connections: %s; functions of the worker: %s",
+		toolName, t.settings.connectionNames(), t.settings.functionNames()),
 		t.bindRemedy(toolName))
 }
 
-// resolveAgent is [Tools.Resolve] for a remote agent. The worker's connection of its id and URL has its
-// credentials.
+// resolveAgent implements [Tools.Resolve] for a remote agent. The worker's connection with its id and URL supplies the credentials.
 func (t *Tools) resolveAgent(c plan.Connection) (plan.Connection, error) {
 	if own, ok := t.settings.Connections[c.ID]; ok && own.URL == c.URL {
 		c.Headers, c.Secrets, c.TLS = nil, nil, nil
@@ -129,8 +128,8 @@ func (t *Tools) resolveAgent(c plan.Connection) (plan.Connection, error) {
 	return c, t.checkSupplied(c)
 }
 
-// supplied is a connection as a flow or a run writes it.
-func supplied(c plan.Connection) Connection {
+// suppliedConnection converts a connection that a flow or a run supplies.
+func suppliedConnection(c plan.Connection) Connection {
 	out := Connection{Transport: c.Transport, URL: c.URL, Command: c.Command, Args: c.Args, Dir: c.Dir, Timeout: time.Duration(c.TimeoutSeconds) * time.Second}
 	out.Env, out.Headers = map[string]string{}, map[string]string{}
 	for _, v := range c.Env {
@@ -142,12 +141,12 @@ func supplied(c plan.Connection) Connection {
 	return out.withDefaults()
 }
 
-// checkSupplied checks a supplied connection as far as possible without name resolution; the rest is checked
-// when it is dialled. Only allowed commands are started.
+// checkSupplied validates a supplied connection as far as possible without name resolution; its addresses are
+// checked when it is dialled. Commands must be allowed by the operator.
 func (t *Tools) checkSupplied(c plan.Connection) error {
 	if c.URL == "" || len(c.Headers) > 0 || c.Transport != "" {
 		var p problems
-		supplied(c).check(&p, fmt.Sprintf("connection %q", c.ID))
+		suppliedConnection(c).check(&p, fmt.Sprintf("connection %q", c.ID))
 		if len(p) > 0 {
 			sort.Strings(p)
 			return connectionFailure(strings.Join(p, "; "), "correct the connection")
@@ -160,7 +159,7 @@ func (t *Tools) checkSupplied(c plan.Connection) error {
 		remedy := "correct the url of the connection"
 		if u, err := url.Parse(c.URL); err == nil && u.User != nil {
 			u.User = nil
-			remedy = "take it out of the url; " + allowRemedy(fmt.Sprintf("%s: {%q: {url: %q, headers: {Authorization: \"Basic ${TOKEN}\"}}}", SettingConnections, c.ID, redactURL(u.String())))
+			remedy = "remove it from the url; " + allowRemedy(fmt.Sprintf("%s: {%q: {url: %q, headers: {Authorization: \"Basic ${TOKEN}\"}}}", SettingConnections, c.ID, redactURL(u.String())))
 		}
 		return connectionFailure(fmt.Sprintf("connection %q: url %s", c.ID, problem), remedy)
 	}
@@ -171,12 +170,12 @@ func (t *Tools) checkSupplied(c plan.Connection) error {
 		return nil
 	}
 	if r := address.New(t.settings.allowed(), c.URL).CheckName(); r != nil {
-		return refused(r, c.ID)
+		return refusedFailure(r, c.ID)
 	}
 	return nil
 }
 
-// isConfigured reports whether a URL is that of one of the operator's connections.
+// isConfigured reports whether one of the operator's connections has this URL.
 func (t *Tools) isConfigured(raw string) bool {
 	for _, c := range t.settings.Connections {
 		if c.URL == raw {
@@ -186,7 +185,7 @@ func (t *Tools) isConfigured(raw string) bool {
 	return false
 }
 
-// locate resolves a connection to what is dialled.
+// locate resolves a connection to the target to dial.
 func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 	c, err := t.Resolve(c, toolName)
 	if err != nil {
@@ -202,25 +201,25 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 	case c.URL == "" && c.Command == "", c.Kind == plan.ConnectionA2A && own.URL == c.URL:
 		at.conn = own
 	default:
-		at.conn, at.supplied = supplied(c), true
+		at.conn, at.supplied = suppliedConnection(c), true
 		if err := t.addSecrets(&c, &at.conn); err != nil {
 			return nil, err
 		}
-		if err := t.fill(c, &at.conn); err != nil {
+		if err := t.fillVariables(c, &at.conn); err != nil {
 			return nil, err
 		}
 		at.restricted, at.id = !t.isConfigured(c.URL), cmp.Or(at.id, redactURL(c.URL))
 	}
-	at.secrets, at.ownTimeout, at.callTimeout = newSecrets(at.conn), cmp.Or(c.TimeoutAt, at.setting("timeout")), "timeouts.tool in weft.yaml"
+	at.secrets, at.timeoutSetting, at.callTimeoutSetting = newSecrets(at.conn), cmp.Or(c.TimeoutAt, at.settingName("timeout")), "timeouts.tool in weft.yaml"
 	if c.Retry != nil && c.Retry.TimeoutMillis > 0 {
-		at.callTimeout = cmp.Or(c.Retry.TimeoutAt, "the timeout of the connection's retry policy in the flow")
+		at.callTimeoutSetting = cmp.Or(c.Retry.TimeoutAt, "the timeout of the connection's retry policy in the flow")
 	}
 	at.key = at.identity()
 	return at, nil
 }
 
-// identity is the same for targets that can share a session: the same server, credentials and policy. A
-// command belongs to its connection alone.
+// identity returns a key that is equal for targets that can share a session: those with the same server,
+// credentials and policy. A command's session is never shared between connections.
 func (t *target) identity() string {
 	conn := t.conn
 	conn.Timeout, conn.Elicitation, conn.Retry, conn.Resources = 0, 0, "", false
@@ -228,23 +227,23 @@ func (t *target) identity() string {
 	if conn.Transport == TransportStdio || conn.Transport == TransportLocal || t.kind == plan.ConnectionActivity {
 		id = t.id
 	}
-	b, _ := json.Marshal([]any{id, t.kind, t.restricted, conn}) // texts and numbers alone
+	b, _ := json.Marshal([]any{id, t.kind, t.restricted, conn}) // cannot fail: only strings and numbers
 	sum := sha256.Sum256(b)
 	return string(sum[:])
 }
 
 func (t *target) policy() *questions.Policy {
-	out := &questions.Policy{Text: t.secrets.text, SamplingTokens: t.conn.SamplingTokens}
+	out := &questions.Policy{Redact: t.secrets.mask, SamplingTokens: t.conn.SamplingTokens}
 	for _, r := range t.conn.Roots {
-		root, _ := questions.ParseRoot(r) // it was checked
+		root, _ := questions.ParseRoot(r) // validated by Open
 		out.Roots = append(out.Roots, root)
 	}
 	return out
 }
 
-func (t *target) asks() *questions.Server { return &questions.Server{Policy: *t.policy()} }
+func (t *target) newServerRequests() *questions.Server { return &questions.Server{Policy: *t.policy()} }
 
-// name is how messages call the target.
+// name returns the target's name for messages.
 func (t *target) name() string {
 	if t.id == "" {
 		return "functions of the worker"
@@ -255,17 +254,17 @@ func (t *target) name() string {
 	return fmt.Sprintf("connection %q (%s)", t.id, redactURL(t.conn.URL))
 }
 
-// failure makes a failure of this target, without its secrets.
+// failure returns a failure that names the target. Its secrets are masked.
 func (t *target) failure(class, text, remedy string) *contract.Failure {
-	return &contract.Failure{Class: class, Text: t.secrets.text(t.name()) + ": " + short(t.settings.Mask.Text(t.secrets.text(text))), Remedy: t.secrets.text(remedy)}
+	return &contract.Failure{Class: class, Text: t.secrets.mask(t.name()) + ": " + short(t.settings.Mask.Text(t.secrets.mask(text))), Remedy: t.secrets.mask(remedy)}
 }
 
-// malformed is the failure of an answer that breaks the protocol.
+// malformed returns the failure for a response that violates the protocol.
 func (t *target) malformed(format string, args ...any) *contract.Failure {
 	return t.failure(contract.ClassBadRequest, fmt.Sprintf(format, args...), "report it to the server's author")
 }
 
-// kind is the kind of one of the worker's connections.
+// kind returns the [plan.Connection.Kind] of one of the worker's connections.
 func (c Connection) kind() string {
 	switch c.Transport {
 	case TransportLocal:
@@ -280,7 +279,7 @@ func connectionFailure(text, remedy string) *contract.Failure {
 	return &contract.Failure{Class: contract.ClassConnection, Text: text, Remedy: remedy}
 }
 
-// redactURL is a URL without what can be secret in it.
+// redactURL returns a URL without user, query and fragment, which may contain secrets.
 func redactURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -290,20 +289,20 @@ func redactURL(raw string) string {
 	return u.String()
 }
 
-// exampleURL stands in remedies for an address that nobody but the operator knows.
+// exampleURL is the placeholder in remedies for a URL that the operator has to supply.
 const exampleURL = "https://HOST/mcp"
 
-// allowRemedy is the remedy of a refusal: the settings of which one lifts it.
+// allowRemedy returns the remedy for something that is not allowed: any one of the settings allows it.
 func allowRemedy(settings ...string) string {
 	return "to allow it set in the worker's weft.yaml: " + strings.Join(settings, ", or ")
 }
 
-// connectionLine is the line that makes a connection the worker's own.
+// connectionLine returns the setting that configures a connection on the worker.
 func connectionLine(id, address string) string {
 	return fmt.Sprintf("%s: {%q: {url: %q}}", SettingConnections, id, address)
 }
 
-// bindRemedy says which line binds a tool to a connection: to one that there is, or to a new one.
+// bindRemedy returns the settings that bind a tool to an existing connection or, if there are none, to a new one.
 func (t *Tools) bindRemedy(name string) string {
 	if name == "" {
 		name = "TOOL"

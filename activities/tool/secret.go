@@ -12,16 +12,16 @@ import (
 	"weft/workflows/plan"
 )
 
-// SettingSecrets is the section of weft.yaml that [Settings.Secrets] come from.
+// SettingSecrets is the section of weft.yaml for [Settings.Secrets].
 const SettingSecrets = "secrets"
 
-// Secret is a value that flows may have sent to some hosts, without ever seeing it.
+// Secret is a value that flows may use in requests to its hosts. Flows refer to it by name and never contain it.
 type Secret struct {
 	Value string   `mapstructure:"value" kind:"secret" doc:"value that flows refer to as NAME and never contain; ${VARIABLE} is a variable, or the file given by VARIABLE_FILE. Certificates and keys are PEM, or the path of a PEM file"`
 	Hosts []string `mapstructure:"hosts" doc:"hosts to which it may be sent: HOST or HOST:PORT over https, or http://HOST:PORT"`
 }
 
-// boundTo reports whether it may be sent to an address.
+// boundTo reports whether the secret may be sent to an address.
 func (s Secret) boundTo(address string) bool {
 	at := plan.Origin(address)
 	return at != "" && slices.ContainsFunc(s.Hosts, func(h string) bool { return plan.Origin(h) == at })
@@ -44,11 +44,11 @@ func (s Secret) checkHosts(p *problems, at string) {
 	}
 }
 
-// Secret gives a secret that a flow names, for use at an address. Its error is a
-// *[contract.Failure] of class connection, with the lines that allow it.
+// Secret returns the secret that a flow refers to, for use at an address. Its error is a
+// *[contract.Failure] of class connection, whose remedy is the setting that allows it.
 func (s *Settings) Secret(ref, address string) (string, error) {
 	if plan.Origin(address) == "" {
-		return "", connectionFailure(fmt.Sprintf("the secret %q is for an invalid address", ref), "correct the url")
+		return "", connectionFailure(fmt.Sprintf("the secret %q is used with an invalid address", ref), "correct the url")
 	}
 	own, ok := s.Secrets[ref]
 	if s.SecretFor != nil {
@@ -58,14 +58,14 @@ func (s *Settings) Secret(ref, address string) (string, error) {
 	}
 	switch {
 	case !ok:
-		return "", connectionFailure(fmt.Sprintf("the flow needs the secret %q, which the worker does not have", ref), secretLine(ref, plan.ShortOrigin(address)))
+		return "", connectionFailure(fmt.Sprintf("the flow requires the secret %q, which is not configured on the worker", ref), secretLine(ref, plan.ShortOrigin(address)))
 	case !own.boundTo(address):
-		return "", connectionFailure(fmt.Sprintf("the flow needs the secret %q at %s, where it may not be used", ref, plan.ShortOrigin(address)), secretLine(ref, append(slices.Clone(own.Hosts), plan.ShortOrigin(address))...))
+		return "", connectionFailure(fmt.Sprintf("the flow requires the secret %q at %s, where it may not be used", ref, plan.ShortOrigin(address)), secretLine(ref, append(slices.Clone(own.Hosts), plan.ShortOrigin(address))...))
 	}
 	return own.Value, nil
 }
 
-// secretLine is the setting that allows a secret at hosts. NAME is a placeholder.
+// secretLine returns the remedy that allows a secret at hosts. NAME in it is a placeholder.
 func secretLine(ref string, hosts ...string) string {
 	quoted := make([]string, len(hosts))
 	for i, h := range hosts {
@@ -75,7 +75,7 @@ func secretLine(ref string, hosts ...string) string {
 		"; NAME is a variable of the worker's environment, or NAME_FILE names a file"
 }
 
-// addSecrets adds the secrets that a connection names. The values stay in this process.
+// addSecrets adds the secrets that a connection refers to. Their values never leave this process, except in requests.
 func (t *Tools) addSecrets(c *plan.Connection, out *Connection) error {
 	var problem error
 	get := func(ref string) string {
@@ -96,11 +96,11 @@ func (t *Tools) addSecrets(c *plan.Connection, out *Connection) error {
 			delete(headers, "")
 		}
 		for _, name := range slices.Sorted(maps.Keys(headers)) {
-			if wrong := headerProblem(name, headers[name]); wrong != "" && problem == nil {
-				problem = connectionFailure(fmt.Sprintf("connection %q: %s", c.ID, wrong), "correct the header in the flow, or the secret")
+			if invalid := headerProblem(name, headers[name]); invalid != "" && problem == nil {
+				problem = connectionFailure(fmt.Sprintf("connection %q: %s", c.ID, invalid), "correct the header in the flow, or the secret")
 			}
 			out.Headers[name] = headers[name]
-			out.named = append(out.named, headers[name])
+			out.secretValues = append(out.secretValues, headers[name])
 		}
 	}
 	if c.TLS == nil {
@@ -114,11 +114,11 @@ func (t *Tools) addSecrets(c *plan.Connection, out *Connection) error {
 	return problem
 }
 
-// variable finds the references of [plan.Header.Secret].
+// variable matches the references to variables in a header with [plan.Header.Secret].
 var variable = regexp.MustCompile(`\$\{env\.([^}]+)\}`)
 
-// fill replaces the worker's variables in headers, where they may be sent to the server's host.
-func (t *Tools) fill(c plan.Connection, to *Connection) error {
+// fillVariables replaces references to the worker's variables in headers. Variables must be allowed for the server's host.
+func (t *Tools) fillVariables(c plan.Connection, to *Connection) error {
 	at := plan.ShortOrigin(c.URL)
 	for _, h := range c.Headers {
 		if !h.Secret {
@@ -130,10 +130,10 @@ func (t *Tools) fill(c plan.Connection, to *Connection) error {
 			v, ok := t.settings.Variables[name]
 			switch {
 			case !ok || !v.boundTo(c.URL):
-				failed = connectionFailure(fmt.Sprintf("connection %q: the header %s needs the variable %s, which may not go to %s", c.ID, h.Name, name, at),
+				failed = connectionFailure(fmt.Sprintf("connection %q: the header %s requires the variable %s, which may not be sent to %s", c.ID, h.Name, name, at),
 					allowRemedy(fmt.Sprintf("%s: {%q: {hosts: [%q]}}", SettingVariables, name, at)))
 			case v.Value == "":
-				failed = connectionFailure(fmt.Sprintf("connection %q: the header %s needs the variable %s, which is not set", c.ID, h.Name, name),
+				failed = connectionFailure(fmt.Sprintf("connection %q: the header %s requires the variable %s, which is not set", c.ID, h.Name, name),
 					fmt.Sprintf("set %s or %s_FILE in the worker's environment", name, name))
 			}
 			return v.Value

@@ -124,7 +124,7 @@ func TestMutualTLSOfAFlow(t *testing.T) {
 		if err := list(all, bare); err == nil {
 			t.Errorf("over %q: a client without certificate was let in", name)
 		}
-		fails(t, list(nil, c), contract.ClassConnection, `the flow needs the secret "c.ca_file", which the worker does not have`, `secrets: {"c.ca_file": {value: "${NAME}", hosts: ["`+host)
+		fails(t, list(nil, c), contract.ClassConnection, `the flow requires the secret "c.ca_file", which is not configured on the worker`, `secrets: {"c.ca_file": {value: "${NAME}", hosts: ["`+host)
 		all["c.key_file"] = Secret{keyFile, []string{"example.com"}}
 		fails(t, list(all, c), contract.ClassConnection, `the secret "c.key_file" at `+host+`, where it may not be used`, `hosts: ["example.com", "`+host)
 		all["c.key_file"] = Secret{filepath.Join(dir, "none"), []string{host}}

@@ -31,7 +31,7 @@ func TestLossIsReportedToTheModel(t *testing.T) {
 	}
 	told := func(caller string) {
 		t.Helper()
-		if text, isError := ask(caller); text != sessionLost(false) || !isError {
+		if text, isError := ask(caller); text != sessionLostText(false) || !isError {
 			t.Errorf("%s got %q, %v", caller, text, isError)
 		}
 	}
@@ -71,7 +71,7 @@ func TestNothingIsLostWithTheFirstCall(t *testing.T) {
 		}
 	}
 	tools := open(t, Connection{URL: start(t, l).URL})
-	for i, want := range []string{"", "ok", "", sessionLost(false), "ok"} {
+	for i, want := range []string{"", "ok", "", sessionLostText(false), "ok"} {
 		text, _, err := said(tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{Caller: "a"}))
 		if want == "" {
 			fails(t, err, contract.ClassUnavailable)
@@ -85,10 +85,10 @@ func TestNothingIsLostWithTheFirstCall(t *testing.T) {
 
 func TestLossesForgetTheOldest(t *testing.T) {
 	var l sessionLosses
-	for i := range 3 * mostUsers {
-		l.note(string(rune(i)), i)
+	for i := range 3 * maxCallers {
+		l.set(string(rune(i)), i)
 	}
-	if n := len(l.recent) + len(l.old); n > mostUsers {
+	if n := len(l.recent) + len(l.old); n > maxCallers {
 		t.Errorf("%d are remembered", n)
 	}
 }
@@ -124,7 +124,7 @@ func TestSessionsContinue(t *testing.T) {
 	}
 	l.remove()
 	text, fresh := ask(worker(), s)
-	if text != sessionLost(false) || fresh.ID == "" || fresh == s {
+	if text != sessionLostText(false) || fresh.ID == "" || fresh == s {
 		t.Errorf("without the session it gave %q and the session %+v", text, fresh)
 	}
 	if text, again := ask(worker(), fresh); text != "ok" || again != fresh {
@@ -142,7 +142,7 @@ func TestLostProcesses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if lost := out.Text == sessionLost(false); lost != want || out.Session.ID == "" {
+			if lost := out.Text == sessionLostText(false); lost != want || out.Session.ID == "" {
 				t.Errorf("worker %d: the call says that its session is lost: %v, want %v; session %+v", i+1, lost, want, out.Session)
 			}
 			s, want = out.Session, false

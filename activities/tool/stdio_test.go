@@ -178,7 +178,7 @@ func TestLossOfACommand(t *testing.T) {
 	// The worker may need a moment to see it; a call in between fails as unavailable.
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if text, isError, err := said(tools.Call(soon(t, time.Minute), call("echo", `{}`), m)); err == nil {
-			if !isError || text != sessionLost(false) {
+			if !isError || text != sessionLostText(false) {
 				t.Errorf("got %q, %v", text, isError)
 			}
 			break

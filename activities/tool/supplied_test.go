@@ -45,7 +45,7 @@ func TestCommandOfAFlow(t *testing.T) {
 	fails(t, err, contract.ClassConnection, "has not allowed", "starter -dev -allow-commands")
 	c.Headers = []plan.Header{{Name: "A", Value: "b"}}
 	_, err = list(c, "*")
-	fails(t, err, contract.ClassConnection, "belong to transport http or sse")
+	fails(t, err, contract.ClassConnection, "are settings of transports http and sse")
 	// The operator's own connection of that id counts instead, whatever the flow writes.
 	mine := plan.Connection{ID: connection, Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "evil"}
 	tools := open(t, overStdio(t, "serve"))

@@ -17,61 +17,61 @@ import (
 )
 
 func (s *session) tasks() *tasks.Server {
-	return &tasks.Server{Client: s.client, Ask: func(ctx context.Context, send func(context.Context) error) ([]byte, *mcp.JSONRPCErrorDetails, error) {
-		a, err := s.ask(ctx, send)
+	return &tasks.Server{Client: s.client, Send: func(ctx context.Context, send func(context.Context) error) ([]byte, *mcp.JSONRPCErrorDetails, error) {
+		a, err := s.request(ctx, send)
 		if err != nil {
 			return nil, nil, err
 		}
-		return a.result, a.problem, nil
+		return a.result, a.rpcError, nil
 	}}
 }
 
-// working says that a server goes on with a call as a task.
-func (s *session) working(name string, t *tasks.Task) Result {
-	return Result{Text: fmt.Sprintf("tool %q works on it as a task. %s", name, s.at.secrets.text(short(t.Message))), Failed: true, Task: &t.Task}
+// workingResult returns the result of a call that a server continues as a task.
+func (s *session) workingResult(name string, t *tasks.Task) Result {
+	return Result{Text: fmt.Sprintf("tool %q continues the call as a task. %s", name, s.at.secrets.mask(short(t.Message))), Failed: true, Task: &t.Task}
 }
 
-// task looks at the task that a call has become. It first gives it what it asked for, or cancels it.
-func (s *session) task(ctx context.Context, in *contract.ToolInput) (Result, error) {
+// pollTask sends the answers to a task's requests, if any, and gets the task's state; or cancels the task.
+func (s *session) pollTask(ctx context.Context, in *contract.ToolInput) (Result, error) {
 	if in.CancelTask {
 		return Result{Text: fmt.Sprintf("the task of tool %q was cancelled", in.Name), Failed: true}, s.tasks().Cancel(ctx, in.TaskID)
 	}
-	answers, err := s.respond(ctx, in.Input)
+	answers, err := s.answerTask(ctx, in.Input)
 	if err != nil {
 		return Result{}, err
 	}
-	t, err := s.tasks().Look(ctx, in.TaskID, answers)
+	t, err := s.tasks().Poll(ctx, in.TaskID, answers)
 	switch {
 	case err != nil:
 		return Result{}, err
 	case t.Lost:
 		return s.taskLost(in, t.Problem)
 	case t.Problem != nil:
-		return s.problem(t.Problem)
+		return s.errorResult(t.Problem)
 	}
 	switch t.Status {
 	case tasks.Working:
-		return s.working(in.Name, &t.Task), nil
+		return s.workingResult(in.Name, &t.Task), nil
 	case tasks.InputRequired:
-		return s.taskAsks(ctx, in, t)
+		return s.taskInput(ctx, in, t)
 	case tasks.Completed, tasks.Failed:
-		r, err := s.reply(in.Name, t.Result, in.Connection.WholeResults, in.Outputs)
+		r, err := s.callResult(in.Name, t.Result, in.Connection.WholeResults, in.Outputs)
 		if r.Failed = r.Failed || t.Status == tasks.Failed; r.Task != nil || r.Input != nil {
-			err = s.at.malformed("the result of the task of tool %q is not one of a call", in.Name)
+			err = s.at.malformed("the task of tool %q returned a result that is not a tools/call result", in.Name)
 		}
 		return r, err
 	case tasks.Cancelled:
-		return Result{Text: fmt.Sprintf("the server of tool %q cancelled the task: %s", in.Name, s.at.secrets.text(short(t.Message))), Failed: true}, nil
+		return Result{Text: fmt.Sprintf("the server of tool %q cancelled the task: %s", in.Name, s.at.secrets.mask(short(t.Message))), Failed: true}, nil
 	}
-	return Result{}, s.at.malformed("the task of tool %q has the unknown status %q", in.Name, short(t.Status))
+	return Result{}, s.at.malformed("the task of tool %q has unknown status %q", in.Name, short(t.Status))
 }
 
-// respond answers the requests of a task up to 2025-11-25. It returns answers that go with the next look at the task.
-func (s *session) respond(ctx context.Context, in *contract.ToolAnswers) (map[string]json.RawMessage, error) {
+// answerTask responds to a task's requests. After 2025-11-25 it returns the answers instead, which are sent with the next poll.
+func (s *session) answerTask(ctx context.Context, in *contract.ToolAnswers) (map[string]json.RawMessage, error) {
 	switch {
 	case in == nil:
 		return nil, nil
-	case s.tasks().TellsQuestions():
+	case s.tasks().ReportsInput():
 		return in.Answers, nil
 	}
 	for _, id := range slices.Sorted(maps.Keys(in.Answers)) {
@@ -82,18 +82,18 @@ func (s *session) respond(ctx context.Context, in *contract.ToolAnswers) (map[st
 	return nil, nil
 }
 
-// taskAsks are the questions of a task. One that asks what cannot be answered is cancelled.
-func (s *session) taskAsks(ctx context.Context, in *contract.ToolInput, t *tasks.Outcome) (out Result, err error) {
+// taskInput returns the requests of a task that requires input. It cancels the task if a request cannot be answered.
+func (s *session) taskInput(ctx context.Context, in *contract.ToolInput, t *tasks.Outcome) (out Result, err error) {
 	var r toolResult
 	if err := json.Unmarshal(t.Raw, &r); err != nil {
-		return Result{}, s.at.malformed("the task of tool %q: %v", in.Name, err)
+		return Result{}, s.at.malformed("invalid task of tool %q: %v", in.Name, err)
 	}
-	if s.tasks().TellsQuestions() && len(r.InputRequests) > 0 {
+	if s.tasks().ReportsInput() && len(r.InputRequests) > 0 {
 		out, err = s.inputRequired(in.Name, &r)
 	} else {
-		out = s.working(in.Name, &t.Task) // it has its answers, and does not go on yet
-		if !s.tasks().TellsQuestions() {
-			out.Input, err = s.pendingQuestions(ctx, in.TaskID)
+		out = s.workingResult(in.Name, &t.Task) // its requests have been answered, but it has not continued yet
+		if !s.tasks().ReportsInput() {
+			out.Input, err = s.pendingRequests(ctx, in.TaskID)
 		}
 	}
 	if out.Task = &t.Task.Task; err != nil || out.Input != nil || len(r.InputRequests) == 0 {
@@ -103,23 +103,23 @@ func (s *session) taskAsks(ctx context.Context, in *contract.ToolInput, t *tasks
 	return out, s.tasks().Cancel(ctx, in.TaskID)
 }
 
-// firstQuestion is how long a server whose task needs input has for its first question.
-const firstQuestion = 10 * time.Second
+// inputRequestTimeout limits the wait for the first request of a task that requires input.
+const inputRequestTimeout = 10 * time.Second
 
-// pendingQuestions returns what a task up to 2025-11-25 asks while its server holds tasks/result; nil if it asks nothing. The
-// questions have the ids of the server's requests, which stay open: nobody waits for their answers here.
-func (s *session) pendingQuestions(ctx context.Context, id string) (*contract.InputRequired, error) {
+// pendingRequests returns the requests that a server up to 2025-11-25 sends while it processes tasks/result, or nil if there
+// are none. Their keys are the ids of the server's requests, which remain open until answerTask responds to them.
+func (s *session) pendingRequests(ctx context.Context, id string) (*contract.InputRequired, error) {
 	var mu sync.Mutex
 	out := &contract.InputRequired{}
 	run, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer time.AfterFunc(firstQuestion, cancel).Stop()
-	run, _, end := s.hold(run, func(_ context.Context, _ int, q contract.ToolQuestion, _ time.Duration) (*contract.ServerAnswer, error) {
+	defer time.AfterFunc(inputRequestTimeout, cancel).Stop()
+	run, _, end := s.beginCall(run, func(_ context.Context, _ int, q contract.ToolQuestion, _ time.Duration) (*contract.ServerAnswer, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		out.Questions = append(out.Questions, q)
-		time.AfterFunc(lossGrace, cancel) // others may come with it
-		return nil, questions.ErrLater
+		time.AfterFunc(lossGrace, cancel) // further requests may follow immediately
+		return nil, questions.ErrAnsweredLater
 	})
 	_, _, err := s.tasks().Result(run, id)
 	end()
@@ -136,13 +136,13 @@ func (s *session) pendingQuestions(ctx context.Context, id string) (*contract.In
 	return out, nil
 }
 
-// taskLost is what a server leaves that does not tell of a task. The task may have taken effect.
+// taskLost returns the result of a call whose task the server no longer reports. The task may have taken effect.
 func (s *session) taskLost(in *contract.ToolInput, p *mcp.JSONRPCErrorDetails) (Result, error) {
 	if p.Code == mcp.INTERNAL_ERROR {
 		return Result{}, s.at.failure(contract.ClassUnavailable, fmt.Sprintf("the server does not report the task of tool %q (%d): %s", in.Name, p.Code, p.Message), "")
 	}
-	r, err := s.problem(p)
+	r, err := s.errorResult(p)
 	r.Text = fmt.Sprintf("outcome unknown: the server no longer knows the task of tool %q, which has expired or was lost (%s); "+
-		"the call may have taken effect: find out whether it has before you make it again", in.Name, r.Text)
+		"the call may have taken effect; check whether it did before you make it again", in.Name, r.Text)
 	return r, err
 }

@@ -122,9 +122,9 @@ func TestPolicy(t *testing.T) {
 		"the other scheme's is not":     {url: "http://10.1.2.3/", hosts: []string{"10.1.2.3:443"}, refused: "private"},
 		"another port is not":           {url: "http://localhost:98/", hosts: []string{"localhost:99"}, refused: "loopback"},
 		"another host is not":           {url: "http://10.1.2.4/", hosts: []string{"10.1.2.3"}, refused: "private"},
-		"a file":                        {url: "file:///etc/passwd", refused: `scheme "file", want http or https`},
-		"no scheme":                     {url: "example.com/mcp", refused: "want http or https"},
-		"no host":                       {url: "http:///mcp", refused: "names no host"},
+		"a file":                        {url: "file:///etc/passwd", refused: `scheme "file"; use http or https`},
+		"no scheme":                     {url: "example.com/mcp", refused: "use http or https"},
+		"no host":                       {url: "http:///mcp", refused: "has no host"},
 		"a password":                    {url: "https://u:geheim@example.com/", refused: "user or password"},
 		"not a URL":                     {url: "http://[::1", refused: "not a URL"},
 		"IPv6 allowed as it is written": {url: "http://[::1]:80/", hosts: []string{"::1"}},
@@ -240,7 +240,7 @@ func TestResolve(t *testing.T) {
 		"own url by its own id":       {conn: plan.Connection{ID: "own", URL: "http://10.0.0.1/mcp"}, id: "own", auth: true},
 		"own url by another id":       {conn: plan.Connection{ID: "f", URL: "http://10.0.0.1/mcp"}, id: "f", url: "http://10.0.0.1/mcp"},
 		"own id with another url":     {conn: plan.Connection{ID: "own", URL: "https://evil.example/"}, id: "own", url: "https://evil.example/"},
-		"unknown id":                  {conn: plan.Connection{ID: "nope"}, fails: "known: own; to allow it set in the worker's weft.yaml: connections: {\"nope\": {url: \"https://HOST/mcp\"}}"},
+		"unknown id":                  {conn: plan.Connection{ID: "nope"}, fails: "available connections: own; to allow it set in the worker's weft.yaml: connections: {\"nope\": {url: \"https://HOST/mcp\"}}"},
 		"unbound and unknown":         {tool: "nope", fails: "weft.yaml: tools: {\"nope\": \"own\"}"},
 		"kind without tools":          {conn: plan.Connection{ID: "own", Kind: plan.ConnectionAgent}, fails: `kind "agent"`},
 		"own id of a path that moved": {conn: plan.Connection{ID: "own", URL: "http://10.0.0.1/other"}, fails: "private address"},
@@ -275,11 +275,11 @@ func TestOpenNamesEveryProblem(t *testing.T) {
 		AllowHosts: []string{"http://x"},
 	})
 	f := fails(t, err, contract.ClassConnection,
-		`connections.a.transport: "pigeon" is not a transport; use http, sse, stdio, local or postgres`,
-		"connections.b.command: is empty", "connections.b: url, headers",
+		`connections.a.transport: unknown transport "pigeon"; use http, sse, stdio, local or postgres`,
+		"connections.b.command: required by transport stdio", "connections.b: url, headers",
 		`connections.c.url: "ftp://x" has scheme "ftp"`,
 		`"Accept" is set by the protocol`, `"bad name" is not the name`, `"X-A" has a line break`,
-		"connections.d.url", "cert_file and key_file", `tools.search: no connection "nope"; known: a, b, c, d`, `allow_hosts: "http://x"`)
+		"connections.d.url", "cert_file and key_file", `tools.search: unknown connection "nope"; available connections: a, b, c, d`, `allow_hosts: "http://x"`)
 	if strings.Contains(f.Error(), "geheim") {
 		t.Errorf("the password is in %q", f.Error())
 	}
@@ -347,13 +347,13 @@ func TestReply(t *testing.T) {
 		"nothing in it":                 {`{"content":[{"type":"text","text":"a"}],"structuredContent":{}}`, "a\n{}"},
 		"structured, in words":          {`{"content":[{"type":"text","text":"one"}],"structuredContent":[1]}`, "one\n[1]"},
 		"nothing":                       {`{}`, ""},
-		"more input":                    {`{"resultType":"input_required","inputRequests":{"x":{"method":"elicitation/create","params":{"requestedSchema":{}}}}}`, `tool "t" asks its caller for more input`},
-		"input of a model":              {`{"resultType":"input_required","inputRequests":{"x":{"method":"sampling/createMessage"}}}`, `tool "t" asks what cannot be answered: the server may not ask the run's model: sampling_tokens of its connection is not set`},
+		"more input":                    {`{"resultType":"input_required","inputRequests":{"x":{"method":"elicitation/create","params":{"requestedSchema":{}}}}}`, `tool "t" requires more input from its caller`},
+		"input of a model":              {`{"resultType":"input_required","inputRequests":{"x":{"method":"sampling/createMessage"}}}`, `request of tool "t" cannot be answered: sampling is not allowed: sampling_tokens of the server's connection is not set`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := &session{at: &target{id: "x", settings: &Settings{}}}
-			got, err := s.reply("t", []byte(tc.raw), false, nil)
+			got, err := s.callResult("t", []byte(tc.raw), false, nil)
 			if err != nil || got.Text != tc.want {
 				t.Errorf("got %q, %v; want %q", got.Text, err, tc.want)
 			}
@@ -374,7 +374,7 @@ func TestReplyOfSeveralOutputs(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := &session{at: &target{id: "x", settings: &Settings{}}}
-			got, err := s.reply("t", []byte(tc.raw), false, []string{"x", "y"})
+			got, err := s.callResult("t", []byte(tc.raw), false, []string{"x", "y"})
 			if err != nil || got.Text != tc.want {
 				t.Errorf("got %q, %v; want %q", got.Text, err, tc.want)
 			}
@@ -414,7 +414,7 @@ func TestImagesOfAReply(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := &session{at: &target{id: "x"}}
-			got, err := s.reply("t", []byte(tc.raw), false, nil)
+			got, err := s.callResult("t", []byte(tc.raw), false, nil)
 			if err != nil || !slices.Equal(got.Media, tc.images) {
 				t.Errorf("%d images, %v", len(got.Media), err)
 			}
@@ -432,7 +432,7 @@ func FuzzReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		s := &session{at: &target{id: "x", settings: &Settings{}}}
 		for _, whole := range []bool{false, true} {
-			if _, err := s.reply("t", raw, whole, nil); err != nil {
+			if _, err := s.callResult("t", raw, whole, nil); err != nil {
 				fails(t, err, err.(*contract.Failure).Class)
 			}
 		}
@@ -483,8 +483,8 @@ func TestLines(t *testing.T) {
 			lost := 0
 			l := lines.NewReader(r, 100, func() { lost++ })
 			got, err := io.ReadAll(l)
-			if err != nil || string(got) != tc.want || l.Over.Load() != tc.over || lost != 1 {
-				t.Errorf("got %q, %v, over %v, lost %d; want %q, %v", got, err, l.Over.Load(), lost, tc.want, tc.over)
+			if err != nil || string(got) != tc.want || l.TooLong.Load() != tc.over || lost != 1 {
+				t.Errorf("got %q, %v, over %v, lost %d; want %q, %v", got, err, l.TooLong.Load(), lost, tc.want, tc.over)
 			}
 		})
 	}
@@ -538,7 +538,7 @@ func TestLimitOfEvents(t *testing.T) {
 }
 
 func TestShort(t *testing.T) {
-	if got := short(strings.Repeat("é", 1000)); !json.Valid([]byte(`"`+got+`"`)) || len(got) > longestText+3 || !strings.HasSuffix(got, "é...") {
+	if got := short(strings.Repeat("é", 1000)); !json.Valid([]byte(`"`+got+`"`)) || len(got) > maxQuotedText+3 || !strings.HasSuffix(got, "é...") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -21,7 +21,7 @@ func TestWholeResults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &session{at: &target{id: "x"}}
-			got, err := s.reply("t", []byte(tc.raw), true, nil)
+			got, err := s.callResult("t", []byte(tc.raw), true, nil)
 			if err != nil || got.Text != tc.want || got.Failed != tc.failed {
 				t.Errorf("got %q, %v, %v; want %q", got.Text, got.Failed, err, tc.want)
 			}

@@ -69,7 +69,7 @@ func TestBlueprintServersRefused(t *testing.T) {
 		scope, want string
 	}{
 		"no value for what is required": {tool.Settings{AllowLoopback: true}, `{}`, `the MCP server "shelf" requires the config X-Tenant, whose placeholders have no value`},
-		"a secret for another host":     {tool.Settings{AllowLoopback: true, Variables: token}, `{"tenant":"b"}`, "needs the variable SHELF_TOKEN, which may not go to http://127.0.0.1"},
+		"a secret for another host":     {tool.Settings{AllowLoopback: true, Variables: token}, `{"tenant":"b"}`, "requires the variable SHELF_TOKEN, which may not be sent to http://127.0.0.1"},
 		"an address that may not be":    {tool.Settings{Variables: token}, `{"tenant":"b"}`, "allow_loopback: true"},
 		"a header of two lines":         {tool.Settings{AllowLoopback: true}, `{"tenant":"a\nb"}`, "has a line break"},
 	}

@@ -193,7 +193,7 @@ func TestMissingFunctions(t *testing.T) {
 	}
 	p = r.Execute(t)
 	if p.Err == nil || p.Err.Class != contract.ClassConnection ||
-		!strings.Contains(p.Err.Text, `tool "swim" is bound to no connection; known connections: web; functions of the worker: reserve, weather`) {
+		!strings.Contains(p.Err.Text, `tool "swim" is not bound to a connection; available connections: web; functions of the worker: reserve, weather`) {
 		t.Errorf("the failure is %#v", p.Err)
 	}
 }

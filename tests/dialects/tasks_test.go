@@ -82,7 +82,7 @@ func TestTasks(t *testing.T) {
 					}
 					return
 				}
-				if said := fmt.Sprint(toolAnswersOf(t, p)); !strings.Contains(said, tc.text) || strings.Contains(said, "works on it") {
+				if said := fmt.Sprint(toolAnswersOf(t, p)); !strings.Contains(said, tc.text) || strings.Contains(said, "continues the call") {
 					t.Errorf("the model reads %q", said)
 				}
 				if !strings.Contains(srv.Answers(), tc.answer) {

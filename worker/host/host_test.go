@@ -130,8 +130,8 @@ func TestNewRejectsInvalidSettings(t *testing.T) {
 	}{
 		"a secret that is missing": {file: "connections: {c: {url: 'https://x.example', headers: {A: '${NOPE}'}}}",
 			want: "connections.c.headers.A: the environment variable NOPE is not set, nor is NOPE_FILE"},
-		"a connection without anything": {file: "connections: {c: {transport: pigeon}}", want: `connections.c.transport: "pigeon" is not a transport`},
-		"a tool of no connection":       {file: "tools: {search: nowhere}", want: `tools.search: no connection "nowhere"`},
+		"a connection without anything": {file: "connections: {c: {transport: pigeon}}", want: `connections.c.transport: unknown transport "pigeon"`},
+		"a tool of no connection":       {file: "tools: {search: nowhere}", want: `tools.search: unknown connection "nowhere"`},
 		"a model of no provider":        {file: "model: acme/m", want: `unknown provider "acme"`},
 	}
 	for name, tc := range tests {
@@ -164,7 +164,7 @@ func TestFunctions(t *testing.T) {
 	}
 	_, err = New(context.Background(), lazy(t), load(t, "connections: {here: {transport: local, url: 'http://x'}}", fakeEnv{}), look, look)
 	var problems config.Problems
-	if !errors.As(err, &problems) || len(problems) != 2 || !strings.Contains(err.Error(), `function "look": there are two of this name`) ||
+	if !errors.As(err, &problems) || len(problems) != 2 || !strings.Contains(err.Error(), `function "look": duplicate name`) ||
 		!strings.Contains(err.Error(), "connections.here: transport local") {
 		t.Errorf("New() error is %v", err)
 	}

@@ -1,5 +1,5 @@
-// Package a2a has conversations with remote agents by the Agent2Agent protocol, 0.2 and 0.3. A message is sent once: its task
-// is looked up where it may have been taken.
+// Package a2a implements a client of the Agent2Agent protocol, 0.2 and 0.3, for conversations with remote agents. It sends a
+// message only once: if the agent may have received it, the package looks up its task instead.
 package a2a
 
 import (
@@ -17,63 +17,64 @@ import (
 	"weft/workflows/plan"
 )
 
-// Server takes an agent's requests.
-type Server interface {
-	// Request makes one request of JSON-RPC; out receives the result.
+// Client sends requests to an agent.
+type Client interface {
+	// Request makes one JSON-RPC request and decodes its result into out.
 	Request(ctx context.Context, method string, params, out any) error
-	// Failure is one of the agent's connection, Classify the failure of a request.
+	// Failure returns a failure of the agent's connection.
 	Failure(class, text, remedy string) *contract.Failure
+	// Classify converts an error of Request to a failure.
 	Classify(err error) error
 }
 
-// Agent is an agent behind one address.
+// Agent is a remote agent at one URL.
 type Agent struct {
-	server Server
+	client Client
 	url    string
 }
 
-// New is the agent at a URL.
-func New(server Server, url string) *Agent { return &Agent{server, url} }
+// New returns the agent at a URL.
+func New(client Client, url string) *Agent { return &Agent{client, url} }
 
-// cancelTimeout bounds how long an agent has to take note of a cancelled task.
+// cancelTimeout limits the request that cancels a task.
 const cancelTimeout = 10 * time.Second
 
 // Turn is a message to a remote agent.
 type Turn struct {
 	Text string
-	// Session is that of the agent's previous answer, or empty.
+	// Session is the session of the agent's previous answer, or empty.
 	Session json.RawMessage
-	// Task is one that an earlier attempt has started: it is waited for, and nothing is sent.
+	// Task, if set, is a task that an earlier attempt started. Converse waits for it and sends no message.
 	Task string
-	// Key is the same for all attempts, and becomes the message's id.
+	// Key is the message's id. It is the same for all attempts.
 	Key string
-	// Lost: an earlier attempt may have sent the message. Its task is looked up, and nothing is sent: where the agent knows
-	// of none, [ErrNoTask]. Again: an operator has it made again, so that the message is sent where the agent knows of none.
+	// Lost and Again mean that an earlier attempt may have sent the message, whose task is looked up. If the agent does not
+	// list it, Converse returns [ErrNoTask]; or, if Again is set because an operator retries the call, sends the message.
 	Lost, Again bool
-	// Poll is the interval of polling a task; 0 means two seconds.
+	// Poll is the interval for polling a task; 0 means two seconds.
 	Poll time.Duration
-	// Started, if set, is called with the id of a task that is running.
+	// Started, if set, is called with the id of a running task, before each poll.
 	Started func(task string)
 }
 
 // Answer is a remote agent's answer.
 type Answer struct {
 	Text string
-	// Session goes with the next turn.
+	// Session is passed to the next turn.
 	Session json.RawMessage
-	// Asks means that the agent cannot go on without an answer.
+	// Asks means that the agent requires input before it continues.
 	Asks bool
 }
 
-// ErrNoTask means that the agent knows of no task that a message has begun.
-var ErrNoTask = errors.New("the agent knows of no task of the message")
+// ErrNoTask means that the agent does not list a task for a message.
+var ErrNoTask = errors.New("the agent has no task for the message")
 
-// session is what ties a turn to the ones before.
+// session links a turn to the previous ones.
 type session struct {
 	By      string `json:"by"`
 	At      string `json:"at"`
 	Context string `json:"context,omitempty"`
-	// Task is set where the agent waits for an answer about it.
+	// Task is the task that requires input, if any.
 	Task string `json:"task,omitempty"`
 }
 
@@ -89,8 +90,8 @@ type file struct {
 	URI  string `json:"uri"`
 }
 
-// shown is the file's address without what can be secret in it.
-func (f *file) shown() string {
+// redactedURI returns the file's URI without user, query and fragment, which may contain secrets.
+func (f *file) redactedURI() string {
 	u, err := url.Parse(f.URI)
 	if err != nil {
 		return "(not a URL)"
@@ -120,15 +121,15 @@ type result struct {
 	} `json:"artifacts"`
 }
 
-// defaultPoll is the pause between two looks at a task.
+// defaultPoll is the default interval for polling a task.
 const defaultPoll = 2 * time.Second
 
-// Converse sends a message, and waits for the answer.
+// Converse sends a message and waits for the answer.
 func (a *Agent) Converse(ctx context.Context, turn Turn) (*Answer, error) {
 	var res result
-	err := a.begin(ctx, turn, &res)
+	err := a.start(ctx, turn, &res)
 	if err == nil {
-		delivery.MarkSent(ctx, false) // what follows changes nothing, and can be made again
+		delivery.MarkSent(ctx, false) // the following requests have no effect and can be repeated
 	}
 	ctx = delivery.Untracked(ctx)
 	pause := cmp.Or(max(0, turn.Poll), defaultPoll)
@@ -143,7 +144,7 @@ func (a *Agent) Converse(ctx context.Context, turn Turn) (*Answer, error) {
 		}
 		id := res.TaskID
 		res = result{}
-		err = a.server.Request(ctx, "tasks/get", map[string]any{"id": id}, &res)
+		err = a.client.Request(ctx, "tasks/get", map[string]any{"id": id}, &res)
 	}
 	if err != nil {
 		if ctx.Err() != nil && res.TaskID != "" {
@@ -154,43 +155,43 @@ func (a *Agent) Converse(ctx context.Context, turn Turn) (*Answer, error) {
 	return a.answer(&res)
 }
 
-// begin sends a message, or gets the task that it has begun before.
-func (a *Agent) begin(ctx context.Context, turn Turn, res *result) error {
-	own, _ := sessionAt(turn.Session, a.url)
+// start sends a message, or gets the task that an earlier attempt started.
+func (a *Agent) start(ctx context.Context, turn Turn, res *result) error {
+	previous, _ := sessionAt(turn.Session, a.url)
 	if turn.Task == "" && (turn.Lost || turn.Again) {
-		if turn.Task = a.find(ctx, turn, own.Context); turn.Task == "" && turn.Lost {
+		if turn.Task = a.findTask(ctx, turn, previous.Context); turn.Task == "" && turn.Lost {
 			return ErrNoTask
 		}
 	}
 	if turn.Task != "" {
-		return a.server.Request(delivery.Untracked(ctx), "tasks/get", map[string]any{"id": turn.Task}, res)
+		return a.client.Request(delivery.Untracked(ctx), "tasks/get", map[string]any{"id": turn.Task}, res)
 	}
-	m := message{Kind: "message", Role: "user", ID: turn.Key, Parts: []part{{Kind: "text", Text: turn.Text}}, Context: own.Context, Task: own.Task}
-	err := a.server.Request(ctx, "message/send", map[string]any{
+	m := message{Kind: "message", Role: "user", ID: turn.Key, Parts: []part{{Kind: "text", Text: turn.Text}}, Context: previous.Context, Task: previous.Task}
+	err := a.client.Request(ctx, "message/send", map[string]any{
 		"message": m, "configuration": map[string]any{"blocking": false, "acceptedOutputModes": []string{"text/plain", "application/json"}},
 	}, res)
-	if err == nil || !delivery.MaySent(ctx, a.server.Classify(err)) {
+	if err == nil || !delivery.MayHaveBeenSent(ctx, a.client.Classify(err)) {
 		return err
 	}
-	if task := a.find(ctx, turn, own.Context); task != "" {
-		return a.server.Request(delivery.Untracked(ctx), "tasks/get", map[string]any{"id": task}, res)
+	if task := a.findTask(ctx, turn, previous.Context); task != "" {
+		return a.client.Request(delivery.Untracked(ctx), "tasks/get", map[string]any{"id": task}, res)
 	}
 	return err
 }
 
 const (
-	// maxFinds bounds the tries to list an agent's tasks, for an agent that starts again; maxTaskPages the pages of one.
+	// maxFinds limits the attempts to list an agent's tasks, in case it is restarting; maxTaskPages limits the pages of a list.
 	maxFinds     = 8
 	maxTaskPages = 10
 )
 
-// find looks for the task that a message has begun, by the message's id among the agent's tasks; empty: none is known.
-func (a *Agent) find(ctx context.Context, turn Turn, inContext string) string {
+// findTask returns the agent's task for a message, found by the message's id, or "" if the agent does not list one.
+func (a *Agent) findTask(ctx context.Context, turn Turn, inContext string) string {
 	key := contract.CallID(turn.Key)
 	for range maxFinds {
-		task, err := a.findOnce(delivery.Untracked(ctx), key, inContext)
+		task, err := a.findTaskOnce(delivery.Untracked(ctx), key, inContext)
 		var f *contract.Failure
-		if err == nil || ctx.Err() != nil || !errors.As(a.server.Classify(err), &f) || !contract.Retryable(f.Class) {
+		if err == nil || ctx.Err() != nil || !errors.As(a.client.Classify(err), &f) || !contract.Retryable(f.Class) {
 			return task
 		}
 		select {
@@ -201,7 +202,7 @@ func (a *Agent) find(ctx context.Context, turn Turn, inContext string) string {
 	return ""
 }
 
-func (a *Agent) findOnce(ctx context.Context, key, inContext string) (task string, err error) {
+func (a *Agent) findTaskOnce(ctx context.Context, key, inContext string) (task string, err error) {
 	params := map[string]any{"pageSize": 100, "historyLength": 100}
 	if inContext != "" {
 		params["contextId"] = inContext
@@ -214,7 +215,7 @@ func (a *Agent) findOnce(ctx context.Context, key, inContext string) (task strin
 			} `json:"tasks"`
 			Next string `json:"nextPageToken"`
 		}
-		if err := a.server.Request(ctx, "tasks/list", params, &page); err != nil {
+		if err := a.client.Request(ctx, "tasks/list", params, &page); err != nil {
 			return "", err
 		}
 		for _, t := range page.Tasks {
@@ -232,19 +233,19 @@ func (a *Agent) findOnce(ctx context.Context, key, inContext string) (task strin
 	return "", nil
 }
 
-// stopWaiting ends a wait. It cancels the task if the run is cancelled; otherwise the next attempt waits on.
+// stopWaiting returns ctx's error. It cancels the task if the run is cancelled; otherwise the next attempt continues waiting.
 func (a *Agent) stopWaiting(ctx context.Context, task string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 		defer cancel()
 		var res result
-		// Best effort: the run is over.
-		_ = a.server.Request(short, "tasks/cancel", map[string]any{"id": task}, &res)
+		// Best effort: the run ends regardless.
+		_ = a.client.Request(short, "tasks/cancel", map[string]any{"id": task}, &res)
 	}
 	return ctx.Err()
 }
 
-// running reports whether there is a task that has neither ended nor asked for input.
+// running reports whether the result is a task that is in progress.
 func (r *result) running() bool {
 	return r.TaskID != "" && (r.Status.State == "submitted" || r.Status.State == "working")
 }
@@ -259,32 +260,32 @@ func (a *Agent) answer(r *result) (*Answer, error) {
 	switch r.Status.State {
 	case "", "completed":
 		if r.Status.State == "" && r.TaskID != "" {
-			return nil, a.server.Failure(contract.ClassBadRequest, "its answer is a task without a state", "")
+			return nil, a.client.Failure(contract.ClassBadRequest, "it returned a task without a state", "")
 		}
-		var made []string
+		var artifacts []string
 		for _, f := range r.Artifacts {
-			made = append(made, textOf(f.Parts))
+			artifacts = append(artifacts, textOf(f.Parts))
 		}
-		if len(made) > 0 {
-			text = strings.Join(made, "\n")
+		if len(artifacts) > 0 {
+			text = strings.Join(artifacts, "\n")
 		}
 	case "input-required":
 		out.Asks, own.Task = true, r.TaskID
 	case "auth-required":
-		return nil, a.server.Failure(contract.ClassDenied, "it requires credentials: "+text, "set them in the headers of the agent's connection")
+		return nil, a.client.Failure(contract.ClassDenied, "it requires credentials: "+text, "set them in the headers of the agent's connection")
 	case "rejected":
-		return nil, a.server.Failure(contract.ClassRefused, "it refuses: "+text, "")
+		return nil, a.client.Failure(contract.ClassRefused, "it rejected the task: "+text, "")
 	case "failed", "canceled":
-		return nil, a.server.Failure(contract.ClassToolErrors, fmt.Sprintf("its task %s: %s", r.Status.State, text), "check the conversation and the agent")
+		return nil, a.client.Failure(contract.ClassToolErrors, fmt.Sprintf("its task %s: %s", r.Status.State, text), "check the conversation and the agent")
 	default:
-		return nil, a.server.Failure(contract.ClassBadRequest, fmt.Sprintf("unknown task state %.50q", r.Status.State), "")
+		return nil, a.client.Failure(contract.ClassBadRequest, fmt.Sprintf("unknown task state %.50q", r.Status.State), "")
 	}
 	out.Text = text
-	out.Session, _ = json.Marshal(own) // texts alone
+	out.Session, _ = json.Marshal(own) // cannot fail: only strings
 	return out, nil
 }
 
-// textOf is what parts say: texts as they are, data as JSON, files by their name.
+// textOf returns parts as text: text unchanged, data as JSON, files by name and address.
 func textOf(parts []part) string {
 	var out []string
 	for _, p := range parts {
@@ -292,7 +293,7 @@ func textOf(parts []part) string {
 		case p.Kind == "data":
 			out = append(out, string(p.Data))
 		case p.File != nil:
-			out = append(out, fmt.Sprintf("[file %s %s]", p.File.Name, p.File.shown()))
+			out = append(out, fmt.Sprintf("[file %s %s]", p.File.Name, p.File.redactedURI()))
 		default:
 			out = append(out, p.Text)
 		}
@@ -300,7 +301,7 @@ func textOf(parts []part) string {
 	return strings.Join(out, "\n")
 }
 
-// Spoke reports whether what an agent's message carries is the session of an agent at an address.
+// Spoke reports whether raw is the session of a remote agent at an address.
 func Spoke(raw json.RawMessage, address string) bool {
 	_, ok := sessionAt(raw, address)
 	return ok

@@ -17,46 +17,47 @@ import (
 )
 
 const (
-	// maxOpen is how many requests of a server wait for their answers at a time; more are refused.
+	// maxOpen is the maximum number of open requests of a server; further requests are refused.
 	maxOpen = 16
-	// runGrace is for the run to say by itself that nobody has answered in time.
+	// runGrace is the additional time for the run to report that a request has expired.
 	runGrace = 30 * time.Second
 )
 
-// ErrLater is the error of an [Ask] whose question is answered later, outside of the call.
-var ErrLater = errors.New("it is answered later")
+// ErrAnsweredLater is returned by an [Ask] if the request is answered later, outside of the call.
+var ErrAnsweredLater = errors.New("the request is answered later")
 
-// Request is one of a server's. Notifications have no id.
+// Request is a JSON-RPC request of a server. A notification has no id.
 type Request struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
 }
 
-// Server is what asks: the server of one session.
+// Server answers the requests of the server of one session.
 type Server struct {
 	Policy
 
 	mu    sync.Mutex
 	calls []*Call
 	open  map[string]*openRequest // by the request's id
-	// opened are URLs that the server has told were opened, by its names: that can overtake the request. At most maxOpen.
-	opened []string
+	// openedURLs are the ids of elicitations whose completion the server has reported, which it may do before the request is
+	// processed. It has about maxOpen entries.
+	openedURLs []string
 }
 
 type openRequest struct {
-	// ended is done where the server wants no answer any more.
-	ended context.Context
-	end   context.CancelFunc
-	// elicitation is the server's name of a URL that is to be opened; opened: the server says that it was.
-	elicitation string
-	opened      bool
+	// ctx is done when the server no longer requires an answer.
+	ctx    context.Context
+	cancel context.CancelFunc
+	// elicitationID identifies a URL for the user to open; opened means that the server has reported that it was opened.
+	elicitationID string
+	opened        bool
 }
 
-// Ask has a person, or the run's model, answer the n-th question of a call within a time. The question's key is the request's id.
+// Ask gets the answer to the n-th request of a call from a user or the run's model, within a time limit. q.Key is the request's id.
 type Ask func(ctx context.Context, n int, q contract.ToolQuestion, within time.Duration) (*contract.ServerAnswer, error)
 
-// Call is one that the server holds.
+// Call is a call in progress, during which the server may send requests.
 type Call struct {
 	ctx   context.Context
 	run   string
@@ -68,9 +69,9 @@ type Call struct {
 
 type callKey struct{}
 
-// Begin adds a call of a run, until end. ctx, from then on with the call, has the call's [Clock]. Without ask nothing is
-// answered.
-func (s *Server) Begin(ctx context.Context, run string, ask Ask) (_ context.Context, c *Call, end func()) {
+// BeginCall registers a call of a run until end is called, and returns a context with the call. ctx has the call's [Clock]. If
+// ask is nil, requests that need a user or a model are refused.
+func (s *Server) BeginCall(ctx context.Context, run string, ask Ask) (_ context.Context, c *Call, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	c = &Call{run: run, ask: ask, clock: clockOf(ctx)}
 	ctx = context.WithValue(ctx, callKey{}, c)
@@ -86,16 +87,17 @@ func (s *Server) Begin(ctx context.Context, run string, ask Ask) (_ context.Cont
 	}
 }
 
-// Notes say what was asked and not answered in time, for the model.
+// Notes returns text that informs the model of requests that were not answered in time.
 func (c *Call) Notes() string {
 	c.clock.mu.Lock()
 	defer c.clock.mu.Unlock()
 	return strings.Join(c.notes, "")
 }
 
-// asking is the call for which a server asks: the one in whose answer's stream it does. Otherwise it is the last one in
-// progress, unless calls of several runs are: one must not answer for another.
-func (s *Server) asking(ctx context.Context) *Call {
+// callFor returns the call to which a server's request belongs: the call in whose response stream it was sent or, if it was not
+// sent in one, the last call in progress. It returns nil if calls of several runs are in progress, because a run must not answer
+// for another.
+func (s *Server) callFor(ctx context.Context) *Call {
 	if c, ok := ctx.Value(callKey{}).(*Call); ok {
 		return c
 	}
@@ -111,14 +113,14 @@ func (s *Server) asking(ctx context.Context) *Call {
 	return last
 }
 
-// Answer answers a request, as JSON-RPC; nil: it is answered later, or is a repeated one, whose answer is on its way. ctx is that of
-// the stream that brought it.
+// Answer returns the JSON-RPC response to a request. It returns nil if the request is answered later, or repeats one that is
+// still open. ctx is the context of the stream in which the request was sent.
 func (s *Server) Answer(ctx context.Context, r *Request) []byte {
-	result, wrong := s.result(ctx, r)
+	result, refusal := s.result(ctx, r)
 	switch {
-	case wrong != nil:
-		text, _ := json.Marshal(wrong.Text) // a text
-		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, r.ID, wrong.Code, text)
+	case refusal != nil:
+		text, _ := json.Marshal(refusal.Text) // cannot fail for a string
+		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, r.ID, refusal.Code, text)
 	case result == nil:
 		return nil
 	}
@@ -129,33 +131,33 @@ func (s *Server) result(ctx context.Context, r *Request) (json.RawMessage, *Refu
 	if r.Method == string(mcp.MethodPing) {
 		return json.RawMessage("{}"), nil
 	}
-	q, wrong := s.Read(r.Method, r.Params)
-	if wrong != nil || q.Answer != nil {
-		return q.Answer, wrong
+	q, refusal := s.Parse(r.Method, r.Params)
+	if refusal != nil || q.Answer != nil {
+		return q.Answer, refusal
 	}
-	open, fresh := s.begin(r)
+	open, isNew := s.beginRequest(r)
 	switch {
 	case open == nil:
-		return nil, refuse(mcp.INVALID_REQUEST, "too many requests wait for answers")
-	case !fresh:
+		return nil, refuse(mcp.INVALID_REQUEST, "too many open requests")
+	case !isNew:
 		return nil, nil
 	}
-	defer s.end(r)
+	defer s.endRequest(r)
 	q.Key = string(r.ID)
-	return s.ask(ctx, open, &q)
+	return s.obtainAnswer(ctx, open, &q)
 }
 
-// Response is the answer to a request with an id, as JSON-RPC.
+// Response returns the JSON-RPC response to the request with an id.
 func Response(id string, result json.RawMessage) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
 }
 
-// begin opens a request, unless too many are open. It is not fresh where it was open already.
-func (s *Server) begin(r *Request) (_ *openRequest, fresh bool) {
+// beginRequest opens a request. It returns nil if too many requests are open. isNew is false if the request was open already.
+func (s *Server) beginRequest(r *Request) (_ *openRequest, isNew bool) {
 	var params struct {
 		ElicitationID string `json:"elicitationId"`
 	}
-	_ = json.Unmarshal(r.Params, &params) // others have none
+	_ = json.Unmarshal(r.Params, &params) // other requests have no elicitation id
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if open := s.open[string(r.ID)]; open != nil {
@@ -167,23 +169,23 @@ func (s *Server) begin(r *Request) (_ *openRequest, fresh bool) {
 	if s.open == nil {
 		s.open = map[string]*openRequest{}
 	}
-	open := &openRequest{elicitation: params.ElicitationID}
-	open.ended, open.end = context.WithCancel(context.Background())
-	if open.elicitation != "" && slices.Contains(s.opened, open.elicitation) {
+	open := &openRequest{elicitationID: params.ElicitationID}
+	open.ctx, open.cancel = context.WithCancel(context.Background())
+	if open.elicitationID != "" && slices.Contains(s.openedURLs, open.elicitationID) {
 		open.opened = true
-		open.end()
+		open.cancel()
 	}
 	s.open[string(r.ID)] = open
 	return open, true
 }
 
-func (s *Server) end(r *Request) {
+func (s *Server) endRequest(r *Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, string(r.ID))
 }
 
-// Notify takes a notification: that the server has cancelled a request, or that a URL was opened for which it has asked.
+// Notify processes a notification that the server has cancelled a request, or that a URL of a request was opened.
 func (s *Server) Notify(method string, raw json.RawMessage) {
 	var params struct {
 		RequestID     json.RawMessage `json:"requestId"`
@@ -197,24 +199,24 @@ func (s *Server) Notify(method string, raw json.RawMessage) {
 	switch method {
 	case string(mcp.MethodNotificationCancelled):
 		if open := s.open[string(params.RequestID)]; open != nil {
-			open.end()
+			open.cancel()
 		}
 	case string(mcp.MethodNotificationElicitationComplete):
-		s.opened = append(s.opened[max(0, len(s.opened)-maxOpen):], params.ElicitationID)
+		s.openedURLs = append(s.openedURLs[max(0, len(s.openedURLs)-maxOpen):], params.ElicitationID)
 		for _, open := range s.open {
-			if open.elicitation != "" && open.elicitation == params.ElicitationID {
+			if open.elicitationID != "" && open.elicitationID == params.ElicitationID {
 				open.opened = true
-				open.end()
+				open.cancel()
 			}
 		}
 	}
 }
 
-// ask has a question answered. Without a result and a refusal it is answered later.
-func (s *Server) ask(ctx context.Context, open *openRequest, q *contract.ToolQuestion) (json.RawMessage, *Refusal) {
-	c := s.asking(ctx)
+// obtainAnswer gets the answer to a request. If it returns neither a result nor a refusal, the request is answered later.
+func (s *Server) obtainAnswer(ctx context.Context, open *openRequest, q *contract.ToolQuestion) (json.RawMessage, *Refusal) {
+	c := s.callFor(ctx)
 	if c == nil || c.ask == nil {
-		return nil, refuse(mcp.INVALID_REQUEST, "it cannot be told which call asks, or nobody can be asked for it; the connection needs session: run")
+		return nil, refuse(mcp.INVALID_REQUEST, "the request cannot be assigned to a call, or the call accepts no requests; set session: run for the connection")
 	}
 	within := c.clock.pause()
 	defer c.clock.resume()
@@ -222,14 +224,14 @@ func (s *Server) ask(ctx context.Context, open *openRequest, q *contract.ToolQue
 	c.n++
 	n := c.n
 	c.clock.mu.Unlock()
-	bound := within
+	timeout := within
 	if q.Sampling == nil {
-		bound += runGrace
+		timeout += runGrace
 	}
-	asking, cancel := context.WithTimeout(c.ctx, bound)
+	asking, cancel := context.WithTimeout(c.ctx, timeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	defer context.AfterFunc(open.ended, cancel)()
+	defer context.AfterFunc(open.ctx, cancel)()
 	a := &contract.ServerAnswer{Result: json.RawMessage(`{"action":"cancel"}`), Expired: true}
 	var err error
 	if within > 0 {
@@ -247,47 +249,47 @@ func (s *Server) ask(ctx context.Context, open *openRequest, q *contract.ToolQue
 	return s.outcome(c, q, a, err)
 }
 
-// outcome is what the server gets of an answer.
+// outcome converts an answer to the result or the refusal for the server.
 func (s *Server) outcome(c *Call, q *contract.ToolQuestion, a *contract.ServerAnswer, err error) (json.RawMessage, *Refusal) {
 	switch {
-	case errors.Is(err, ErrLater):
+	case errors.Is(err, ErrAnsweredLater):
 		return nil, nil
 	case err != nil:
-		return nil, refuse(mcp.INTERNAL_ERROR, "nobody could be asked: %s", s.Text(err.Error()))
+		return nil, refuse(mcp.INTERNAL_ERROR, "the request could not be answered: %s", s.Redact(err.Error()))
 	case a.Problem != "":
 		return nil, refuse(mcp.INVALID_REQUEST, "%s", a.Problem)
 	case a.Expired && q.Sampling != nil:
 		return nil, refuse(mcp.INTERNAL_ERROR, "the model did not answer in time")
 	case a.Expired:
-		c.note("asked %q during the call, and nobody answered in time", q.Text)
+		c.addNote("asked %q during the call, and nobody answered in time", q.Text)
 	}
 	return a.Result, nil
 }
 
-// note adds to what the model is told.
-func (c *Call) note(format string, args ...any) {
+// addNote adds a note for the model.
+func (c *Call) addNote(format string, args ...any) {
 	c.clock.mu.Lock()
 	defer c.clock.mu.Unlock()
 	c.notes = append(c.notes, "\n[the tool "+fmt.Sprintf(format, args...)+"]")
 }
 
-// Clock bounds a call: by its own time, which stands still while somebody is asked, and by the time for that.
+// Clock limits the time of a call and, separately, the time of its requests, during which the call's own time is suspended.
 type Clock struct {
-	mu        sync.Mutex
-	own, hold time.Duration // what is left; own is 0 where nothing bounds it
-	asked     int
-	since     time.Time
-	timer     *time.Timer
-	end       context.CancelCauseFunc
+	mu                 sync.Mutex
+	callTime, waitTime time.Duration // remaining time of the call (0 means no limit) and of its requests
+	waiting            int
+	since              time.Time
+	timer              *time.Timer
+	end                context.CancelCauseFunc
 }
 
 type clockKey struct{}
 
-// WithClock returns a context that ends after own, the time not counted in which somebody is asked, hold at most; own is 0
-// where nothing bounds the call. Its cause is [context.DeadlineExceeded] then.
-func WithClock(ctx context.Context, own, hold time.Duration) (context.Context, context.CancelFunc) {
+// WithClock returns a context that is cancelled with cause [context.DeadlineExceeded] after callTime, not counting the time of
+// the server's requests, which may take at most waitTime together. A callTime of 0 means no limit.
+func WithClock(ctx context.Context, callTime, waitTime time.Duration) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
-	c := &Clock{own: own, hold: hold, end: end}
+	c := &Clock{callTime: callTime, waitTime: waitTime, end: end}
 	c.start()
 	return context.WithValue(ctx, clockKey{}, c), func() {
 		c.mu.Lock()
@@ -299,7 +301,7 @@ func WithClock(ctx context.Context, own, hold time.Duration) (context.Context, c
 	}
 }
 
-// clockOf is the clock of a context; one that bounds nothing, and has no time for questions, where it has none.
+// clockOf returns the clock of a context. If it has none, the clock does not limit the call and has no time for requests.
 func clockOf(ctx context.Context) *Clock {
 	if c, ok := ctx.Value(clockKey{}).(*Clock); ok {
 		return c
@@ -307,33 +309,33 @@ func clockOf(ctx context.Context) *Clock {
 	return &Clock{}
 }
 
-// start lets the call's own time go on. The lock is held, or nobody else knows the clock yet.
+// start resumes the call's own time. The lock is held, or the clock is not shared yet.
 func (c *Clock) start() {
-	if c.since = time.Now(); c.own > 0 {
-		c.timer = time.AfterFunc(c.own, func() { c.end(context.DeadlineExceeded) })
+	if c.since = time.Now(); c.callTime > 0 {
+		c.timer = time.AfterFunc(c.callTime, func() { c.end(context.DeadlineExceeded) })
 	}
 }
 
-// pause stops the call's own time, and returns how long somebody may be asked.
+// pause suspends the call's own time, and returns the remaining time for requests.
 func (c *Clock) pause() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if c.asked++; c.asked > 1 {
-		return c.hold - now.Sub(c.since)
+	if c.waiting++; c.waiting > 1 {
+		return c.waitTime - now.Sub(c.since)
 	}
 	if c.timer != nil && c.timer.Stop() {
-		c.own = max(c.own-now.Sub(c.since), 1)
+		c.callTime = max(c.callTime-now.Sub(c.since), 1)
 	}
 	c.since = now
-	return c.hold
+	return c.waitTime
 }
 
 func (c *Clock) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.asked--; c.asked == 0 {
-		c.hold -= time.Since(c.since)
+	if c.waiting--; c.waiting == 0 {
+		c.waitTime -= time.Since(c.since)
 		c.start()
 	}
 }

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// maxBytes bounds what a server asks a person, maxSampling what it asks a model, and all that it asks at once.
+	// maxBytes limits the size of an elicitation, maxSampling that of a sampling request and of all requests of one result.
 	maxBytes, maxSampling = 64 << 10, 1 << 20
-	// maxAsked is how many questions a server asks at once.
-	maxAsked = 16
-	// maxStops and maxStop bound sequences at which a model stops.
+	// maxRequests limits the number of requests of one result.
+	maxRequests = 16
+	// maxStops limits the number of stop sequences, maxStop the length of each in bytes.
 	maxStops, maxStop = 8, 100
 )
 
-// Root is a folder, or another place, that a server is told of.
+// Root is a root that is reported to servers.
 type Root struct {
 	URI  string `json:"uri"`
 	Name string `json:"name,omitempty"`
 }
 
-// ParseRoot reads a file URI, or NAME=URI.
+// ParseRoot parses a file URI, or NAME=URI.
 func ParseRoot(text string) (Root, error) {
 	out := Root{URI: text}
 	if name, uri, ok := strings.Cut(text, "="); ok && !strings.HasPrefix(text, "file:") {
@@ -38,22 +38,22 @@ func ParseRoot(text string) (Root, error) {
 	}
 	at, err := url.Parse(out.URI)
 	if err != nil || at.Scheme != "file" || !strings.HasPrefix(at.Path, "/") {
-		return Root{}, fmt.Errorf("%q is no file URI; write it as file:///folder or NAME=file:///folder", text)
+		return Root{}, fmt.Errorf("%q is not a file URI; write it as file:///folder or NAME=file:///folder", text)
 	}
 	return out, nil
 }
 
-// Policy is what servers of a connection may ask.
+// Policy determines which requests the servers of a connection may send.
 type Policy struct {
-	// Text takes secrets out of texts.
-	Text func(string) string
-	// SamplingTokens is how many tokens an answer of the run's model may have that a server asks for; 0: it may ask for none.
+	// Redact masks secrets in text.
+	Redact func(string) string
+	// SamplingTokens is the maximum number of tokens of an answer of the run's model; 0 means that sampling is not allowed.
 	SamplingTokens int
-	// Roots, if there are any, are what a server is told that asks for them.
+	// Roots is the answer to requests for roots; if empty, they are not allowed.
 	Roots []Root
 }
 
-// Refusal says why a question is not asked.
+// Refusal is the error response to a request that is not allowed or invalid.
 type Refusal struct {
 	Code int
 	Text string
@@ -63,7 +63,7 @@ func refuse(code int, format string, args ...any) *Refusal {
 	return &Refusal{code, fmt.Sprintf(format, args...)}
 }
 
-// Capabilities are what servers are told that they may ask.
+// Capabilities returns the client capabilities that are announced to servers.
 func (p *Policy) Capabilities() mcp.ClientCapabilities {
 	out := mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}}
 	if p.SamplingTokens > 0 {
@@ -77,18 +77,18 @@ func (p *Policy) Capabilities() mcp.ClientCapabilities {
 	return out
 }
 
-// Read reads what a server asks. Without a refusal it is for a person, for the run's model, or has its answer.
-func (p *Policy) Read(method string, params json.RawMessage) (contract.ToolQuestion, *Refusal) {
+// Parse parses a request of a server. If not refused, it is a question for a user or for the run's model, or already has its answer.
+func (p *Policy) Parse(method string, params json.RawMessage) (contract.ToolQuestion, *Refusal) {
 	switch {
 	case method == string(mcp.MethodElicitationCreate):
 		return p.elicitation(params)
 	case method == string(mcp.MethodSamplingCreateMessage) && p.SamplingTokens > 0:
-		s, wrong := p.sampling(params)
-		return contract.ToolQuestion{Sampling: s}, wrong
+		s, refusal := p.sampling(params)
+		return contract.ToolQuestion{Sampling: s}, refusal
 	case method == string(mcp.MethodSamplingCreateMessage):
-		return contract.ToolQuestion{}, refuse(mcp.METHOD_NOT_FOUND, "the server may not ask the run's model: sampling_tokens of its connection is not set")
+		return contract.ToolQuestion{}, refuse(mcp.METHOD_NOT_FOUND, "sampling is not allowed: sampling_tokens of the server's connection is not set")
 	case method == string(mcp.MethodListRoots) && len(p.Roots) > 0:
-		answer, _ := json.Marshal(map[string][]Root{"roots": p.Roots}) // texts
+		answer, _ := json.Marshal(map[string][]Root{"roots": p.Roots}) // cannot fail: only strings
 		return contract.ToolQuestion{Answer: answer}, nil
 	case method == string(mcp.MethodListRoots):
 		return contract.ToolQuestion{}, refuse(mcp.METHOD_NOT_FOUND, "the client has no roots: roots of the server's connection is not set")
@@ -96,18 +96,18 @@ func (p *Policy) Read(method string, params json.RawMessage) (contract.ToolQuest
 	return contract.ToolQuestion{}, refuse(mcp.METHOD_NOT_FOUND, "this client has no method %.100q", method)
 }
 
-// ReadAll reads what a server requires before it answers: requests by their keys.
-func (p *Policy) ReadAll(requests map[string]Request) ([]contract.ToolQuestion, *Refusal) {
+// ParseAll parses the requests of a result that requires input, by their keys.
+func (p *Policy) ParseAll(requests map[string]Request) ([]contract.ToolQuestion, *Refusal) {
 	var out []contract.ToolQuestion
 	bytes := 0
 	for _, key := range slices.Sorted(maps.Keys(requests)) {
 		r := requests[key]
-		q, wrong := p.Read(r.Method, r.Params)
-		if bytes += len(r.Params); wrong == nil && (len(out) == maxAsked || bytes > maxSampling) {
-			wrong = refuse(mcp.INVALID_PARAMS, "it asks too much at once: at most %d requests of %d bytes together are allowed", maxAsked, maxSampling)
+		q, refusal := p.Parse(r.Method, r.Params)
+		if bytes += len(r.Params); refusal == nil && (len(out) == maxRequests || bytes > maxSampling) {
+			refusal = refuse(mcp.INVALID_PARAMS, "too many requests: at most %d, with %d bytes in total, are allowed", maxRequests, maxSampling)
 		}
-		if wrong != nil {
-			return nil, wrong
+		if refusal != nil {
+			return nil, refusal
 		}
 		q.Key = key
 		out = append(out, q)
@@ -115,8 +115,8 @@ func (p *Policy) ReadAll(requests map[string]Request) ([]contract.ToolQuestion, 
 	return out, nil
 }
 
-// URLs reads the data of an error with which a server refuses a call until people have opened URLs.
-func (p *Policy) URLs(data any) ([]contract.ToolQuestion, *Refusal) {
+// ParseURLs parses the data of an error with which a server rejects a call until the user has opened URLs.
+func (p *Policy) ParseURLs(data any) ([]contract.ToolQuestion, *Refusal) {
 	var d struct {
 		Elicitations []json.RawMessage `json:"elicitations"`
 	}
@@ -125,20 +125,20 @@ func (p *Policy) URLs(data any) ([]contract.ToolQuestion, *Refusal) {
 		err = json.Unmarshal(raw, &d)
 	}
 	if err != nil || len(d.Elicitations) == 0 {
-		return nil, refuse(mcp.INVALID_PARAMS, "it names no URLs")
+		return nil, refuse(mcp.INVALID_PARAMS, "the error lists no URLs")
 	}
 	requests := map[string]Request{}
 	for i, params := range d.Elicitations {
 		requests[fmt.Sprintf("%04d", i)] = Request{Method: string(mcp.MethodElicitationCreate), Params: params}
 	}
-	out, wrong := p.ReadAll(requests)
-	if wrong == nil && slices.ContainsFunc(out, func(q contract.ToolQuestion) bool { return q.URL == "" }) {
-		wrong = refuse(mcp.INVALID_PARAMS, "it asks for more than URLs to be opened")
+	out, refusal := p.ParseAll(requests)
+	if refusal == nil && slices.ContainsFunc(out, func(q contract.ToolQuestion) bool { return q.URL == "" }) {
+		refusal = refuse(mcp.INVALID_PARAMS, "the error lists an elicitation without a URL")
 	}
-	return out, wrong
+	return out, refusal
 }
 
-// elicitation reads the parameters of elicitation/create.
+// elicitation parses the parameters of elicitation/create.
 func (p *Policy) elicitation(raw json.RawMessage) (q contract.ToolQuestion, _ *Refusal) {
 	var in struct {
 		Mode, Message, URL string
@@ -150,7 +150,7 @@ func (p *Policy) elicitation(raw json.RawMessage) (q contract.ToolQuestion, _ *R
 	if err := json.Unmarshal(raw, &in); err != nil {
 		return q, refuse(mcp.INVALID_PARAMS, "%v", err)
 	}
-	q = contract.ToolQuestion{Text: p.Text(in.Message), Schema: in.RequestedSchema}
+	q = contract.ToolQuestion{Text: p.Redact(in.Message), Schema: in.RequestedSchema}
 	if in.Mode == mcp.ElicitationModeURL {
 		at, err := url.Parse(in.URL)
 		if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" {
@@ -163,17 +163,17 @@ func (p *Policy) elicitation(raw json.RawMessage) (q contract.ToolQuestion, _ *R
 	return q, nil
 }
 
-// sampled is a message that a server has a model answer.
-type sampled struct {
+// samplingMessage is a message of a sampling request.
+type samplingMessage struct {
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`
 }
 
-// sampling reads the parameters of sampling/createMessage. What the client may decide is decided here: the model, whatever is
-// preferred, no context of the run's, whatever is to be included.
+// sampling parses the parameters of sampling/createMessage. It ignores modelPreferences and includeContext, as the protocol
+// allows: the run's model answers, without context of the run.
 func (p *Policy) sampling(raw json.RawMessage) (*contract.Sampling, *Refusal) {
 	var in struct {
-		Messages      []sampled         `json:"messages"`
+		Messages      []samplingMessage `json:"messages"`
 		SystemPrompt  string            `json:"systemPrompt"`
 		MaxTokens     float64           `json:"maxTokens"`
 		Temperature   *float64          `json:"temperature"`
@@ -192,26 +192,26 @@ func (p *Policy) sampling(raw json.RawMessage) (*contract.Sampling, *Refusal) {
 	case len(in.Messages) == 0:
 		return nil, refuse(mcp.INVALID_PARAMS, "messages are missing")
 	case len(in.StopSequences) > maxStops || slices.ContainsFunc(in.StopSequences, func(s string) bool { return s == "" || len(s) > maxStop }):
-		return nil, refuse(mcp.INVALID_PARAMS, "stopSequences are at most %d texts of 1 to %d bytes", maxStops, maxStop)
+		return nil, refuse(mcp.INVALID_PARAMS, "stopSequences must be at most %d strings of 1 to %d bytes", maxStops, maxStop)
 	case in.Temperature != nil && (*in.Temperature < 0 || *in.Temperature > 2):
-		return nil, refuse(mcp.INVALID_PARAMS, "temperature is not a number from 0 to 2")
+		return nil, refuse(mcp.INVALID_PARAMS, "temperature must be a number from 0 to 2")
 	}
-	out := &contract.Sampling{System: p.Text(in.SystemPrompt), MaxTokens: p.SamplingTokens, Temperature: in.Temperature, Stop: in.StopSequences}
+	out := &contract.Sampling{System: p.Redact(in.SystemPrompt), MaxTokens: p.SamplingTokens, Temperature: in.Temperature, Stop: in.StopSequences}
 	if in.MaxTokens >= 1 {
 		out.MaxTokens = int(min(in.MaxTokens, float64(p.SamplingTokens)))
 	}
 	for i, m := range in.Messages {
-		message, wrong := p.message(&m)
-		if wrong != "" {
-			return nil, refuse(mcp.INVALID_PARAMS, "message %d: %s", i+1, wrong)
+		message, problem := p.message(&m)
+		if problem != "" {
+			return nil, refuse(mcp.INVALID_PARAMS, "message %d: %s", i+1, problem)
 		}
 		out.Messages = append(out.Messages, message)
 	}
 	return out, nil
 }
 
-// message reads a message of text, images and audio.
-func (p *Policy) message(m *sampled) (out contract.Message, wrong string) {
+// message converts a message of text, images and audio. If it is invalid, message returns the problem.
+func (p *Policy) message(m *samplingMessage) (out contract.Message, problem string) {
 	out.Role = m.Role
 	if m.Role != contract.RoleUser && m.Role != contract.RoleAssistant {
 		return out, fmt.Sprintf("role %.100q is neither user nor assistant", m.Role)
@@ -232,7 +232,7 @@ func (p *Policy) message(m *sampled) (out contract.Message, wrong string) {
 	for _, c := range parts {
 		switch c.Type {
 		case "text":
-			texts = append(texts, p.Text(c.Text))
+			texts = append(texts, p.Redact(c.Text))
 		case contract.KindImage, contract.KindAudio:
 			file, err := base64.StdEncoding.DecodeString(c.Data)
 			if err != nil {
@@ -243,7 +243,7 @@ func (p *Policy) message(m *sampled) (out contract.Message, wrong string) {
 			case err != nil:
 				return out, err.Error()
 			case len(out.Media) == contract.MaxMedia:
-				return out, fmt.Sprintf("it has more than %d files", contract.MaxMedia)
+				return out, fmt.Sprintf("more than %d files", contract.MaxMedia)
 			}
 			out.Media = append(out.Media, media)
 			texts = append(texts, media.Note(len(out.Media)))
@@ -253,7 +253,7 @@ func (p *Policy) message(m *sampled) (out contract.Message, wrong string) {
 	}
 	out.Text = strings.Join(texts, "\n")
 	if len(parts) == 0 {
-		wrong = "content is missing"
+		problem = "content is missing"
 	}
-	return out, wrong
+	return out, problem
 }

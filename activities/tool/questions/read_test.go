@@ -29,13 +29,13 @@ func TestSampling(t *testing.T) {
 		"no messages":   {`{}`, "messages are missing"},
 		"no object":     {`7`, "cannot unmarshal"},
 		"tools":         {`{"tools":[{}],"messages":[{"role":"user","content":` + text("a") + `}]}`, "tools are not supported"},
-		"too hot":       {`{"temperature":3,"messages":[{"role":"user","content":` + text("a") + `}]}`, "temperature is not a number from 0 to 2"},
-		"many stops":    {`{"stopSequences":["","b"],"messages":[{"role":"user","content":` + text("a") + `}]}`, "stopSequences are at most"},
+		"too hot":       {`{"temperature":3,"messages":[{"role":"user","content":` + text("a") + `}]}`, "temperature must be a number from 0 to 2"},
+		"many stops":    {`{"stopSequences":["","b"],"messages":[{"role":"user","content":` + text("a") + `}]}`, "stopSequences must be at most"},
 		"too long":      {user(text(strings.Repeat("a", 1<<20))), "at most 1048576 are allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &questions.Policy{SamplingTokens: 100, Text: func(s string) string { return strings.ReplaceAll(s, "key-1", "***") }}
-			q, wrong := p.Read("sampling/createMessage", json.RawMessage(tc.params))
+			p := &questions.Policy{SamplingTokens: 100, Redact: func(s string) string { return strings.ReplaceAll(s, "key-1", "***") }}
+			q, wrong := p.Parse("sampling/createMessage", json.RawMessage(tc.params))
 			got := ""
 			if wrong != nil {
 				got = wrong.Text
@@ -62,7 +62,7 @@ func TestElicitation(t *testing.T) {
 		`{"mode":"url","message":"a","url":"javascript:alert(1)"}`:   "not a http or https URL",
 		`{"message":"` + strings.Repeat("a", 64<<10) + `"}`:          "at most 65536 are allowed",
 	} {
-		q, wrong := (&questions.Policy{Text: strings.ToUpper}).Read("elicitation/create", json.RawMessage(params))
+		q, wrong := (&questions.Policy{Redact: strings.ToUpper}).Parse("elicitation/create", json.RawMessage(params))
 		if wrong == nil {
 			wrong = &questions.Refusal{}
 			if q.Text != "A" || (q.Schema == nil) == (q.URL == "") {

@@ -11,39 +11,40 @@ import (
 	"weft/activities/textutil"
 )
 
-// Result is a result of tools/call in the server's own bytes.
+// Result is a result of tools/call, with the content as the server sent it.
 type Result struct {
 	Content    []json.RawMessage `json:"content"`
 	Structured json.RawMessage   `json:"structuredContent"`
 	IsError    bool              `json:"isError"`
 }
 
-// Text renders a result as text: its parts, a line each, others than text by type and size, then structured
-// content but for what a part says; with several outputs an object of them. Files have a note each in the text.
+// Text renders a result as text: first its parts, separated by line breaks, with a description of each part that is not text,
+// then structured content that no part contains. For several outputs it returns an object with a member for each. The text
+// has a note for each of files.
 func (r *Result) Text(outputs []string) (text string, files []contract.Media, err error) {
 	parts, texts, files, err := r.contents()
 	if err != nil {
 		return "", nil, err
 	}
 	if len(outputs) > 1 && !r.IsError {
-		return r.byPosition(texts, outputs), files, nil
+		return r.namedOutputs(texts, outputs), files, nil
 	}
-	if more := textutil.Beyond(r.Structured, texts); more != "" {
+	if structured := textutil.Beyond(r.Structured, texts); structured != "" {
 		if strings.Join(parts, "") == "" {
 			parts = nil
 		}
-		parts = append(parts, more)
+		parts = append(parts, structured)
 	}
 	return strings.Join(parts, "\n"), files, nil
 }
 
-// maxLinks bounds the links of a result that can be read, maxURI each of them.
+// maxLinks limits the number of links of a result, maxURI the length of each, in bytes.
 const (
 	maxLinks = 100
 	maxURI   = 2 << 10
 )
 
-// Links are the resources that a result links to, by URI.
+// Links returns the URIs of the resources to which a result links.
 func (r *Result) Links() (out []string) {
 	for _, part := range r.Content {
 		var c content
@@ -54,7 +55,7 @@ func (r *Result) Links() (out []string) {
 	return out
 }
 
-// Resource makes a result of one of resources/read, with its contents as embedded resources.
+// Resource converts a result of resources/read to a result with embedded resources.
 func Resource(raw []byte) (*Result, error) {
 	var read struct {
 		Contents []json.RawMessage `json:"contents"`
@@ -64,34 +65,35 @@ func Resource(raw []byte) (*Result, error) {
 	}
 	out := &Result{}
 	for _, c := range read.Contents {
-		part, _ := textutil.JSON(map[string]any{"type": "resource", "resource": c}) // what was decoded can be encoded
+		part, _ := textutil.JSON(map[string]any{"type": "resource", "resource": c}) // cannot fail: decoded from JSON
 		out.Content = append(out.Content, part)
 	}
 	return out, nil
 }
 
-// byPosition is a result as an object of named values: itself if it is one with any of the names, else its texts in their order.
-func (r *Result) byPosition(texts, names []string) string {
-	whole := r.Structured
-	if whole == nil && len(texts) == 1 {
-		whole = json.RawMessage(texts[0])
+// namedOutputs returns a result as a JSON object of named values: structured content, or a single text, that is an object with
+// any of the names; otherwise the texts, with the names in order.
+func (r *Result) namedOutputs(texts, names []string) string {
+	candidate := r.Structured
+	if candidate == nil && len(texts) == 1 {
+		candidate = json.RawMessage(texts[0])
 	}
 	var object map[string]json.RawMessage
-	_ = json.Unmarshal(whole, &object) // other values are no object
+	_ = json.Unmarshal(candidate, &object) // object is nil for other values
 	out := map[string]string{}
 	for i, name := range names {
 		if object[name] != nil {
-			return textutil.Compact(whole)
+			return textutil.Compact(candidate)
 		}
 		if i < len(texts) {
 			out[name] = texts[i]
 		}
 	}
-	text, _ := textutil.JSON(out) // texts always encode
+	text, _ := textutil.JSON(out) // cannot fail for strings
 	return string(text)
 }
 
-// content is one part of a result. Fields beyond these are not for a model.
+// content is one part of a result, with the fields that are passed to models.
 type content struct {
 	Type     string `json:"type"`
 	Text     string `json:"text"`
@@ -127,7 +129,7 @@ func (r *Result) contents() (parts, texts []string, files []contract.Media, err 
 	return parts, texts, files, nil
 }
 
-// media is a part that is an image or a recording, or an embedded file that models take. Its type is the file's own.
+// media returns the image, recording or embedded file in a part, if models support it. Its media type is detected from its bytes.
 func (c content) media() (contract.Media, bool) {
 	data, name := "", ""
 	switch {
@@ -147,7 +149,7 @@ func (c content) media() (contract.Media, bool) {
 	return out, err == nil
 }
 
-// render is a part as text; size is what its JSON has.
+// render returns a part as text. size is the size of its JSON in bytes.
 func (c content) render(size int) string {
 	switch c.Type {
 	case "text":
@@ -156,9 +158,9 @@ func (c content) render(size int) string {
 		return placeholder(c.Type, c.MIMEType, decodedSize(c.Data))
 	case "resource_link":
 		text := fmt.Sprintf("[resource link %s", c.URI)
-		for _, more := range []string{c.Name, c.MIMEType} {
-			if more != "" {
-				text += ", " + more
+		for _, detail := range []string{c.Name, c.MIMEType} {
+			if detail != "" {
+				text += ", " + detail
 			}
 		}
 		if c.Size != nil {
@@ -184,13 +186,13 @@ func placeholder(what, mime string, size int) string {
 	return fmt.Sprintf("[%s, %d bytes]", what, size)
 }
 
-// decodedSize is how many bytes a base64 text stands for.
+// decodedSize returns the number of bytes that base64 text encodes.
 func decodedSize(b64 string) int {
 	return len(strings.TrimRight(b64, "=")) * 3 / 4
 }
 
-// rawResult is a result as unabridged JSON: what the protocol defines, in the order of its reference types,
-// without the result's own type and _meta and without null members.
+// rawResult is a result as unabridged JSON: the fields that the protocol defines, in the order of its reference types,
+// without resultType, the result's _meta, and null members.
 type rawResult struct {
 	Content    []rawContent     `json:"content"`
 	IsError    *bool            `json:"isError,omitempty"`
@@ -213,8 +215,8 @@ type rawContent struct {
 	Type        string           `json:"type"`
 }
 
-// Whole is a result as unabridged JSON, in one line.
-func Whole(raw []byte) (string, error) {
+// Unabridged returns a result as unabridged JSON, in one line.
+func Unabridged(raw []byte) (string, error) {
 	r := rawResult{Content: []rawContent{}}
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return "", err

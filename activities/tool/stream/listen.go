@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// patience is how long a call waits for its session's stream. Some servers answer with the first event alone.
-	patience = time.Second
-	// defaultPause is between the end of the stream and the next one; a server may want another, within these bounds.
+	// openTimeout is how long a call waits for its session's stream. Some servers do not respond before the first event.
+	openTimeout = time.Second
+	// defaultPause is the delay before the stream is reopened; a server may request another, within these bounds.
 	defaultPause, minPause, maxPause = time.Second, 100 * time.Millisecond, 30 * time.Second
 )
 
-// Listener reads the stream of a session, in which its server may ask outside of the streams of answers. The stream is open while
-// calls are in progress: a server has one for a session, and the session may have calls on other workers, too. What reads the
-// events is the client's.
+// Listener keeps the stream of a session open, in which the server may send requests outside of response streams. It is open only
+// while calls are in progress, because a server has one stream per session, and other workers may make calls in the same session.
+// Client's transport handles the events.
 type Listener struct {
 	Client *http.Client
 	URL    string
@@ -34,35 +34,35 @@ type Listener struct {
 	calls  int
 	end    context.CancelFunc
 	opened chan struct{}
-	// absent: the server has no such stream. late: it does not answer until there is an event.
-	absent, late bool
+	// unsupported means that the server has no such stream; slow, that it does not respond until there is an event.
+	unsupported, slow bool
 }
 
-// Listen has the stream of the session of a header open until done, unless the server has none.
+// Listen keeps the stream of the session in header open until done is called, unless the server does not support it.
 func (l *Listener) Listen(ctx context.Context, header http.Header) (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.absent {
+	if l.unsupported {
 		return func() {}
 	}
 	if l.calls++; l.calls == 1 {
-		var life context.Context
-		life, l.end = context.WithCancel(context.Background())
+		var lifetime context.Context
+		lifetime, l.end = context.WithCancel(context.Background())
 		opened := make(chan struct{})
 		l.opened = opened
-		go l.read(life, header, sync.OnceFunc(func() { close(opened) }))
+		go l.read(lifetime, header, sync.OnceFunc(func() { close(opened) }))
 	}
-	if opened := l.opened; !l.late {
+	if opened := l.opened; !l.slow {
 		l.mu.Unlock()
-		late := false
+		slow := false
 		select {
 		case <-opened:
 		case <-ctx.Done():
-		case <-time.After(patience):
-			late = true
+		case <-time.After(openTimeout):
+			slow = true
 		}
 		l.mu.Lock()
-		l.late = l.late || late
+		l.slow = l.slow || slow
 	}
 	return func() {
 		l.mu.Lock()
@@ -73,7 +73,7 @@ func (l *Listener) Listen(ctx context.Context, header http.Header) (done func())
 	}
 }
 
-// read reads the stream, and the one after it, until ctx is done.
+// read reads the stream until ctx is done, and reopens it when it ends.
 func (l *Listener) read(ctx context.Context, header http.Header, opened func()) {
 	defer opened()
 	last := ""
@@ -90,7 +90,7 @@ func (l *Listener) read(ctx context.Context, header http.Header, opened func()) 
 				resp.Body.Close()
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				l.absent = true
+				l.unsupported = true
 				return
 			}
 			resp.Body.Close()
@@ -116,40 +116,40 @@ func (l *Listener) open(ctx context.Context, header http.Header, last string) (*
 	return l.Client.Do(req)
 }
 
-// drain reads a stream to its end. It returns where the next one goes on, and when.
+// drain reads a stream to its end. It returns the id of the last event and the delay before the stream is reopened.
 func drain(body io.Reader, last string) (string, time.Duration) {
 	pause := defaultPause
 	r := bufio.NewReader(body)
-	for whole := true; ; {
+	for lineStart := true; ; {
 		line, err := r.ReadSlice('\n')
-		if id, ok := bytes.CutPrefix(line, []byte("id:")); ok && whole && err == nil {
+		if id, ok := bytes.CutPrefix(line, []byte("id:")); ok && lineStart && err == nil {
 			last = string(bytes.TrimSpace(id))
 		}
-		if ms, ok := bytes.CutPrefix(line, []byte("retry:")); ok && whole {
+		if ms, ok := bytes.CutPrefix(line, []byte("retry:")); ok && lineStart {
 			if n, err := strconv.Atoi(string(bytes.TrimSpace(ms))); err == nil {
 				pause = min(max(time.Duration(n)*time.Millisecond, minPause), maxPause)
 			}
 		}
-		if whole = err == nil; !whole && !errors.Is(err, bufio.ErrBufferFull) {
+		if lineStart = err == nil; !lineStart && !errors.Is(err, bufio.ErrBufferFull) {
 			return last, pause
 		}
 	}
 }
 
 const (
-	// answerTimeout bounds how long a server has to take an answer.
+	// answerTimeout limits the time to send an answer to a server.
 	answerTimeout = 2 * time.Second
-	// maxIgnored bounds what is read of what a server says to an answer, so that the connection can be used again.
-	maxIgnored = 64 << 10
+	// maxDiscarded limits how much of the response to an answer is read, so that the connection can be reused.
+	maxDiscarded = 64 << 10
 )
 
-// session are the headers that say to which session a request belongs.
-var session = []string{"Mcp-Session-Id", "Mcp-Protocol-Version"}
+// sessionHeaders are the headers that assign a request to a session.
+var sessionHeaders = []string{"Mcp-Session-Id", "Mcp-Protocol-Version"}
 
-// Answer answers a request of a server that came in the stream of a request of the client, whose context and headers those are.
-// A server that does not take an answer is ignored.
-func Answer(ctx context.Context, by *questions.Server, q questions.Request, c *http.Client, to string, header http.Header) {
-	text := by.Answer(ctx, &q)
+// Answer sends the answer to a request q that a server sent in a stream. ctx and header are those of the client's request that
+// opened the stream; to is the URL for answers. Errors of sending are ignored.
+func Answer(ctx context.Context, requests *questions.Server, q questions.Request, c *http.Client, to string, header http.Header) {
+	text := requests.Answer(ctx, &q)
 	if text == nil {
 		return
 	}
@@ -158,7 +158,8 @@ func Answer(ctx context.Context, by *questions.Server, q questions.Request, c *h
 	_ = Send(ctx, c, to, header, text)
 }
 
-// Send sends a message to a server's endpoint. Its error says that the server did not get it; what the server says to it is no error.
+// Send sends a message to a server's endpoint. It fails if the message was not delivered or the status is 500 or above; it
+// ignores other statuses and the response body.
 func Send(ctx context.Context, c *http.Client, to string, header http.Header, message []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(message))
 	if err != nil {
@@ -172,7 +173,7 @@ func Send(ctx context.Context, c *http.Client, to string, header http.Header, me
 		return err
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxIgnored))
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxDiscarded))
 	if resp.StatusCode >= http.StatusInternalServerError {
 		return fmt.Errorf("status %s", resp.Status)
 	}
@@ -180,7 +181,7 @@ func Send(ctx context.Context, c *http.Client, to string, header http.Header, me
 }
 
 func copyHeaders(to, from http.Header) {
-	for _, name := range session {
+	for _, name := range sessionHeaders {
 		if v := from.Get(name); v != "" {
 			to.Set(name, v)
 		}

@@ -1,7 +1,7 @@
-// Package stream reads the event streams of MCP servers: those of answers, and the one of a session.
+// Package stream reads the event streams of MCP servers: response streams and the stream of a session.
 //
-// A server can send requests to its client in any of them, mostly pings. The library does not answer them, and takes one for the
-// answer to its own request of the same number. So they are removed from the stream.
+// A server can send requests to its client in any of them, mostly pings. The library does not answer them, and mistakes them for
+// the response to its own request with the same id. Therefore they are removed from the stream.
 package stream
 
 import (
@@ -14,52 +14,52 @@ import (
 	"weft/activities/tool/questions"
 )
 
-// ErrTooLarge means that an event was longer than is read.
+// ErrTooLarge means that a message exceeds the size limit.
 var ErrTooLarge = errors.New("a message of the server is too large")
 
-// Events is an event stream whose events are bounded, without those that are taken.
+// Events is an event stream that limits the size of events and can omit some of them.
 type Events struct {
 	io.ReadCloser
-	// Resumable: the stream is one of an answer. The library resumes those that end, and not those that break off.
+	// Resumable means that a broken stream ends with io.EOF. The library resumes it then, but not after other errors.
 	Resumable bool
-	// TooLarge, if set, is called where an event is too large.
+	// TooLarge, if set, is called when an event is too large.
 	TooLarge func()
-	// Take, if set, is given each event. One for which it returns true is left out.
-	Take func(event []byte) bool
+	// Intercept, if set, is called with each event. Events for which it returns true are omitted.
+	Intercept func(event []byte) bool
 
-	r     *bufio.Reader
-	limit int
-	rest  []byte // of the event that is being handed out
-	err   error  // how the stream ended
+	r      *bufio.Reader
+	limit  int
+	unread []byte // rest of the current event
+	err    error  // how the stream ended
 }
 
-// New bounds each event of a body.
+// New returns the event stream in a body. Each event has at most limit bytes.
 func New(body io.ReadCloser, limit int) *Events {
 	return &Events{ReadCloser: body, r: bufio.NewReader(body), limit: limit}
 }
 
-// Read hands out whole events.
+// Read returns only complete events.
 func (a *Events) Read(p []byte) (int, error) {
-	for len(a.rest) == 0 {
+	for len(a.unread) == 0 {
 		if a.err != nil {
 			return 0, a.err
 		}
-		if a.rest, a.err = a.event(); a.Resumable && a.err != nil && !errors.Is(a.err, io.EOF) && !errors.Is(a.err, ErrTooLarge) {
-			a.rest, a.err = nil, io.EOF
+		if a.unread, a.err = a.event(); a.Resumable && a.err != nil && !errors.Is(a.err, io.EOF) && !errors.Is(a.err, ErrTooLarge) {
+			a.unread, a.err = nil, io.EOF
 		}
-		if a.Take != nil && a.Take(a.rest) {
-			a.rest = withoutData(a.rest)
+		if a.Intercept != nil && a.Intercept(a.unread) {
+			a.unread = withoutData(a.unread)
 		}
 	}
-	n := copy(p, a.rest)
-	a.rest = a.rest[n:]
+	n := copy(p, a.unread)
+	a.unread = a.unread[n:]
 	return n, nil
 }
 
-// event reads up to the empty line behind an event, or to the end of the stream.
+// event reads up to and including the empty line after an event, or to the end of the stream.
 func (a *Events) event() ([]byte, error) {
 	var event []byte
-	line := 0 // where the last one begins
+	line := 0 // start of the last line
 	for {
 		part, err := a.r.ReadSlice('\n')
 		event = append(event, part...)
@@ -78,12 +78,12 @@ func (a *Events) event() ([]byte, error) {
 	}
 }
 
-// Message reads an event that is a request of the server's, or without an id a notification.
-func Message(event []byte) (q questions.Request, ok bool) {
+// ParseRequest parses an event with a request of the server or, if it has no id, a notification.
+func ParseRequest(event []byte) (q questions.Request, ok bool) {
 	if !bytes.Contains(event, []byte(`"method"`)) {
 		return q, false
 	}
-	name, data := Fields(event)
+	name, data := ParseEvent(event)
 	if name != "" && name != "message" || json.Unmarshal(data, &q) != nil {
 		return q, false
 	}
@@ -93,8 +93,8 @@ func Message(event []byte) (q questions.Request, ok bool) {
 	return q, q.Method != ""
 }
 
-// Fields are an event's name and data.
-func Fields(event []byte) (name string, data []byte) {
+// ParseEvent returns an event's name and data.
+func ParseEvent(event []byte) (name string, data []byte) {
 	for line := range bytes.Lines(event) {
 		if part, ok := bytes.CutPrefix(line, []byte("data:")); ok {
 			data = append(data, part...)
@@ -105,15 +105,15 @@ func Fields(event []byte) (name string, data []byte) {
 	return name, data
 }
 
-// withoutData is what stays of an event that was taken: where the stream is to be resumed.
-func withoutData(event []byte) (rest []byte) {
+// withoutData returns the fields of an omitted event that are required to resume the stream.
+func withoutData(event []byte) (fields []byte) {
 	for line := range bytes.Lines(event) {
 		if bytes.HasPrefix(line, []byte("id:")) || bytes.HasPrefix(line, []byte("retry:")) {
-			rest = append(rest, line...)
+			fields = append(fields, line...)
 		}
 	}
-	if rest != nil {
-		rest = append(rest, '\n')
+	if fields != nil {
+		fields = append(fields, '\n')
 	}
-	return rest
+	return fields
 }

@@ -17,8 +17,8 @@ func TestQuestionsInAStream(t *testing.T) {
 	text := strings.Repeat("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n", 200) + ": a note\n\nevent: message\ndata: {\"id\":1,\"result\":{}}\n\n"
 	var got []questions.Request
 	events := stream.New(io.NopCloser(strings.NewReader(text+"data: cut")), 1000)
-	events.Take = func(event []byte) bool {
-		q, ok := stream.Message(event)
+	events.Intercept = func(event []byte) bool {
+		q, ok := stream.ParseRequest(event)
 		if ok {
 			got = append(got, q)
 		}

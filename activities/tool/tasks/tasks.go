@@ -1,6 +1,6 @@
-// Package tasks parses the messages of MCP servers about tasks: calls that a server continues by itself, for days if necessary.
+// Package tasks implements tasks of MCP servers: calls that a server continues after it has responded, for days if necessary.
 //
-// There are two generations. Up to 2025-11-25, the client requests a task, and fetches its result with tasks/result. From
+// There are two generations of tasks. Up to 2025-11-25, the client requests a task, and fetches its result with tasks/result. From
 // 2026-07-28 on, tasks are an extension: the server decides to create one, and tasks/get returns the result.
 package tasks
 
@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// Extension is what a client of 2026-07-28 declares.
+	// Extension is the extension that a client of 2026-07-28 declares.
 	Extension = "io.modelcontextprotocol/tasks"
-	// methodUpdate brings a task of 2026-07-28 the answers that it asks for.
+	// methodUpdate is the method that sends answers to a task of 2026-07-28.
 	methodUpdate = "tasks/update"
-	// KeepMillis is how long a server is asked to keep a task of 2025-11-25: it may last that long. A server may keep it shorter.
-	KeepMillis int64 = 30 * 24 * 60 * 60 * 1000
+	// TTLMillis is the retention that is requested for a task of 2025-11-25, in milliseconds. The server may choose a shorter one.
+	TTLMillis int64 = 30 * 24 * 60 * 60 * 1000
 )
 
 // The states of a task.
@@ -35,7 +35,7 @@ const (
 	Cancelled     = "cancelled"
 )
 
-// state is a task in the words of both generations.
+// state is the state of a task, with the fields of both generations.
 type state struct {
 	ID             string   `json:"taskId"`
 	Status         string   `json:"status"`
@@ -46,15 +46,15 @@ type state struct {
 	PollIntervalMs float64  `json:"pollIntervalMs"`
 }
 
-// Task is a task as its server describes it.
+// Task is a task as reported by its server.
 type Task struct {
 	contract.Task
 	Status, Message string
-	// result and problem are those of a task of 2026-07-28 that has ended.
-	result, problem json.RawMessage
+	// result and rpcError are the result and the error of a task of 2026-07-28 that has ended.
+	result, rpcError json.RawMessage
 }
 
-// Created reads a result of tools/call. It returns nil where that is not a task.
+// Created parses a result of tools/call. It returns nil if the result is not a task.
 func Created(raw []byte) *Task {
 	var r struct {
 		state
@@ -73,7 +73,7 @@ func Created(raw []byte) *Task {
 	return nil
 }
 
-func read(raw []byte) (*Task, error) {
+func parseTask(raw []byte) (*Task, error) {
 	var r struct {
 		state
 		Result json.RawMessage `json:"result"`
@@ -83,7 +83,7 @@ func read(raw []byte) (*Task, error) {
 		return nil, err
 	}
 	t := r.state.task()
-	t.result, t.problem = r.Result, r.Error
+	t.result, t.rpcError = r.Result, r.Error
 	return t, nil
 }
 
@@ -97,17 +97,17 @@ func (s *state) task() *Task {
 	return t
 }
 
-// millis bounds a server's number to what a timer takes.
+// millis limits a server's number of milliseconds to a range that timers support.
 func millis(n float64) int64 { return int64(min(max(n, 0), 1<<40)) }
 
-// Server is a server that has tasks.
+// Server accesses the tasks of a server.
 type Server struct {
 	Client *client.Client
-	// Ask makes a request and returns the server's own bytes: a result, or what it refuses the request with.
-	Ask func(ctx context.Context, send func(context.Context) error) ([]byte, *mcp.JSONRPCErrorDetails, error)
+	// Send makes a request and returns the result as the server sent it, or the server's JSON-RPC error.
+	Send func(ctx context.Context, send func(context.Context) error) ([]byte, *mcp.JSONRPCErrorDetails, error)
 }
 
-// Request makes a request by a method of the client, whose result is left to whoever has the server's own bytes.
+// Request returns a function that calls a method of the client and discards its result. [Server.Send] returns the raw result.
 func Request[In, Out any](method func(context.Context, In) (Out, error), in In) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := method(ctx, in)
@@ -115,30 +115,30 @@ func Request[In, Out any](method func(context.Context, In) (Out, error), in In) 
 	}
 }
 
-// Outcome is what a server tells of a task.
+// Outcome is the state of a task and, if it has ended, its result.
 type Outcome struct {
 	Task
-	// Raw is the answer of tasks/get.
+	// Raw is the result of tasks/get.
 	Raw []byte
-	// Result is that of the call, Problem what it failed with.
+	// Result is the result of the call, Problem its error.
 	Result  []byte
 	Problem *mcp.JSONRPCErrorDetails
-	// Lost: the server does not tell of the task, for the reason of Problem.
+	// Lost means that the server does not report the task; Problem is the reason.
 	Lost bool
 }
 
-// modern reports whether tasks are the extension.
+// modern reports whether the server implements tasks as an extension, from 2026-07-28 on.
 func (s *Server) modern() bool { return mcp.IsModernProtocol(s.Client.ProtocolVersion()) }
 
-// Wanted reports whether calls of a tool are to be asked for as tasks: where the server requires or offers it.
-func (s *Server) Wanted(support mcp.TaskSupport) bool {
+// Requested reports whether calls of a tool are requested as tasks, which is the case if the server requires or supports it.
+func (s *Server) Requested(support mcp.TaskSupport) bool {
 	c := s.Client.GetServerCapabilities().Tasks
-	offered := c != nil && c.Requests != nil && c.Requests.Tools != nil && c.Requests.Tools.Call != nil
-	return !s.modern() && (support == mcp.TaskSupportRequired || support == mcp.TaskSupportOptional && offered)
+	supported := c != nil && c.Requests != nil && c.Requests.Tools != nil && c.Requests.Tools.Call != nil
+	return !s.modern() && (support == mcp.TaskSupportRequired || support == mcp.TaskSupportOptional && supported)
 }
 
-// Look asks for the state of a task, after it has brought it answers, if there are any, and for its result.
-func (s *Server) Look(ctx context.Context, id string, answers map[string]json.RawMessage) (*Outcome, error) {
+// Poll sends the answers to a task's requests, if any, and then gets the state of the task and, if it has ended, its result.
+func (s *Server) Poll(ctx context.Context, id string, answers map[string]json.RawMessage) (*Outcome, error) {
 	if len(answers) > 0 {
 		if _, problem, err := s.get(context.WithValue(ctx, answersKey{}, answers), id); err != nil || problem != nil {
 			return &Outcome{Problem: problem, Lost: true}, err
@@ -148,63 +148,63 @@ func (s *Server) Look(ctx context.Context, id string, answers map[string]json.Ra
 	if err != nil || problem != nil {
 		return &Outcome{Problem: problem, Lost: true}, err
 	}
-	t, err := read(raw)
+	t, err := parseTask(raw)
 	if err != nil {
 		return nil, err
 	}
 	t.ID = id
 	out := &Outcome{Task: *t, Raw: raw, Result: t.result}
 	if t.Status == Completed || t.Status == Failed {
-		err = s.end(ctx, out)
+		err = s.fetchResult(ctx, out)
 	}
 	return out, err
 }
 
-// end gets the result of a task that has ended.
-func (s *Server) end(ctx context.Context, out *Outcome) (err error) {
+// fetchResult sets the result or the error of a task that has ended.
+func (s *Server) fetchResult(ctx context.Context, out *Outcome) (err error) {
 	switch {
 	case !s.modern():
 		out.Result, out.Problem, err = s.Result(ctx, out.ID)
 	case out.Status == Failed:
 		out.Problem = &mcp.JSONRPCErrorDetails{Message: out.Message}
-		if len(out.problem) > 0 {
-			err = json.Unmarshal(out.problem, out.Problem)
+		if len(out.rpcError) > 0 {
+			err = json.Unmarshal(out.rpcError, out.Problem)
 		}
 	}
 	if err == nil && out.Problem == nil && len(out.Result) == 0 {
-		err = fmt.Errorf("task %q is %s and has no result", out.ID, out.Status)
+		err = fmt.Errorf("task %q is %s but has no result", out.ID, out.Status)
 	}
 	return err
 }
 
-// TellsQuestions reports whether tasks/get tells what a task asks, and takes the answers. Up to 2025-11-25 a server asks in
-// requests of its own while it holds [Server.Result].
-func (s *Server) TellsQuestions() bool { return s.modern() }
+// ReportsInput reports whether tasks/get returns the requests of a task and tasks/update accepts the answers. Up to 2025-11-25,
+// the server sends its requests to the client while it processes [Server.Result].
+func (s *Server) ReportsInput() bool { return s.modern() }
 
-// Result asks for the result of a task up to 2025-11-25, which a server holds until there is one.
+// Result waits for the result of a task up to 2025-11-25. The server does not respond until the task has ended.
 func (s *Server) Result(ctx context.Context, id string) ([]byte, *mcp.JSONRPCErrorDetails, error) {
-	return s.Ask(ctx, Request(s.Client.TaskResult, mcp.TaskResultRequest{Params: mcp.TaskResultParams{TaskId: id}}))
+	return s.Send(ctx, Request(s.Client.TaskResult, mcp.TaskResultRequest{Params: mcp.TaskResultParams{TaskId: id}}))
 }
 
 func (s *Server) get(ctx context.Context, id string) ([]byte, *mcp.JSONRPCErrorDetails, error) {
-	return s.Ask(ctx, Request(s.Client.GetTask, mcp.GetTaskRequest{Header: named(id), Params: mcp.GetTaskParams{TaskId: id}}))
+	return s.Send(ctx, Request(s.Client.GetTask, mcp.GetTaskRequest{Header: routingHeader(id), Params: mcp.GetTaskParams{TaskId: id}}))
 }
 
-// Cancel cancels a task. What the server refuses is no error: the task has ended, or is not known.
+// Cancel cancels a task. A server that rejects the request is not an error: the task has ended or is unknown.
 func (s *Server) Cancel(ctx context.Context, id string) error {
-	_, _, err := s.Ask(ctx, Request(s.Client.CancelTask, mcp.CancelTaskRequest{Header: named(id), Params: mcp.CancelTaskParams{TaskId: id}}))
+	_, _, err := s.Send(ctx, Request(s.Client.CancelTask, mcp.CancelTaskRequest{Header: routingHeader(id), Params: mcp.CancelTaskParams{TaskId: id}}))
 	return err
 }
 
-// named is the header by which proxies route requests about a task.
-func named(id string) http.Header {
-	name, _ := mcp.EncodeHeaderValue(id) // a text has a value
+// routingHeader returns the header by which proxies route requests about a task.
+func routingHeader(id string) http.Header {
+	name, _ := mcp.EncodeHeaderValue(id) // cannot fail for a string
 	return http.Header{"Mcp-Name": {name}}
 }
 
 type answersKey struct{}
 
-// Update makes tasks/update of a tasks/get that brings answers: the library has no such request.
+// Update changes a tasks/get request whose context has answers to tasks/update, which the library does not support.
 func Update(ctx context.Context, req transport.JSONRPCRequest) transport.JSONRPCRequest {
 	answers, _ := ctx.Value(answersKey{}).(map[string]json.RawMessage)
 	var params map[string]any
