@@ -289,7 +289,7 @@ func (a *Author) first(ctx context.Context, last *runs.Run, root *runtree.Workfl
 	if !impact.SameNode(root.Flow, flow, plan.Start) {
 		return "", true, nil
 	}
-	st, _, err := last.Standing(ctx)
+	st, _, err := last.CurrentStatus(ctx)
 	if err != nil {
 		return "", false, err
 	}

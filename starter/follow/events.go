@@ -134,7 +134,7 @@ func (f *Follower) notify(n progress.Notice, format string, args ...any) {
 	n.Text = fmt.Sprintf(format, args...)
 	switch n.Event {
 	case progress.EventAttempt, progress.EventFailed:
-		n.Text = f.target.Worded(n.Text)
+		n.Text = f.target.Reworded(n.Text)
 	}
 	if n.Time.IsZero() {
 		n.Untimed, n.Time = true, time.Now()

@@ -75,7 +75,7 @@ type Follower struct {
 
 // New returns a follower of a run, from the first event of target.RunID on.
 func New(target *runs.Run, report progress.Report) *Follower {
-	f := &Follower{Report: report, target: target, caught: target.Caught, tracks: map[string]*track{}, shown: map[string]bool{},
+	f := &Follower{Report: report, target: target, caught: target.HandlePanic, tracks: map[string]*track{}, shown: map[string]bool{},
 		asks: make(chan struct{}), conversation: transcript.NewReader(), requests: openRequests{open: map[string]contract.Request{}, seen: map[string]contract.Request{}, answered: map[string]bool{}}}
 	if f.caught == nil {
 		f.caught = func() {}

@@ -110,11 +110,11 @@ func (f *Follower) Changes() int64 {
 
 func (f *Follower) askRequests(ctx context.Context, patience time.Duration) bool {
 	latest := *f.target
-	latest.RunID, latest.Patience = "", patience
+	latest.RunID, latest.QueryTimeout = "", patience
 	f.mu.Lock()
 	before := maps.Clone(f.requests.open)
 	f.mu.Unlock()
-	st, err := latest.Reported(ctx)
+	st, err := latest.QueryStatus(ctx)
 	if err != nil {
 		return false
 	}
@@ -179,7 +179,7 @@ func (f *Follower) open(q *contract.Request) {
 		due = fmt.Sprintf(" (until %s)", q.DueAt.Local().Format(time.DateTime))
 	}
 	commands, own := f.target.Commands(q), *q
-	own.Text = f.target.Worded(q.Text)
+	own.Text = f.target.Reworded(q.Text)
 	f.notify(progress.Notice{Event: progress.EventRequest, Time: q.OpenedAt, Node: executionLabel(q.Execution), Request: &own, Commands: commands},
 		"waits for %s: %s%s; answer with: %s", q.Kind, plaintext.Line(own.Text, 700), due, strings.Join(commands, " | "))
 	if q.Kind == contract.RequestMessage {

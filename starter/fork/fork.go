@@ -49,7 +49,7 @@ type forking struct {
 
 // Input builds the input of a fork of a run from the run's tree.
 func Input(ctx context.Context, run *runs.Run, tree *runtree.Tree, o Options) (*contract.RunInput, error) {
-	f := &forking{&o, run.Patiently(), tree, tree.Workflows[0]}
+	f := &forking{&o, run.WithReplayTimeout(), tree, tree.Workflows[0]}
 	set, err := f.set()
 	if err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (f *forking) check(flow *plan.Flow, at contract.Execution, past []runs.Reco
 }
 
 func (f *forking) entry(ctx context.Context, flow *plan.Flow) (contract.Execution, error) {
-	st, err := f.run.Below(f.run.ID, f.root.RunID, f.root.Status).Reported(ctx)
+	st, err := f.run.InTree(f.run.ID, f.root.RunID, f.root.Status).QueryStatus(ctx)
 	if err != nil {
 		return contract.Execution{}, err
 	}

@@ -58,7 +58,7 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 	conversation(st.Conversation, line)
 	for i := range st.Requests {
 		q := &st.Requests[i]
-		line("request", "%s %s: %s", q.Kind, plaintext.Lines(q.ID), plaintext.Line(r.Worded(q.Text), 500))
+		line("request", "%s %s: %s", q.Kind, plaintext.Lines(q.ID), plaintext.Line(r.Reworded(q.Text), 500))
 		line("", "answer with: %s", r.Commands(q)[0])
 	}
 	for i := range st.Inbox {
@@ -161,7 +161,7 @@ func Request(out io.Writer, q *runs.Request) {
 	case len(q.Arguments) > 0:
 		line("arguments", "%s", plaintext.Line(string(textutil.Unescape(q.Arguments)), 4000))
 	case q.Call != nil:
-		line("arguments", "long; they are in: starter transcript %s", plaintext.ShellQuote(q.Of))
+		line("arguments", "long; they are in: starter transcript %s", plaintext.ShellQuote(q.WorkflowID))
 	}
 	for i, c := range q.Commands {
 		line([]string{"answer", "or"}[min(i, 1)], "%s", plaintext.Lines(c))

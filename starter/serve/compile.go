@@ -53,7 +53,7 @@ func (o *object) mode() {
 	case contract.ModeCallback:
 		o.addProblem(o.place("execution_mode"), "execution_mode is %q, but callbacks are not supported; use async_poll and poll the run", mode)
 	default:
-		o.addProblem(o.place("execution_mode"), "execution_mode is %s, want sync or async_poll", source.Quote(mode))
+		o.addProblem(o.place("execution_mode"), "execution_mode is %s, expected sync or async_poll", source.Quote(mode))
 	}
 }
 
@@ -121,7 +121,7 @@ func (o *object) media() []contract.Media {
 func (o *object) session() (*contract.RunInput, error) {
 	o.checkFields(sessionFields...)
 	if kind := o.text("type"); kind != "start_session" && len(o.problems) == 0 {
-		o.addProblem(o.place("type"), `type is %s, want "start_session" or "resume_session"; for a flow set "flow"`, source.Quote(kind))
+		o.addProblem(o.place("type"), `type is %s, expected "start_session" or "resume_session"; for a flow set "flow"`, source.Quote(kind))
 	}
 	o.mode()
 	o.noEffect(withoutEffect)

@@ -119,7 +119,7 @@ func (srv *Server) draft(w http.ResponseWriter, r *http.Request, called string) 
 	case called != "" && name != called:
 		o.addProblem(o.place("name"), "the name is %s, but the URL has %s", source.Quote(name), source.Quote(called))
 	case !agentName.MatchString(name):
-		o.addProblem(o.place("name"), "the name is %s, want letters, digits, _ and -, at most 60, a letter or digit first", source.Quote(name))
+		o.addProblem(o.place("name"), "the name is %s, expected letters, digits, _ and -, at most 60, a letter or digit first", source.Quote(name))
 	}
 	prompt, servers := o.get("system_prompt", source.String), o.get("mcp_servers", source.Object)
 	if err := o.problem(); err != nil {

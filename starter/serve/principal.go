@@ -65,7 +65,7 @@ func seen(caller *config.Token) *contract.Principal {
 }
 
 func may(caller *config.Token, owner contract.Principal) bool {
-	return (&runs.Filter{Owner: seen(caller)}).Owns(owner)
+	return (&runs.Filter{Owner: seen(caller)}).MatchesOwner(owner)
 }
 
 // owned are the runs that the caller of a request may see, and start.

@@ -62,7 +62,7 @@ func (srv *Server) read(w http.ResponseWriter, r *http.Request) (*object, error)
 		return nil, p
 	}
 	if doc.Root.Kind != source.Object {
-		return nil, NewProblem(InvalidBody, "send one JSON object", "the body is %s, want an object", doc.Root.Describe())
+		return nil, NewProblem(InvalidBody, "send one JSON object", "the body is %s, expected an object", doc.Root.Describe())
 	}
 	return &object{Value: doc.Root}, nil
 }
@@ -96,7 +96,7 @@ func (o *object) get(key string, want source.Kind) *source.Value {
 	case v == nil || v.Kind == source.Null:
 		return nil
 	case v.Kind != want:
-		o.addProblem(v.Pos, "%s is %s, want %s", key, v.Describe(), want)
+		o.addProblem(v.Pos, "%s is %s, expected %s", key, v.Describe(), want)
 		return nil
 	}
 	return v
@@ -119,7 +119,7 @@ func (o *object) decode(to any) {
 	case err == nil || len(o.problems) > 0:
 	case errors.As(err, &kind):
 		given, _, _ := strings.Cut(kind.Value, " ")
-		o.addProblem(o.place(kind.Field), "%s is %s, want %s", kind.Field, jsonKinds[given], cmp.Or(jsonKinds[kind.Type.Kind().String()], "a whole number"))
+		o.addProblem(o.place(kind.Field), "%s is %s, expected %s", kind.Field, jsonKinds[given], cmp.Or(jsonKinds[kind.Type.Kind().String()], "a whole number"))
 	default:
 		o.addProblem(o.Pos, "%s", strings.TrimPrefix(err.Error(), "json: "))
 	}

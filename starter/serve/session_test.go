@@ -84,7 +84,7 @@ func TestSessions(t *testing.T) {
 	for field, part := range map[string]string{
 		`"agent_name": "other"`:              `belongs to the agent \"session\"`,
 		`"execution_mode": "async_callback"`: "callbacks are not supported",
-		`"execution_mode": "soon"`:           "want sync or async_poll",
+		`"execution_mode": "soon"`:           "expected sync or async_poll",
 		`"project_dir": "/srv"`:              "project_dir has no effect here",
 		`"additional_demands": {"a": 1}`:     "any worker may execute a run",
 		`"model": "openai/x"`:                "the session has its model",

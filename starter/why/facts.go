@@ -230,7 +230,7 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 	byID := map[string]*Facts{}
 	var noAnswer error
 	for _, v := range read.Workflows {
-		run := root.Below(v.ID, v.RunID, v.Status)
+		run := root.InTree(v.ID, v.RunID, v.Status)
 		f := byPlace[v.Place]
 		if !v.Branch {
 			f = &Facts{Workflow: v, Calls: map[string][]PendingCall{}, inner: map[string][]string{}, Now: time.Now(), NoAnswer: noAnswer}
@@ -274,7 +274,7 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 // ask takes the status from the flow's worker, or what its history has where that, or one before it, has not answered.
 func (f *Facts) ask(ctx context.Context, run *runs.Run) {
 	if f.NoAnswer == nil {
-		st, err := run.Reported(ctx)
+		st, err := run.QueryStatus(ctx)
 		f.Status, f.NoAnswer = *st, err
 	}
 	if f.NoAnswer != nil {
@@ -290,7 +290,7 @@ func (f *Facts) addBranch(ctx context.Context, v *runtree.Workflow, run *runs.Ru
 	if !v.Open() || f.NoAnswer != nil {
 		return
 	}
-	if st, err := run.Reported(ctx); err == nil {
+	if st, err := run.QueryStatus(ctx); err == nil {
 		f.Status.Executions = append(f.Status.Executions, st.Executions...)
 		f.inner[history.Label(v.First)] = st.Running
 	}

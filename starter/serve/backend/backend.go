@@ -227,7 +227,7 @@ func (b *Backend) outcome(ctx context.Context, run *serve.Run) (*contract.RunRes
 
 // Status asks a run's worker, and for a closed run the history if no worker answers.
 func (b *Backend) Status(ctx context.Context, run *serve.Run) (*contract.Status, error) {
-	st, _, err := b.of(run).Standing(ctx)
+	st, _, err := b.of(run).CurrentStatus(ctx)
 	if err == nil && st.Executions == nil {
 		st.Executions = []contract.Execution{}
 	}
