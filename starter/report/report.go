@@ -1,4 +1,4 @@
-// Package report writes what commands print for people: statuses, requests, failures and tables.
+// Package report formats statuses, requests, failures and tables for users.
 package report
 
 import (
@@ -20,7 +20,7 @@ func line(out io.Writer, indent, label, format string, args ...any) {
 	fmt.Fprintf(out, "%s%-10s%s\n", indent, label, fmt.Sprintf(format, args...))
 }
 
-// Status writes a run's status. calls describes those that wait.
+// Status writes a run's status. calls describes the waiting calls.
 func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 	line := func(label, format string, args ...any) { line(out, "", label, format, args...) }
 	line("run", "%s", r.ID)
@@ -134,7 +134,7 @@ func session(s *contract.SessionStatus, line func(label, format string, args ...
 	}
 }
 
-// Unread shows a message that no model call has had.
+// Unread formats a message that no model call has included.
 func Unread(m *contract.Inbound) string {
 	return fmt.Sprintf("%q", plaintext.Line(m.Text, 100)) +
 		plaintext.If(m.Node != "", " to %s", plaintext.Line(m.Node, 200)) +
@@ -194,7 +194,7 @@ func Runs(out io.Writer, all []runs.Summary) {
 	plaintext.Table(out, []string{"ID", "FLOW", "STATUS", "STARTED", "TOOK"}, rows)
 }
 
-// Failure prints why a run failed: class, place, text, the path to it, and the remedy.
+// Failure formats the failure of a run: class, place, text, the path to it, and the remedy.
 func Failure(id string, f *contract.Failure) []string {
 	out := []string{fmt.Sprintf("starter: run %s failed: %s", id, f.Class)}
 	add := func(label, format string, args ...any) {
