@@ -125,7 +125,7 @@ func TestSessionsTakeImages(t *testing.T) {
 	for images, part := range map[string]string{
 		`[{"media_type": "image/png", "data": "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}]`: `images[0].media_type is \"image/png\", but data is image/gif`,
 		`[{"media_type": "image/png", "data": "?"}]`:                                        "images[0].data is no base64",
-		`{"url": "http://example.com/x.png"}`:                                               "images is an object, want an array",
+		`{"url": "http://example.com/x.png"}`:                                               "images is an object, expected an array",
 		`[{"url": "http://example.com/x.png"}]`:                                             `unknown field \"url\"`,
 		`[` + strings.Repeat(dot+",", 20) + dot + `]`:                                       "images has 21, at most 20 are allowed",
 	} {
