@@ -29,7 +29,7 @@ func TestCommandsAreAllowedOnTheTerminal(t *testing.T) {
 			t.Cleanup(func() { slave.Close() })
 			a := &app{stdin: slave, stderr: slave, env: mapEnv{"XDG_STATE_HOME": t.TempDir()}, flags: flags{dev: true}}
 			said := make(chan error, 1)
-			go func() { said <- a.mayStart(cfg, commandFlow()) }()
+			go func() { said <- a.approveCommands(cfg, commandFlow()) }()
 			// What is typed before the question may be echoed in its midst.
 			out := readTerminal(t, master, "[y/N] ")
 			typeOn(t, master, typed)
@@ -42,7 +42,7 @@ func TestCommandsAreAllowedOnTheTerminal(t *testing.T) {
 			}
 			// A second time nobody is asked, and who said no is refused again.
 			a.stdin, a.stderr = strings.NewReader("y\n"), &strings.Builder{}
-			if err := a.mayStart(cfg, commandFlow()); yes != (err == nil) {
+			if err := a.approveCommands(cfg, commandFlow()); yes != (err == nil) {
 				t.Errorf("the second time, after %q: %v", typed, err)
 			}
 		})

@@ -18,7 +18,7 @@ import (
 	"weft/starter/usage"
 )
 
-// by is who answers: the flag, or user@host.
+// by returns the name of the user who answers: the flag, or user@host.
 func (a *app) by() string {
 	if a.flags.by != "" {
 		return a.flags.by
@@ -30,7 +30,7 @@ func (a *app) by() string {
 	return textutil.Cut(name, 400)
 }
 
-// userName is the name of the operating system's user, empty where it has none.
+// userName returns the name of the operating system's user, or "" if it has none.
 func userName() string {
 	u, err := user.Current()
 	if err != nil {
@@ -39,7 +39,7 @@ func userName() string {
 	return u.Username
 }
 
-// principal is who starts runs and schedules: what the settings say, else the operating system's user; nil for nobody.
+// principal returns the principal of runs and schedules: the one in the settings, otherwise the operating system's user; nil if there is neither.
 func (a *app) principal() *contract.Principal {
 	p := &contract.Principal{Name: cmp.Or(a.cfg.Starter.Principal, textutil.Cut(userName(), 200)), Tenant: a.cfg.Starter.Tenant}
 	if p.Name == "" {
@@ -62,7 +62,7 @@ func (a *app) confirm(ctx context.Context, args []string) error {
 	answer := contract.ConfirmAnswer{Approve: &a.flags.yes, Reason: a.flags.reason, Remember: a.flags.remember, Author: contract.Author{By: a.by()}}
 	if v != nil {
 		if answer.Arguments = v.JSON(); answer.Arguments[0] != '{' {
-			return usage.Errorf("-arguments is %s, want a JSON object such as {\"to\": \"ann\"}", plaintext.Line(string(answer.Arguments), 60))
+			return usage.Errorf("-arguments is %s, expected a JSON object such as {\"to\": \"ann\"}", plaintext.Line(string(answer.Arguments), 60))
 		}
 	}
 	return a.reply(ctx, contract.RequestConfirm, args, func(id string) any { answer.ID = id; return answer })
@@ -80,14 +80,14 @@ func (a *app) toolResult(ctx context.Context, args []string) error {
 	case v != nil:
 		answer.Result = v.JSON()
 	case a.flags.has("result"):
-		return usage.Errorf("-result is empty, want JSON; quote a string: '\"text\"'")
+		return usage.Errorf("-result is empty, expected JSON; quote a string: '\"text\"'")
 	}
 	return a.reply(ctx, contract.RequestToolResult, args, func(id string) any { answer.ID = id; return answer })
 }
 
 func (a *app) retry(ctx context.Context, args []string) error {
 	if a.flags.reason != "" && !a.flags.giveUp {
-		return usage.Errorf("-reason needs -give-up")
+		return usage.Errorf("-reason requires -give-up")
 	}
 	body := func(id string) any {
 		return contract.RetryAnswer{ID: id, GiveUp: a.flags.giveUp, Reason: a.flags.reason, Author: contract.Author{By: a.by()}}
@@ -146,7 +146,7 @@ func (a *app) message(ctx context.Context, args []string) error {
 
 func (a *app) question(ctx context.Context, r *runs.Run) (string, error) {
 	if a.flags.key != "" {
-		return "", nil // the run itself knows whether it had this one
+		return "", nil // the run deduplicates by key
 	}
 	st, err := a.reported(ctx, r)
 	if runs.Is[*runs.NoAnswerError](err) && a.flags.signal {
@@ -195,7 +195,7 @@ func (a *app) reply(ctx context.Context, kind string, args []string, body func(i
 
 type receipt struct {
 	Run string `json:"run"`
-	// Request is the request's id, or the message's own.
+	// Request is the id of the request, or of a message that answers none.
 	Request string `json:"request,omitempty"`
 	Kind    string `json:"kind"`
 	// Status is accepted, or sent for a signal.
@@ -210,7 +210,7 @@ func (a *app) send(ctx context.Context, r *runs.Run, kind, id string, answer any
 		err = r.Signal(ctx, kind, answer)
 	} else {
 		var got *contract.Receipt
-		done := a.whileSilent(ctx, r)
+		done := a.warnIfSilent(ctx, r)
 		got, err = r.Update(ctx, kind, answer)
 		if done(); err == nil {
 			out.Request, out.Status = got.ID, got.Status
@@ -235,7 +235,7 @@ func (a *app) refused(ctx context.Context, r *runs.Run, kind string, err error) 
 	case errors.Is(err, runs.ErrNoReceipt):
 		return fmt.Errorf("no receipt within %v; start a worker for task queue %q and answer again, or send the answer without waiting with -signal", runs.ReceiptTimeout, r.Queue)
 	case runs.Is[*serviceerror.NotFound](err):
-		// It ended while this command was on its way.
+		// The run closed after it was found.
 		now, err := r.Find(ctx, r.ID)
 		if err == nil && !now.Open() {
 			return usage.Errorf("%s", now.Closed(ctx))

@@ -2,5 +2,5 @@
 
 package main
 
-// stayInBackground has nothing to do: no other process takes the terminal away.
+// stayInBackground does nothing: there is no job control.
 func stayInBackground() {}

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// stayInBackground makes reads of the terminal fail, instead of stopping the process, in the background.
+// stayInBackground makes terminal reads of a background process fail instead of stopping it.
 func stayInBackground() { signal.Ignore(syscall.SIGTTIN) }

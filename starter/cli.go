@@ -16,11 +16,10 @@ import (
 	"weft/worker/commandline"
 )
 
-// commandLine builds the command line from the table of commands; do runs the command that a
-// line names.
+// commandLine builds the command line from the table of commands; do runs the selected command.
 //
-// Every flag is declared at the root, so that it can stand before the command, too; what a
-// command does not take is refused by [command.check].
+// Every flag is declared at the root, so that it can also precede the command; [command.check]
+// rejects flags that the command does not support.
 func (a *app) commandLine(do func(context.Context, *command, []string) error) *cli.Command {
 	root := a.plain("starter", "start, follow and answer runs of agent flows")
 	root.UsageText = "starter -flow FILE [flags]\nstarter COMMAND [arguments] [flags]"
@@ -32,13 +31,13 @@ func (a *app) commandLine(do func(context.Context, *command, []string) error) *c
 	root.HideHelpCommand = true
 	root.EnableShellCompletion = true
 	root.ConfigureShellCompletionCommand = a.completion
-	root.ExitErrHandler = func(context.Context, *cli.Command, error) {} // exit does that
+	root.ExitErrHandler = func(context.Context, *cli.Command, error) {} // app.exit handles errors
 	for _, c := range commands() {
 		parent, name := root, c.name
 		if group, member, ok := strings.Cut(c.name, " "); ok {
 			parent, name = a.group(root, group, c.category), member
 		}
-		cmd := a.plain(name, c.does)
+		cmd := a.plain(name, c.summary)
 		cmd.Category = c.category
 		cmd.UsageText = c.usage()
 		cmd.Description = helpText(c.name)
@@ -51,7 +50,7 @@ func (a *app) commandLine(do func(context.Context, *command, []string) error) *c
 		cmd.Action = func(ctx context.Context, cmd *cli.Command) error {
 			for _, f := range root.Flags {
 				if f.IsSet() {
-					a.flags.given = append(a.flags.given, f.Names()[0])
+					a.flags.setNames = append(a.flags.setNames, f.Names()[0])
 				}
 			}
 			args := cmd.Args().Slice()
@@ -64,7 +63,7 @@ func (a *app) commandLine(do func(context.Context, *command, []string) error) *c
 			return do(ctx, &c, args)
 		}
 		if c.name == "run" {
-			// An unknown command, not the flags behind it, is what is wrong.
+			// Report an unknown command rather than the flags after it.
 			cmd.StopOnNthArg = new(int)
 			*cmd.StopOnNthArg = 1
 			root.ShellComplete = cmd.ShellComplete
@@ -108,12 +107,12 @@ func usageError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
 	return usage.Error{Text: commandline.Error(cmd, err)}
 }
 
-// suggest prints what can follow, an entry a line, for the library's completion scripts; nothing stands for files.
+// suggest prints completions, one per line, for the library's completion scripts; without any, the shell completes file names.
 func (a *app) suggest(c *command) cli.ShellCompleteFunc {
 	return func(_ context.Context, cmd *cli.Command) {
 		last := ""
 		if n := len(a.args); n > 1 {
-			last = a.args[n-2] // behind it is the flag that asks for completion
+			last = a.args[n-2] // the last argument is the flag that requests completion
 		}
 		name := strings.TrimLeft(last, "-")
 		dashes := last[:len(last)-len(name)]
@@ -171,13 +170,13 @@ func (a *app) help(_ context.Context, args []string) error {
 	if root := a.commandLine(nil); len(args) > 0 && args[0] != "completion" && root.Command(args[0]) == nil {
 		return usage.Error{Text: commandline.UnknownCommand(root, args[0])}
 	}
-	// The library takes a command in the context for the parent of this command line.
+	// With the caller's context, the library would use its command as the parent of this command line.
 	return a.commandLine(nil).Run(context.Background(), slices.Concat([]string{"starter"}, args, []string{"-help"}))
 }
 
 func (a *app) man(context.Context, []string) error {
 	root := a.commandLine(nil)
-	root.Flags = nil // they are those of the commands
+	root.Flags = nil // each command lists its own
 	text, err := docs.ToManWithSection(root, 1)
 	if err != nil {
 		return err
@@ -196,11 +195,11 @@ type command struct {
 	name string
 	// category is the heading under which the help lists the command.
 	category string
-	// args and does are for the help.
-	args, does string
-	// least and most bound the number of arguments; most -1 is any number.
-	least, most int
-	// flags are the names of those that the command takes.
+	// args and summary are shown in the help.
+	args, summary string
+	// minArgs and maxArgs limit the number of arguments; maxArgs -1 means no limit.
+	minArgs, maxArgs int
+	// flags are the names of the flags that the command supports.
 	flags []string
 	run   func(a *app, ctx context.Context, args []string) error
 }
@@ -220,7 +219,7 @@ var (
 
 func with(set []string, more ...string) []string { return slices.Concat(set, more) }
 
-// commands returns the table of all commands. What the help says beyond it is in the folder help.
+// commands returns the table of all commands. The folder help has their help texts.
 func commands() []command {
 	return []command{
 		{"run", "Runs", "-flow FILE [-input TEXT|@FILE|-]", "start a run and follow it to its result; the default command", 0, 0, startFlags, (*app).start},
@@ -236,7 +235,7 @@ func commands() []command {
 		{"compare", "Runs", "ID ID", "compare two runs: outputs, tokens, time", 2, 2, outputFlags, (*app).compare},
 		{"cancel", "Runs", "ID", "cancel a run and everything that it started", 1, 1, remoteFlags, onOpenRun((*app).cancel)},
 		{"terminate", "Runs", "ID", "terminate a run at once", 1, 1, with(remoteFlags, "reason"), onOpenRun((*app).terminate)},
-		{"requests", "Requests", "ID", "list what a run waits for, with the commands that answer", 1, 1, outputFlags, onRun((*app).requests)},
+		{"requests", "Requests", "ID", "list the open requests of a run, with the commands that answer", 1, 1, outputFlags, onRun((*app).requests)},
 		{"confirm", "Requests", "ID [REQUEST] -yes|-no", "approve or reject a tool call", 1, 2, with(answerSet, "yes", "no", "reason", "arguments", "remember"), (*app).confirm},
 		{"tool-result", "Requests", "ID [REQUEST] -result JSON|@FILE|-", "send the result or the error of a tool that a client runs", 1, 2, with(answerSet, "result", "error"), (*app).toolResult},
 		{"retry", "Requests", "ID [REQUEST]", "retry a call after its cause is fixed", 1, 2, with(answerSet, "give-up", "reason"), (*app).retry},
@@ -257,14 +256,14 @@ func commands() []command {
 		{"serve", "Services", "", "serve the HTTP API", 0, 0, with(remoteFlags, "listen", "agents", "task-queue"), (*app).serve},
 		{"dev", "Services", "[FOLDER]", "watch a folder, run its flows again at each save, and serve a page", 0, 1, with(readFlags, "listen", "agents", "task-queue", "dev"), (*app).author},
 		{"doctor", "Other", "", "check this machine for everything that runs need, and print how to fix problems", 0, 0, outputFlags, (*app).doctor},
-		{"connection", "Other", "CONNECTION", "list the tools, prompts and resources of a connection of the settings", 1, 1, outputFlags, (*app).connection},
+		{"connection", "Other", "CONNECTION", "list the tools, prompts and resources of a connection in the settings", 1, 1, outputFlags, (*app).connection},
 		{"man", "Other", "", "print the manual page", 0, 0, nil, (*app).man},
 		{"version", "Other", "", "print the version", 0, 0, nil, (*app).version},
-		{"help", "Other", "[COMMAND]", "show the help of all commands, or of one", 0, 2, nil, (*app).help},
+		{"help", "Other", "[COMMAND]", "list the commands, or show the help of one", 0, 2, nil, (*app).help},
 	}
 }
 
-// onRun makes a command of what is done with the run that its first argument names; onOpenRun is for what needs an open one.
+// onRun returns a command that calls do with the run that its first argument names; onOpenRun also requires that it is open.
 func onRun(do runCommand) func(*app, context.Context, []string) error {
 	return func(a *app, ctx context.Context, args []string) error {
 		r, err := a.find(ctx, args[0])
@@ -289,12 +288,12 @@ type runCommand func(a *app, ctx context.Context, r *runs.Run, args []string) er
 // groups are the commands that have subcommands, with their short descriptions.
 var groups = map[string]string{"schedule": "start runs of a flow on a schedule"}
 
-// argument returns an argument, or what stands for it where it is not given.
-func argument(args []string, i int, otherwise string) string {
+// argument returns the argument at index i, or fallback if it is missing.
+func argument(args []string, i int, fallback string) string {
 	if i < len(args) {
 		return args[i]
 	}
-	return otherwise
+	return fallback
 }
 
 func (c *command) usage() string { return strings.TrimSpace("starter " + c.name + " " + c.args) }
@@ -307,18 +306,18 @@ func (c *command) outputs() []string {
 }
 
 func (c *command) check(f *flags, args []string) error {
-	for _, name := range f.given {
+	for _, name := range f.setNames {
 		if !slices.Contains(c.flags, name) {
-			return usage.Errorf("%s takes no flag -%s; list its flags with: starter %s -help", c.name, name, c.name)
+			return usage.Errorf("%s has no flag -%s; list its flags with: starter %s -help", c.name, name, c.name)
 		}
 	}
 	switch {
-	case len(args) < c.least:
+	case len(args) < c.minArgs:
 		return usage.Errorf("%s: missing argument; usage: %s", c.name, c.usage())
-	case c.most >= 0 && len(args) > c.most:
-		return usage.Errorf("%s: unexpected argument %q; usage: %s", c.name, args[c.most], c.usage())
+	case c.maxArgs >= 0 && len(args) > c.maxArgs:
+		return usage.Errorf("%s: unexpected argument %q; usage: %s", c.name, args[c.maxArgs], c.usage())
 	case !slices.Contains(c.outputs(), f.output):
-		return usage.Errorf("-output is %q, want one of %s", f.output, strings.Join(c.outputs(), ", "))
+		return usage.Errorf("-output is %q, expected one of %s", f.output, strings.Join(c.outputs(), ", "))
 	}
 	return nil
 }

@@ -21,12 +21,12 @@ type conversation struct {
 	run    *runs.Run
 	f      *follower
 	report *conversationReport
-	// lines are those that are typed; closed at Ctrl-D.
+	// lines receives the typed lines; it is closed at Ctrl-D.
 	lines <-chan string
-	// ended receives why the session is not followed any more, nil at its end; silent is closed after its last output.
+	// ended receives the error that stopped following, nil if the session closed; silent is closed after the last output.
 	ended  chan error
 	silent chan struct{}
-	// shown are the turns that have been shown, events how many had come when others were last looked for.
+	// shown are the numbers of the turns that have been shown, events the follower's change count when they were last read.
 	shown  map[int]bool
 	events int64
 }
@@ -53,16 +53,16 @@ func (a *app) converse(ctx context.Context, id string) error {
 			done++
 		}
 	}
-	following, leave := context.WithCancel(ctx)
+	following, stopFollowing := context.WithCancel(ctx)
 	defer func() {
-		leave()
+		stopFollowing()
 		<-t.silent
 	}()
 	t.report = &conversationReport{app: a, streams: a.onTerminal()}
 	t.f = a.followerWith(r, t.report)
 	t.f.Resume(follow.After(r.RunID, r.Events))
 	go func() {
-		defer a.caught()
+		defer a.handlePanic()
 		defer close(t.silent)
 		_, err := t.f.Follow(following)
 		t.ended <- err
@@ -122,18 +122,18 @@ func (t *conversation) turn(ctx context.Context, prompt string) error {
 	prompt, err := t.app.promptOf(ctx, t.run, nil, prompt)
 	if err != nil {
 		t.app.say("starter: %v", err)
-		return nil // the session is still there
+		return nil // the session is still open
 	}
 	in := contract.PromptInput{ID: newTurnID(), Prompt: prompt, By: t.app.by()}
 	type outcome struct {
 		turn *contract.Turn
 		err  error
 	}
-	came := make(chan outcome, 1)
+	outcomes := make(chan outcome, 1)
 	go func() {
-		defer t.app.caught()
+		defer t.app.handlePanic()
 		turn, err := t.run.Resume(ctx, in, false)
-		came <- outcome{turn, err}
+		outcomes <- outcome{turn, err}
 	}()
 	ticker := time.NewTicker(runs.TurnInterval)
 	defer ticker.Stop()
@@ -148,12 +148,12 @@ func (t *conversation) turn(ctx context.Context, prompt string) error {
 			t.showOthers(ctx, in.ID)
 		case line, open := <-answers:
 			if !open {
-				lines = nil // it ends when the turn does
+				lines = nil // turn returns when the turn ends
 				continue
 			}
 			t.locked(t.report.lineEntered)
 			t.f.answer(ctx, strings.TrimSpace(line))
-		case out := <-came:
+		case out := <-outcomes:
 			switch {
 			case ctx.Err() != nil:
 				t.app.say("the turn continues; its result will be in: %sstatus %s", t.app.self(), t.run.Quoted())
@@ -162,11 +162,11 @@ func (t *conversation) turn(ctx context.Context, prompt string) error {
 			case out.err != nil:
 				err := t.app.refused(ctx, t.run, contract.UpdatePrompt, out.err)
 				if runs.Is[exitCode](err) {
-					return nil // why has been said, and the session is still there
+					return nil // the reason has been printed, and the session is still open
 				}
 				return err
 			}
-			t.showOthers(ctx, in.ID) // what came before it
+			t.showOthers(ctx, in.ID) // turns that ended before it
 			return t.conclude(out.turn)
 		}
 	}
@@ -190,9 +190,9 @@ func (t *conversation) showOthers(ctx context.Context, mine string) {
 		}
 		t.locked(t.report.reset)
 		if len(o.Callbacks) > 0 {
-			t.app.say("turn %d, on results of %s:", o.N, plaintext.Line(strings.Join(o.Callbacks, ", "), 300))
+			t.app.say("turn %d, started by results of %s:", o.N, plaintext.Line(strings.Join(o.Callbacks, ", "), 300))
 		} else {
-			t.app.say("turn %d, of another client:", o.N)
+			t.app.say("turn %d, from another client:", o.N)
 		}
 		if t.conclude(o) == nil && mine == "" {
 			t.locked(t.report.ask)
@@ -200,7 +200,7 @@ func (t *conversation) showOthers(ctx context.Context, mine string) {
 	}
 }
 
-// conclude shows a turn's result, or why there is none: the session is still open then.
+// conclude shows a turn's result or failure. It returns an error only if the session was stopped.
 func (t *conversation) conclude(turn *contract.Turn) error {
 	t.shown[turn.N] = true
 	if turn.Status == contract.TurnCompleted {
@@ -226,17 +226,17 @@ func (t *conversation) leave() {
 	t.app.say("the session is open; continue with: %sresume %s; close it with: %sstop %s", t.app.self(), t.run.Quoted(), t.app.self(), t.run.Quoted())
 }
 
-// conversationReport shows a conversation: on standard output what the model says, while it does where that
-// is a terminal, and a line on standard error for what happens beside. A follower's mu guards it.
+// conversationReport shows a conversation: the model's answers on standard output, streamed if that
+// is a terminal, and a line on standard error for each other event. The follower's lock guards it.
 type conversationReport struct {
 	app     *app
 	streams bool
-	// call and attempt name the answer that is shown, text is what was shown; whole is false if some of it was missed.
-	call    string
-	attempt int32
-	text    string
-	whole   bool
-	// open says that the last line on the terminal has no end yet, asking that it is the prompt's.
+	// call and attempt identify the answer in progress, text is the shown part; complete is false if part of it was missed.
+	call     string
+	attempt  int32
+	text     string
+	complete bool
+	// open reports that the last line on the terminal is not terminated, asking that it is the prompt.
 	open, asking bool
 }
 
@@ -245,7 +245,7 @@ func (s *conversationReport) ReadsText() bool { return s.streams }
 func (s *conversationReport) Notify(n progress.Notice) {
 	switch n.Event {
 	case progress.EventText:
-		// Sub-agents' answers are for the agent that asked them.
+		// The answers of sub-agents are sent to their parent agent.
 		if !strings.Contains(n.Node, " › ") {
 			s.partial(n)
 		}
@@ -259,9 +259,9 @@ func (s *conversationReport) Notify(n progress.Notice) {
 func (s *conversationReport) partial(n progress.Notice) {
 	if n.Call != s.call || n.Attempt != s.attempt {
 		s.end()
-		s.call, s.attempt, s.text, s.whole = n.Call, n.Attempt, "", true
+		s.call, s.attempt, s.text, s.complete = n.Call, n.Attempt, "", true
 	}
-	s.whole = s.whole && !n.Skipped
+	s.complete = s.complete && !n.Skipped
 	if s.asking {
 		s.end()
 	}
@@ -286,10 +286,10 @@ func (s *conversationReport) end() {
 	s.open, s.asking = false, false
 }
 
-// finish shows the rest of an answer, or all of it if something else was shown.
+// finish prints the rest of an answer, or the entire answer if it differs from the streamed text.
 func (s *conversationReport) finish(result string) {
 	rest, started := strings.CutPrefix(result, s.text)
-	if s.asking || s.text == "" || !s.whole || !started {
+	if s.asking || s.text == "" || !s.complete || !started {
 		s.end()
 		rest = result
 	}
@@ -297,13 +297,13 @@ func (s *conversationReport) finish(result string) {
 	s.reset()
 }
 
-// reset forgets what was shown of an answer: all of it is shown again, below a line of its own.
+// reset discards the answer in progress, so that it is shown again from the start, on a new line.
 func (s *conversationReport) reset() {
 	s.end()
-	s.call, s.attempt, s.text, s.whole = "", 0, "", true
+	s.call, s.attempt, s.text, s.complete = "", 0, "", true
 }
 
-// lineEntered takes note of a line that was typed: the terminal has ended it.
+// lineEntered records that a line was typed, which the terminal has terminated.
 func (s *conversationReport) lineEntered() {
 	s.open, s.asking = false, false
 }

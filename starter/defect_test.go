@@ -15,7 +15,7 @@ import (
 // defect.txtar runs it.
 func panics() {
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: broken{config.OS}, quit: os.Exit}
-	defer a.caught()
+	defer a.handlePanic()
 	os.Exit(a.run(context.Background(), os.Args[1:]))
 }
 
@@ -35,7 +35,7 @@ func TestReportHasNoSecrets(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			a := &app{args: strings.Fields(tc.args)}
-			if got := a.harmlessCommand(); got != tc.want {
+			if got := a.redactedCommand(); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
@@ -49,20 +49,20 @@ func TestPanicInAGoroutine(t *testing.T) {
 	code := make(chan int, 1)
 	a := &app{stderr: &stderr, args: []string{"follow", "x"}, quit: func(c int) { code <- c }}
 	go func() {
-		defer a.caught()
+		defer a.handlePanic()
 		var none []int
 		none[len(none)] = 1
 	}()
 	if got := <-code; got != exitDefect {
 		t.Errorf("exit code %d, want %d", got, exitDefect)
 	}
-	want := `^starter: this is a defect of starter, not of your flow: runtime error: index out of range \[0\] with length 0
+	want := `^starter: internal error of starter, not of your flow: runtime error: index out of range \[0\] with length 0
   version: weft \S.*
   system:  \w+/\w+, go.*
   command: starter follow …
   stack:
 goroutine [\s\S]*TestPanicInAGoroutine[\s\S]*
-  please report these lines, with the file of the stack; a started run continues
+  please report these lines, with the stack; a run that was started continues
 $`
 	if !regexp.MustCompile(want).MatchString(stderr.String()) {
 		t.Errorf("stderr is %s", &stderr)

@@ -22,43 +22,42 @@ import (
 )
 
 func (a *app) joinDev(ctx context.Context) error {
-	a.setStage("what -dev has started stops by itself")
+	a.setStage("processes that -dev has started stop by themselves")
 	d, err := dev.Join(ctx, dev.Options{Settings: a.settings(), Say: a.say, Connect: a.connect, Interruptible: a.interruptible})
 	if err != nil {
 		d.Close()
 		return err
 	}
-	a.dev, a.env, a.cfg = d, d.Settings.Env, nil // the settings are others now
+	a.dev, a.env, a.cfg = d, d.Settings.Env, nil // the settings have changed
 	a.setStage("")
 	return nil
 }
 
-// self begins a command line that reaches what this one reaches.
+// self returns the beginning of a command line that uses the same server and settings as this one.
 func (a *app) self() string {
 	return "starter " + plaintext.If(a.flags.dev, "-dev ") + plaintext.If(a.flags.dev && a.flags.config != "", "-config %s ", plaintext.ShellQuote(a.flags.config))
 }
 
-// detachedText says what becomes of a run that is not followed any more, and how to go on.
+// detachedText reports what happens to a run that is no longer followed, and how to follow it again.
 func (a *app) detachedText(id string) string {
 	again := a.self() + "follow " + plaintext.ShellQuote(id)
 	if a.dev == nil || !a.dev.Embedded && !a.dev.Helped {
 		return "detached; the run continues; follow it with: " + again
 	}
 	what := cmp.Or(plaintext.If(a.dev.Embedded, "the embedded Temporal"), "the worker that -dev started")
-	return "detached; " + what + " ends with the last command that uses it: then the run is paused; continue with: " + again
+	return "detached; " + what + " stops with the last command that uses it, and the run is paused; continue with: " + again
 }
 
-// What is to be done again with a worker that -dev has started, once it has what it lacked: a command that failed, or one that
-// follows a run which waits.
+// What to do after adding a setting that the worker of -dev lacks: if the command failed, and if it follows a waiting run.
 const (
-	runAgain   = "run the command again, once no other starter -dev runs"
-	startAgain = "end every starter -dev, this one too, with Ctrl-C, so that the next one starts a worker that has it"
+	runAgain   = "run the command again when no other starter -dev is running"
+	startAgain = "stop every starter -dev, including this one, with Ctrl-C, so that the next one starts a worker that has it"
 )
 
 var lacksVariable = regexp.MustCompile(`set (\w+)( or \w+_FILE)? in the worker's environment(?: \(not the client's\) and restart the worker)?`)
 
-// ofOwn words what a worker lacks for whoever started the worker with -dev: it is set here.
-func (a *app) ofOwn(text, again string) string {
+// localText rewrites a remedy for a worker that -dev has started: its settings are the ones of this command.
+func (a *app) localText(text, again string) string {
 	if a.dev == nil || !a.dev.Embedded && !a.dev.Helped {
 		return text
 	}
@@ -66,56 +65,56 @@ func (a *app) ofOwn(text, again string) string {
 	if a.cfg != nil && a.cfg.File != "" {
 		file = a.cfg.File
 	}
-	words := strings.NewReplacer("in the worker's environment (not the client's), or model in its weft.yaml, and restart the worker", "in this environment, or model in "+file+", and "+again,
+	local := strings.NewReplacer("in the worker's environment (not the client's), or model in its weft.yaml, and restart the worker", "in this environment, or model in "+file+", and "+again,
 		"set in the worker's weft.yaml", "set in "+file, "the worker's weft.yaml", file, "the worker's environment", "this environment", "on the worker", "here")
-	return words.Replace(lacksVariable.ReplaceAllString(text, "export $1=VALUE, and "+again))
+	return local.Replace(lacksVariable.ReplaceAllString(text, "export $1=VALUE, and "+again))
 }
 
-// ofOwnWorker is ofOwn for a failure.
-func (a *app) ofOwnWorker(f *contract.Failure) *contract.Failure {
+// localFailure applies [app.localText] to a failure.
+func (a *app) localFailure(f *contract.Failure) *contract.Failure {
 	out := *f
-	out.Text, out.Remedy, out.Diagnostics = a.ofOwn(f.Text, runAgain), a.ofOwn(f.Remedy, runAgain), nil
+	out.Text, out.Remedy, out.Diagnostics = a.localText(f.Text, runAgain), a.localText(f.Remedy, runAgain), nil
 	for _, text := range f.Diagnostics {
-		out.Diagnostics = append(out.Diagnostics, a.ofOwn(text, runAgain))
+		out.Diagnostics = append(out.Diagnostics, a.localText(text, runAgain))
 	}
 	return &out
 }
 
-// ofOwnWaiting is ofOwn for what a run waits for: the commands that answer are named behind it.
-func (a *app) ofOwnWaiting(text string) string {
-	out := a.ofOwn(text, startAgain)
+// localRequest applies [app.localText] to the text of a request, which the commands that answer it follow.
+func (a *app) localRequest(text string) string {
+	out := a.localText(text, startAgain)
 	if out != text && !strings.Contains(out, startAgain) {
 		out += "; then " + startAgain
 	}
 	return out
 }
 
-// mayStart asks whether the flow may start its commands on this machine, and stores what is allowed.
-func (a *app) mayStart(cfg *config.Config, flow *plan.Flow) error {
+// approveCommands asks whether the flow may start its commands on this machine, and records the allowed ones.
+func (a *app) approveCommands(cfg *config.Config, flow *plan.Flow) error {
 	if !a.flags.dev && !a.flags.allowCommands {
 		return nil
 	}
-	named := namedCommands(cfg, flow)
+	disallowed := disallowedCommands(cfg, flow)
 	switch {
 	case a.flags.dev:
-	case len(named) == 0:
-		return usage.Errorf("-allow-commands needs -dev, and the flow has no commands")
+	case len(disallowed) == 0:
+		return usage.Errorf("-allow-commands requires -dev, and the flow has no commands")
 	default:
-		return usage.Errorf("-allow-commands needs -dev; for another worker set in its weft.yaml: %s", allowLine(named))
+		return usage.Errorf("-allow-commands requires -dev; for another worker set in its weft.yaml: %s", allowLine(disallowed))
 	}
 	own, err := config.OwnCommands(a.env)
 	if err != nil {
 		return usage.Errorf("%v; allowed commands are stored there", err)
 	}
-	var asked []config.Command
+	var unapproved []config.Command
 	var lines []string
-	for _, c := range named {
+	for _, c := range disallowed {
 		if !own.Allowed(c) {
-			asked = append(asked, c)
+			unapproved = append(unapproved, c)
 			lines = append(lines, commandLine(c))
 		}
 	}
-	if len(asked) == 0 {
+	if len(unapproved) == 0 {
 		return nil
 	}
 	if !a.flags.allowCommands && a.interactive() {
@@ -123,9 +122,9 @@ func (a *app) mayStart(cfg *config.Config, flow *plan.Flow) error {
 	}
 	if !a.flags.allowCommands && !slices.Contains([]string{"y", "yes"}, strings.ToLower(a.ask("dev: allow it? [y/N] "))) {
 		return usage.Errorf("the flow starts commands on this machine that you have not allowed: %s; allow them with -dev -allow-commands, or set in weft.yaml: %s",
-			strings.Join(lines, "; "), allowLine(asked))
+			strings.Join(lines, "; "), allowLine(unapproved))
 	}
-	for _, c := range asked {
+	for _, c := range unapproved {
 		if err := own.Allow(c); err != nil {
 			return err
 		}
@@ -157,8 +156,8 @@ func allowLine(commands []config.Command) string {
 	return strings.Join(lines, " and ")
 }
 
-// namedCommands returns the commands of a flow and its sub-agents that the settings neither allow nor replace, each once.
-func namedCommands(cfg *config.Config, flow *plan.Flow) []config.Command {
+// disallowedCommands returns the commands of a flow and its sub-agents that the settings neither allow nor replace, without duplicates.
+func disallowedCommands(cfg *config.Config, flow *plan.Flow) []config.Command {
 	rule := tool.Settings{AllowCommands: cfg.AllowCommands, AllowEnv: cfg.AllowEnv, AllowDirs: cfg.AllowDirs}
 	var out []config.Command
 	for _, c := range flow.Connections {
@@ -176,7 +175,7 @@ func namedCommands(cfg *config.Config, flow *plan.Flow) []config.Command {
 		}
 	}
 	for i := range flow.Agents {
-		for _, cmd := range namedCommands(cfg, &flow.Agents[i]) {
+		for _, cmd := range disallowedCommands(cfg, &flow.Agents[i]) {
 			if !slices.ContainsFunc(out, cmd.Equal) {
 				out = append(out, cmd)
 			}
@@ -185,7 +184,7 @@ func namedCommands(cfg *config.Config, flow *plan.Flow) []config.Command {
 	return out
 }
 
-// commandLine is a command for people: all of it, and nothing that a terminal would obey.
+// commandLine formats a complete command, without control characters.
 func commandLine(c config.Command) string {
 	var words []string
 	if c.Dir != "" {
@@ -209,12 +208,12 @@ func word(w string) string {
 
 func (a *app) addSecret(l source.InlineSecret) {
 	a.secrets = append(a.secrets, l)
-	if !l.File || strings.Contains(l.Value, "-----BEGIN") { // else it may be a path, which errors name
+	if !l.File || strings.Contains(l.Value, "-----BEGIN") { // otherwise it may be a path, which errors may contain
 		a.mask.Add(l.Value)
 	}
 }
 
-// sendSecrets sends the secrets in the flow's document to the worker that -dev has started, or fails without one.
+// sendSecrets sends the inline secrets of the flow's document to the worker that -dev has started; it fails without one.
 func (a *app) sendSecrets(ctx context.Context) error {
 	if len(a.secrets) == 0 {
 		return nil
@@ -233,7 +232,7 @@ func (a *app) sendSecrets(ctx context.Context) error {
 	}
 	if a.dev == nil || a.dev.Ready == "" {
 		return usage.Errorf("the document contains the secrets %s, and the worker of this task queue was not started by -dev; "+
-			"replace them by references and configure the worker as the warnings say, or stop that worker", strings.Join(names, ", "))
+			"replace them with references and configure the worker as the warnings describe, or stop that worker", strings.Join(names, ", "))
 	}
 	if err := config.SendSecrets(ctx, a.dev.Ready+config.SecretsFile, a.secrets); err != nil {
 		return fmt.Errorf("send the secrets of the document to the worker: %w", err)

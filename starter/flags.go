@@ -36,7 +36,8 @@ type flags struct {
 	allowCommands, waiting bool
 	session                bool
 	prompt                 string
-	given                  []string
+	// setNames are the names of the flags on the command line.
+	setNames []string
 	answerFlags
 	scheduleFlags
 	priorityFlags
@@ -48,7 +49,7 @@ type answerFlags struct {
 	by, node, request, key            string
 }
 
-// What -output may be.
+// Values of -output.
 const (
 	outputText  = "text"
 	outputJSON  = "json"
@@ -58,9 +59,9 @@ const (
 
 func (f *flags) asJSON() bool { return f.output == outputJSON || f.output == outputLines }
 
-func (f *flags) has(name string) bool { return slices.Contains(f.given, name) }
+func (f *flags) has(name string) bool { return slices.Contains(f.setNames, name) }
 
-// declare declares every flag. A name has one meaning in all commands that take it.
+// declare declares every flag. A name has the same meaning in all commands.
 func (f *flags) declare() []cli.Flag {
 	return []cli.Flag{
 		fileFlag("flow", &f.Flow, "the flow's `FILE`, - for standard input"),
@@ -68,14 +69,14 @@ func (f *flags) declare() []cli.Flag {
 		textFlag("input-json", &f.InputJSON, "the run's input as JSON: `JSON`, @FILE, or - for standard input"),
 		listFlag("param", &f.Param, "an input that the flow declares: `KEY=TEXT` or KEY:=JSON"),
 		textFlag("params", &f.Params, "an object with inputs that the flow declares: `JSON`, @FILE, or -"),
-		listFlag("image", &f.Images, "an image shown to the models with the input or the prompt: `FILE` (PNG, JPEG, GIF, WebP)"),
-		listFlag("document", &f.Documents, "a document given to the models with the input or the prompt: `FILE` (PDF)"),
-		listFlag("audio", &f.Audio, "a recording given to the models with the input or the prompt: `FILE` (WAV, MP3, FLAC, Ogg)"),
-		listFlag("scope", &f.Scope, "the value of the placeholder ${scope.KEY}, which models do not see: `KEY=TEXT` or KEY:=JSON"),
+		listFlag("image", &f.Images, "an image sent to models with the input or the prompt: `FILE` (PNG, JPEG, GIF, WebP)"),
+		listFlag("document", &f.Documents, "a document sent to models with the input or the prompt: `FILE` (PDF)"),
+		listFlag("audio", &f.Audio, "a recording sent to models with the input or the prompt: `FILE` (WAV, MP3, FLAC, Ogg)"),
+		listFlag("scope", &f.Scope, "the value of the placeholder ${scope.KEY}, which is not an input for models: `KEY=TEXT` or KEY:=JSON"),
 		textFlag("state", &f.State, "an object with the initial values of the shared state: `JSON`, @FILE, or -"),
 		listFlag("components", &f.Components, "`FILE` with components that the flow refers to"),
 		listFlag("component", &f.Component, "the component to use for an id: `ID=FILE#KEY`"),
-		fileFlag("script", &f.Script, "`FILE` with scripted answers, for a run without a model"),
+		fileFlag("script", &f.Script, "`FILE` with scripted answers, to run without a model"),
 		nameFlag("model", &f.model, "`PROVIDER/MODEL`, or a comma-separated list, for nodes that specify none (default: the worker's)"),
 		nameFlag("dialect", &f.dialect, "the flow's `DIALECT` (default: detected)"),
 		nameFlag("profile", &f.profile, "the dialect's `PROFILE` (default: default)"),
@@ -83,7 +84,7 @@ func (f *flags) declare() []cli.Flag {
 		boolFlag("detach", &f.detach, "print the run's id and exit without waiting"),
 		boolFlag("session", &f.session, "keep the run open for further prompts: starter resume ID -prompt TEXT"),
 		textFlag("prompt", &f.prompt, "the session's next prompt: `TEXT`, @FILE, or - for standard input"),
-		choiceFlag("on-error", &f.onError, "`wait|fail`: what a run does if an operator must fix something (default: wait; with -dev: fail)"),
+		choiceFlag("on-error", &f.onError, "`wait|fail`: what a run does if a failure requires an operator (default: wait; with -dev: fail)"),
 		nameFlag("task-queue", &f.taskQueue, "the workers' task `QUEUE` (default: weft)"),
 		intFlag("max-steps", &f.maxSteps, 0, 1, 0, "run at most `N` steps (default: the flow's, 25)"),
 		&cli.GenericFlag{Name: "budget", Value: &f.budget, Usage: "limit what the run may spend on models: `KIND=N`, KIND is calls, tokens or cost; can be repeated"},
@@ -113,9 +114,9 @@ func (f *flags) declare() []cli.Flag {
 		textFlag("result", &f.result, "the tool's result: `JSON|@FILE|-`, - for standard input"),
 		textFlag("error", &f.toolError, "the tool's error for the model, as `TEXT`"),
 		boolFlag("give-up", &f.giveUp, "do not retry: fail the node"),
-		textFlag("by", &f.by, "`NAME` of the person who answers (default: user@host)"),
+		textFlag("by", &f.by, "`NAME` of the user who answers (default: user@host)"),
 		boolFlag("signal", &f.signal, "send a signal, without waiting for the answer to be accepted"),
-		textFlag("node", &f.node, "id of the `NODE` that gets the message"),
+		textFlag("node", &f.node, "id of the `NODE` that receives the message"),
 		textFlag("request", &f.request, "the `REQUEST` that the message answers: its id, or an unambiguous prefix or suffix"),
 		textFlag("key", &f.key, "idempotency `KEY`: a second send with the same key is ignored"),
 		listFlag("cron", &f.cron, "start runs at `\"MINUTE HOUR DAY MONTH WEEKDAY\"`"),
@@ -125,26 +126,26 @@ func (f *flags) declare() []cli.Flag {
 		intFlag("priority", &f.priority, 0, 1, lowestPriority, "priority of the run's tasks, `1..5`: 1 runs first (default: 3)"),
 		&cli.StringFlag{Name: "fairness-key", Usage: "fairness `KEY` of the run's tasks: keys share workers evenly", Destination: &f.fairnessKey, OnlyOnce: true, Validator: func(key string) error {
 			if key == "" || len(key) > runs.MaxFairnessKey || strings.ContainsFunc(key, plaintext.Unprintable) {
-				return fmt.Errorf("want printable ASCII, from 1 to %d bytes", runs.MaxFairnessKey)
+				return fmt.Errorf("expected printable ASCII, from 1 to %d bytes", runs.MaxFairnessKey)
 			}
 			return nil
 		}},
 		&cli.FloatFlag{Name: "fairness-weight", Usage: "`WEIGHT` of the fairness key, from 0.001 to 1000 (default: 1)", Destination: &f.fairnessWeight, OnlyOnce: true, HideDefault: true, Validator: func(weight float64) error {
 			if !(weight >= minFairnessWeight) || weight > maxFairnessWeight {
-				return fmt.Errorf("want %v to %v", minFairnessWeight, maxFairnessWeight)
+				return fmt.Errorf("expected %v to %v", minFairnessWeight, maxFairnessWeight)
 			}
 			return nil
 		}},
 	}
 }
 
-// choices are the values of the flags that take no others.
+// choices are the permitted values of flags with a fixed set of values.
 var choices = map[string][]string{
 	"on-error": {contract.OnErrorWait, contract.OnErrorFail}, "status": runs.StatusNames(), "format": {"agentspec"}, "overlap": overlaps,
 }
 
-// Each function declares a flag of one kind. The usage names the value's placeholder between
-// backquotes. A flag can be given once, except a list.
+// Each function declares a flag of one kind. The usage has the value's placeholder in
+// backquotes. Only list flags can be repeated.
 
 func textFlag(name string, p *string, usage string) cli.Flag {
 	return &cli.StringFlag{Name: name, Usage: usage, Destination: p, OnlyOnce: true}
@@ -161,13 +162,13 @@ func fileFlag(name string, p *string, usage string) cli.Flag {
 func choiceFlag(name string, p *string, usage string) cli.Flag {
 	return &cli.StringFlag{Name: name, Usage: usage, Destination: p, OnlyOnce: true, Validator: func(v string) error {
 		if !slices.Contains(choices[name], v) {
-			return fmt.Errorf("want one of %s", strings.Join(choices[name], ", "))
+			return fmt.Errorf("expected one of %s", strings.Join(choices[name], ", "))
 		}
 		return nil
 	}}
 }
 
-// listFlag can be given several times; a comma in a value separates nothing.
+// listFlag declares a flag that can be repeated; a comma in a value is not a separator.
 func listFlag(name string, p *[]string, usage string) cli.Flag {
 	return &cli.StringSliceFlag{Name: name, Usage: usage + "; can be repeated", Destination: p}
 }
@@ -176,13 +177,13 @@ func boolFlag(name string, p *bool, usage string) cli.Flag {
 	return &cli.BoolFlag{Name: name, Usage: usage, Destination: p, OnlyOnce: true, HideDefault: true}
 }
 
-func intFlag(name string, p *int, value, least, most int, usage string) cli.Flag {
+func intFlag(name string, p *int, value, lowest, highest int, usage string) cli.Flag {
 	return &cli.IntFlag{Name: name, Usage: usage, Value: value, Destination: p, OnlyOnce: true, HideDefault: value == 0, Validator: func(v int) error {
 		switch {
-		case most > 0 && (v < least || v > most):
-			return fmt.Errorf("want %d to %d", least, most)
-		case v < least:
-			return fmt.Errorf("want %d or more", least)
+		case highest > 0 && (v < lowest || v > highest):
+			return fmt.Errorf("expected %d to %d", lowest, highest)
+		case v < lowest:
+			return fmt.Errorf("expected %d or more", lowest)
 		}
 		return nil
 	}}
@@ -190,7 +191,7 @@ func intFlag(name string, p *int, value, least, most int, usage string) cli.Flag
 
 func refuseEmpty(v string) error {
 	if v == "" {
-		return errors.New("want a value")
+		return errors.New("expected a value")
 	}
 	return nil
 }
@@ -210,19 +211,19 @@ func (b *budgetFlag) Set(s string) error {
 	case "calls", "tokens":
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return fmt.Errorf("%s needs a whole number from 1, such as %s=100", kind, kind)
+			return fmt.Errorf("%s must be a positive integer, such as %s=100", kind, kind)
 		}
 		*map[string]*int{"calls": &b.Calls, "tokens": &b.Tokens}[kind] = n
 		return nil
 	case "cost":
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(v >= 1.0/micros) || v > 1e9 {
-			return fmt.Errorf("cost needs an amount in the currency of the worker's prices, such as cost=0.50")
+			return fmt.Errorf("cost must be an amount in the currency of the worker's prices, such as cost=0.50")
 		}
 		b.Cost = int64(math.Round(v * micros))
 		return nil
 	}
-	return fmt.Errorf("want calls=N, tokens=N or cost=AMOUNT")
+	return fmt.Errorf("expected calls=N, tokens=N or cost=AMOUNT")
 }
 
 func (b *budgetFlag) budget() *contract.Budget {
@@ -248,7 +249,7 @@ type priorityFlags struct {
 
 func (f *priorityFlags) checkPair() error {
 	if f.fairnessWeight != 0 && f.fairnessKey == "" {
-		return usage.Errorf("-fairness-weight needs -fairness-key")
+		return usage.Errorf("-fairness-weight requires -fairness-key")
 	}
 	return nil
 }
@@ -257,7 +258,7 @@ func (f *priorityFlags) temporalPriority() temporal.Priority {
 	return temporal.Priority{PriorityKey: f.priority, FairnessKey: f.fairnessKey, FairnessWeight: float32(f.fairnessWeight)}
 }
 
-// inheritedPriority returns the priority of a fork: what the flags do not set is inherited; the weight belongs to the key.
+// inheritedPriority returns the priority of a fork: values without a flag are inherited; a new key has its own weight.
 func (f *priorityFlags) inheritedPriority(old temporal.Priority) temporal.Priority {
 	out := old
 	if f.priority != 0 {

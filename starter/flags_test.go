@@ -35,7 +35,7 @@ func TestFlagsCanBeAnywhere(t *testing.T) {
 	}
 	for _, c := range commands() {
 		words := strings.Fields(c.name)
-		for range c.least {
+		for range c.minArgs {
 			words = append(words, "argument")
 		}
 		calls := [][]string{words}
@@ -58,7 +58,7 @@ func TestFlagsCanBeAnywhere(t *testing.T) {
 						args := slices.Insert(slices.Clone(line), at, form...)
 						a := &app{}
 						got, rest, err := parse(a, args...)
-						if err != nil || got == nil || got.name != c.name || len(rest) != c.least {
+						if err != nil || got == nil || got.name != c.name || len(rest) != c.minArgs {
 							t.Fatalf("starter %s: %v, arguments %q", strings.Join(args, " "), err, rest)
 						}
 						if want == nil {

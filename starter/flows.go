@@ -37,8 +37,8 @@ func (a *app) validate(_ context.Context, args []string) error {
 	}
 	report := validate.Report{Files: []validate.File{}}
 	for _, name := range files {
-		d, unread := a.examine(name, false)
-		f, err := report.Add(name, d, unread, found[name] && a.flags.dialect == "")
+		d, readErr := a.examine(name, false)
+		f, err := report.Add(name, d, readErr, found[name] && a.flags.dialect == "")
 		if err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (a *app) schema(_ context.Context, args []string) error {
 	return err
 }
 
-// lsp serves an editor. The settings are read anew at each check, so that what a diagnostic asks for can be added to them.
+// lsp runs the language server. It reads the settings again at each check, so that a fix in them takes effect.
 func (a *app) lsp(ctx context.Context, _ []string) error {
 	var mu sync.Mutex
 	last, reported := specadapter.Options{Dialect: a.flags.dialect, Profile: a.flags.profile}, ""
@@ -106,7 +106,7 @@ func (a *app) lsp(ctx context.Context, _ []string) error {
 	return nil
 }
 
-// agents lists the agents of a folder, or of agents/ in it. Diagnostics of an agent are listed with it.
+// agents lists the agents of a folder, or of agents/ in it, with their diagnostics.
 func (a *app) agents(_ context.Context, args []string) error {
 	cfg, err := a.load()
 	if err != nil {
@@ -182,7 +182,7 @@ func (a *app) printAgent(v *serve.AgentView) {
 	}
 }
 
-// init writes a first flow. Without a dialect it asks for one.
+// init writes a first flow. Without a dialect it prompts for one.
 func (a *app) init(_ context.Context, args []string) error {
 	dialect, dir := argument(args, 0, ""), argument(args, 1, ".")
 	if len(args) == 0 {
@@ -238,7 +238,7 @@ func (a *app) graphOfRun(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	answered := a.whileSilent(ctx, r)
+	answered := a.warnIfSilent(ctx, r)
 	g, err := r.Graph(ctx)
 	if answered(); err != nil {
 		return err

@@ -74,11 +74,11 @@ func TestWhatARunIsGiven(t *testing.T) {
 		"wrong JSON":                       {args: `-input-json {"a":1,}`, err: `-input-json:1:8: error: `},
 		"wrong JSON of one input":          {dialect: "declaring", args: `-param a:=[1,`, err: `-param a:1:4: error: `},
 		"YAML is no JSON":                  {args: `-input-json a:`, err: `-input-json:1:1: error: `},
-		"an input without a name":          {dialect: "declaring", args: "-param =1", err: `-param is "=1", want KEY=TEXT or KEY:=JSON`},
-		"an input without a value":         {dialect: "declaring", args: "-param a", err: `-param is "a", want KEY=TEXT`},
+		"an input without a name":          {dialect: "declaring", args: "-param =1", err: `-param is "=1", expected KEY=TEXT or KEY:=JSON`},
+		"an input without a value":         {dialect: "declaring", args: "-param a", err: `-param is "a", expected KEY=TEXT`},
 		"an input that is no text":         {dialect: "declaring", args: "-param a=\xff", err: `-param a is not valid UTF-8`},
-		"params that are a list":           {args: "-params [1]", err: "-params is an array, want an object"},
-		"a state that is a text":           {args: `-state "x"`, err: `-state is "x", want an object`},
+		"params that are a list":           {args: "-params [1]", err: "-params is an array, expected an object"},
+		"a state that is a text":           {args: `-state "x"`, err: `-state is "x", expected an object`},
 		"standard input twice":             {args: "-input-json - -state -", err: "-input-json and -state cannot both read standard input"},
 		"a file without a name":            {args: "-params @", err: "-params is @ without a file"},
 		"a file that is not there":         {args: "-state @" + file + "x", err: "read -state: "},
@@ -89,7 +89,7 @@ func TestWhatARunIsGiven(t *testing.T) {
 			if _, _, err := parse(a, strings.Split(tc.args, " ")...); err != nil {
 				t.Fatal(err)
 			}
-			g, err := a.reader().Given(&a.flags.Flags, a.flags.has("input"), tc.dialect)
+			g, err := a.reader().Values(&a.flags.Flags, a.flags.has("input"), tc.dialect)
 			if tc.err != "" {
 				if err == nil || !strings.HasPrefix(err.Error(), tc.err) {
 					t.Fatalf("error is %v, want %q", err, tc.err)

@@ -28,15 +28,15 @@ import (
 )
 
 func (a *app) status(ctx context.Context, r *runs.Run, _ []string) error {
-	answered := a.whileSilent(ctx, r)
-	st, read, err := r.Standing(ctx)
+	answered := a.warnIfSilent(ctx, r)
+	st, read, err := r.CurrentStatus(ctx)
 	if answered(); err != nil {
 		return err
 	}
 	if read != nil {
 		a.sayFromHistory()
 	}
-	failure := r.FailedBy(ctx)
+	failure := r.GetFailure(ctx)
 	shown := struct {
 		*contract.Status
 		Failure *contract.Failure `json:"failure,omitempty"`
@@ -53,11 +53,11 @@ func (a *app) status(ctx context.Context, r *runs.Run, _ []string) error {
 	return nil
 }
 
-func (a *app) sayFromHistory() { a.say("no worker responds for the run; this is from its history") }
+func (a *app) sayFromHistory() { a.say("no worker responds for the run; reading its history instead") }
 
 func (a *app) state(ctx context.Context, r *runs.Run, _ []string) error {
 	values := map[string]json.RawMessage{}
-	answered := a.whileSilent(ctx, r)
+	answered := a.warnIfSilent(ctx, r)
 	err := r.Query(ctx, contract.QueryState, &values)
 	if answered(); err == nil {
 		a.object(values)
@@ -95,7 +95,7 @@ func (a *app) trace(ctx context.Context, r *runs.Run, _ []string) error {
 		return err
 	}
 	if t.FromHistory {
-		a.say("no worker responds for the run; this is from its history, which may lack nodes that make no calls")
+		a.say("no worker responds for the run; reading its history instead, which may lack nodes that make no calls")
 	}
 	for _, id := range t.Missing {
 		a.say("warning: the history of %s is no longer retained; its contents are not exported", plaintext.Line(id, 200))
@@ -121,7 +121,7 @@ func (a *app) why(ctx context.Context, r *runs.Run, args []string) error {
 	report := why.Explain(facts, t.Missing)
 	a.show(report, func() {
 		if report.FromHistory {
-			a.say("no worker responds for the run; this is from its history, which lacks nodes that make no calls")
+			a.say("no worker responds for the run; reading its history instead, which lacks nodes that make no calls")
 		}
 		fmt.Fprint(a.stdout, why.Text(&report, len(args) > 0))
 	})
@@ -147,9 +147,9 @@ func addOpen(ctx context.Context, r *runs.Run, l *audit.Reader) {
 	if l.Ended = !r.Open(); l.Ended || l.Whole() {
 		return
 	}
-	st, err := r.Below(r.ID, r.RunID, r.Status).Reported(ctx)
+	st, err := r.InTree(r.ID, r.RunID, r.Status).QueryStatus(ctx)
 	if err != nil {
-		l.Lacks(fmt.Sprintf("no worker responds for the run %q, and its memo names the oldest unanswered requests alone", r.ID))
+		l.Lacks(fmt.Sprintf("no worker responds for the run %q, and its memo has only the oldest unanswered requests", r.ID))
 		return
 	}
 	l.AddOpen(st)
@@ -233,7 +233,7 @@ func impactOn(ctx context.Context, c *runs.Connection, id string, res *specadapt
 	return impact.Weigh(all[0], res.Flow, &res.Source), nil
 }
 
-// test plays recordings again, without network, and says where each first becomes another run.
+// test replays recordings offline and reports the first difference of each.
 func (a *app) test(_ context.Context, args []string) error {
 	recordings, err := a.recordings(args)
 	if err != nil {
@@ -251,7 +251,7 @@ func (a *app) test(_ context.Context, args []string) error {
 			failed++
 		}
 		if !a.flags.asJSON() {
-			fmt.Fprint(a.stdout, tested(rep))
+			fmt.Fprint(a.stdout, formatReport(rep))
 		} else if a.flags.output == outputLines {
 			a.object(rep)
 		}
@@ -295,7 +295,7 @@ func (a *app) recordings(names []string) ([]*rehearse.Recording, error) {
 	return out, nil
 }
 
-func tested(r *rehearse.Report) string {
+func formatReport(r *rehearse.Report) string {
 	if r.OK {
 		turns := plaintext.If(r.Turns > 0, "%d turns, ", r.Turns)
 		return fmt.Sprintf("ok    %s: %d calls, %s%s\n", plaintext.Line(r.File, 500), r.Calls, turns, r.Status)
@@ -315,7 +315,7 @@ func (a *app) record(ctx context.Context, r *runs.Run, _ []string) error {
 			}
 			break
 		}
-		return usage.Errorf("the run %q has not ended; only closed runs can be recorded: wait for it with starter follow %s, or cancel it with starter cancel %s", r.ID, r.Quoted(), r.Quoted())
+		return usage.Errorf("the run %q is still open; only closed runs can be recorded: wait for it with starter follow %s, or cancel it with starter cancel %s", r.ID, r.Quoted(), r.Quoted())
 	}
 	raw, warnings, err := recording.Record(ctx, history.From(r.Client), r.ID, r.RunID, a.mask)
 	for _, w := range warnings {

@@ -18,13 +18,13 @@ import (
 	"weft/worker/build"
 )
 
-// stage is how far a command has come, on which the meaning of Ctrl-C depends.
+// stage is the progress of a command, which determines the effect of Ctrl-C.
 type stage struct {
 	mu sync.Mutex
-	// text says what becomes of a run, "" if there is none.
+	// text describes what happens to the run, "" if there is none.
 	text string
-	// listens, if set, asks a command to end that does so by itself.
-	listens context.CancelFunc
+	// cancel, if set, cancels a command that ends by itself then.
+	cancel context.CancelFunc
 }
 
 func (a *app) setStage(text string) {
@@ -39,19 +39,19 @@ func (s *stage) change(how func(*stage)) {
 	}
 }
 
-func (a *app) interruptible(ctx context.Context) (listened context.Context, stop func()) {
+func (a *app) interruptible(ctx context.Context) (cancellable context.Context, stop func()) {
 	if a.stage == nil {
 		return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	a.stage.change(func(s *stage) { s.listens = cancel })
+	a.stage.change(func(s *stage) { s.cancel = cancel })
 	return ctx, func() {
-		a.stage.change(func(s *stage) { s.listens = nil })
+		a.stage.change(func(s *stage) { s.cancel = nil })
 		cancel()
 	}
 }
 
-// handleInterrupts ends the process at an interrupt, or at the second one while a command listens. Ignored signals stay ignored.
+// handleInterrupts exits the process at an interrupt, or at the second one if the first cancels the command. Ignored signals remain ignored.
 func (a *app) handleInterrupts() {
 	signals := make(chan os.Signal, 2)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
@@ -60,7 +60,7 @@ func (a *app) handleInterrupts() {
 		}
 	}
 	go func() {
-		defer a.caught()
+		defer a.handlePanic()
 		for range signals {
 			a.interrupted()
 		}
@@ -68,10 +68,10 @@ func (a *app) handleInterrupts() {
 }
 
 func (a *app) interrupted() {
-	var listens context.CancelFunc
-	a.stage.change(func(s *stage) { listens, s.listens = s.listens, nil })
-	if listens != nil {
-		listens()
+	var cancel context.CancelFunc
+	a.stage.change(func(s *stage) { cancel, s.cancel = s.cancel, nil })
+	if cancel != nil {
+		cancel()
 		return
 	}
 	a.sayInterrupted()
@@ -84,31 +84,32 @@ func (a *app) sayInterrupted() {
 	a.say("starter: interrupted%s", plaintext.If(text != "", "; %s", text))
 }
 
-var harmless = []string{"output", "profile", "dialect", "limit", "max-steps", "model"}
+// reportedFlags are the flags whose values panic reports contain.
+var reportedFlags = []string{"output", "profile", "dialect", "limit", "max-steps", "model"}
 
-// caught is deferred by every goroutine. After a panic it prints what to report and exits with code 70.
-func (a *app) caught() {
+// handlePanic is deferred by every goroutine. After a panic it prints a report and exits with code 70.
+func (a *app) handlePanic() {
 	p := recover()
 	if p == nil {
 		return
 	}
 	stack := debug.Stack()
-	a.say("starter: this is a defect of starter, not of your flow: %s", plaintext.Line(fmt.Sprint(p), 500))
+	a.say("starter: internal error of starter, not of your flow: %s", plaintext.Line(fmt.Sprint(p), 500))
 	a.say("  version: %s", build.String())
 	a.say("  system:  %s/%s, %s", runtime.GOOS, runtime.GOARCH, runtime.Version())
-	a.say("  command: %s", a.harmlessCommand())
-	if file := keepStack(stack); file != "" {
+	a.say("  command: %s", a.redactedCommand())
+	if file := writeStack(stack); file != "" {
 		a.say("  stack:   %s", file)
 	} else {
 		a.say("  stack:\n%s", stack)
 	}
-	a.say("  please report these lines, with the file of the stack; a started run continues")
+	a.say("  please report these lines, with the stack; a run that was started continues")
 	if a.quit != nil {
 		a.quit(exitDefect)
 	}
 }
 
-func keepStack(stack []byte) string {
+func writeStack(stack []byte) string {
 	f, err := os.CreateTemp("", "weft-starter-*.txt")
 	if err != nil {
 		return ""
@@ -121,7 +122,8 @@ func keepStack(stack []byte) string {
 	return f.Name()
 }
 
-func (a *app) harmlessCommand() string {
+// redactedCommand returns the command line without the values that may be confidential.
+func (a *app) redactedCommand() string {
 	kinds := map[string]bool{}
 	for _, v := range (&flags{}).declare() {
 		kinds[v.Names()[0]] = v.(cli.DocGenerationFlag).TakesValue()
@@ -129,19 +131,19 @@ func (a *app) harmlessCommand() string {
 	words := []string{"starter"}
 	for i := 0; i < len(a.args); i++ {
 		name, value, joined := strings.Cut(strings.TrimLeft(a.args[i], "-"), "=")
-		takes, known := kinds[name]
+		takesValue, isFlag := kinds[name]
 		switch {
-		case !strings.HasPrefix(a.args[i], "-") || !known:
-			words = append(words, plainWord(a.args[i]))
+		case !strings.HasPrefix(a.args[i], "-") || !isFlag:
+			words = append(words, redactedArgument(a.args[i]))
 			continue
-		case !takes:
+		case !takesValue:
 			words = append(words, "-"+name)
 			continue
 		case !joined && i+1 < len(a.args):
 			i++
 			value = a.args[i]
 		}
-		if !slices.Contains(harmless, name) {
+		if !slices.Contains(reportedFlags, name) {
 			value = "…"
 		}
 		words = append(words, "-"+name, plaintext.Line(value, 100))
@@ -149,7 +151,7 @@ func (a *app) harmlessCommand() string {
 	return strings.Join(words, " ")
 }
 
-func plainWord(s string) string {
+func redactedArgument(s string) string {
 	for _, c := range commands() {
 		if first, _, _ := strings.Cut(c.name, " "); first == s {
 			return s

@@ -153,7 +153,7 @@ func TestInterruptedBeforeTheRun(t *testing.T) {
 
 // Ctrl-C while -dev builds or starts its server leaves nothing that would have to be stopped.
 func TestInterruptedWhileDevStarts(t *testing.T) {
-	const ends = "starter: interrupted; what -dev has started stops by itself\r\n"
+	const ends = "starter: interrupted; processes that -dev has started stop by themselves\r\n"
 	dir := t.TempDir()
 	put(t, dir+"/flow.json", echoFlow)
 	put(t, dir+"/go.mod", "module weft\n")

@@ -4,8 +4,8 @@
 // plan to the workers that poll the task queue. It calls no model and runs no node. Only the
 // result goes to standard output; everything else goes to standard error.
 //
-// Start at [commands], the table of all commands. This package has their flags and exit codes; they are
-// implemented in the packages below it: runs queries Temporal and workers, history reads histories, report prints.
+// Start at [commands], the table of all commands. This package defines their flags and exit codes; the subpackages
+// implement them: runs queries Temporal and workers, history reads histories, report prints.
 package main
 
 import (
@@ -35,23 +35,23 @@ import (
 // Exit codes.
 const (
 	exitOK = 0
-	// exitFailed: the run failed, or is not there yet.
+	// exitFailed: the run failed, or has no result yet.
 	exitFailed = 1
-	// exitBadInput: a flag, a file, a document or an id is wrong.
+	// exitBadInput: a flag, a file, a document or an id is invalid.
 	exitBadInput = 2
-	// exitNoTemporal: nothing answers, or no longer.
+	// exitNoTemporal: there is no connection to Temporal, or it was lost.
 	exitNoTemporal = 3
 	// exitCancelled: the run was cancelled or terminated.
 	exitCancelled = 4
-	// exitDefect: starter itself is wrong; what to report has been printed.
+	// exitDefect: starter panicked; a report has been printed.
 	exitDefect = 70
-	// exitDetached: Ctrl-C; a run that was started goes on.
+	// exitDetached: Ctrl-C; a run that was started continues.
 	exitDetached = 130
 )
 
 func main() {
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: config.OS, quit: os.Exit, stage: &stage{}}
-	defer a.caught()
+	defer a.handlePanic()
 	a.handleInterrupts()
 	os.Exit(a.run(context.Background(), os.Args[1:]))
 }
@@ -61,23 +61,24 @@ type app struct {
 	stdout, stderr io.Writer
 	env            config.Env
 	flags          flags
-	// args are the command line's, for the report of a defect; quit ends the process.
+	// args are the arguments of the command line, for panic reports.
 	args []string
-	// dev is what -dev has joined, or nil.
+	// dev is the session that -dev has joined, or nil.
 	dev *dev.Dev
-	// cfg are the settings, once they are read.
+	// cfg are the settings, nil until they are read.
 	cfg *config.Config
-	// warnings are those of the settings that were printed.
+	// warnings are the warnings about the settings that were printed.
 	warnings []string
 	// connections are closed when the command has run.
 	connections []*runs.Connection
-	// mask knows the secrets of the settings, once they are read.
+	// mask masks the secrets of the settings, once they are read.
 	mask *mask.Mask
-	// secrets are those that stand in the flow's document.
+	// secrets are the inline secrets of the flow's document.
 	secrets []source.InlineSecret
-	// stage is what an interrupt means, nil if interrupts are not handled.
+	// stage determines the effect of an interrupt, nil if interrupts are not handled.
 	stage *stage
-	quit  func(code int)
+	// quit exits the process.
+	quit func(code int)
 }
 
 type exitCode int
@@ -96,15 +97,15 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return code
 }
 
-// checked remembers the first error of its writer, and masks the secrets of the settings. To a terminal it writes no
-// control characters, which texts of models, tools and flows may hold.
+// checked records the first error of its writer, and masks the secrets of the settings. To a terminal it writes no
+// control characters, which text from models, tools and flows may contain.
 type checked struct {
 	io.Writer
 	err      error
 	mask     *mask.Mask
 	terminal bool
-	// rest is the beginning of a character of which the end is not written yet.
-	rest []byte
+	// partial is an incomplete UTF-8 sequence at the end of the last write.
+	partial []byte
 }
 
 func (c *checked) Write(p []byte) (int, error) { return c.to(c.mask.Writer(c.Writer), p) }
@@ -112,14 +113,14 @@ func (c *checked) Write(p []byte) (int, error) { return c.to(c.mask.Writer(c.Wri
 func (c *checked) to(w io.Writer, p []byte) (int, error) {
 	text := p
 	if c.terminal {
-		text = append(c.rest, p...)
+		text = append(c.partial, p...)
 		end := len(text)
 		for i := max(0, end-utf8.UTFMax); i < end; i++ {
 			if utf8.RuneStart(text[i]) && !utf8.FullRune(text[i:]) {
 				end = i
 			}
 		}
-		text, c.rest = []byte(plaintext.Lines(string(text[:end]))), bytes.Clone(text[end:])
+		text, c.partial = []byte(plaintext.Lines(string(text[:end]))), bytes.Clone(text[end:])
 	}
 	if _, err := w.Write(text); err != nil {
 		c.err = cmp.Or(c.err, err)
@@ -142,19 +143,19 @@ func (a *app) command(ctx context.Context, args []string) int {
 	if len(args) == 0 {
 		args = []string{"help"}
 	}
-	return a.exit(a.commandLine(a.do).Run(ctx, append([]string{"starter", usualName(args[0])}, args[1:]...)))
+	return a.exit(a.commandLine(a.do).Run(ctx, append([]string{"starter", canonicalName(args[0])}, args[1:]...)))
 }
 
-// usualName is the command that a first word means: --version is version, and singular and plural are the same.
-func usualName(word string) string {
+// canonicalName returns the command for a first argument: --version is version, and a missing or extra plural s is ignored.
+func canonicalName(word string) string {
 	if strings.TrimLeft(word, "-") == "version" {
 		return "version"
 	}
-	known := func(name string) bool {
+	exists := func(name string) bool {
 		return groups[name] != "" || slices.ContainsFunc(commands(), func(c command) bool { return c.name == name })
 	}
 	for _, name := range []string{word, word + "s", strings.TrimSuffix(word, "s")} {
-		if known(name) {
+		if exists(name) {
 			return name
 		}
 	}
@@ -162,7 +163,7 @@ func usualName(word string) string {
 }
 
 func (a *app) do(ctx context.Context, cmd *command, args []string) error {
-	// A start reads its input first; a graph of a file needs no server.
+	// run reads its input first; a graph of a file needs no server.
 	a.flags.dev = a.flags.dev || cmd.name == "dev"
 	if a.flags.dev && cmd.name != "run" && (cmd.name != "graph" || a.flags.id != "") {
 		if err := a.joinDev(ctx); err != nil {
@@ -203,7 +204,7 @@ func (a *app) exit(err error) int {
 	return exitFailed
 }
 
-// say prints a line for people, without the secrets of the settings.
+// say prints a line to standard error, with the secrets of the settings masked.
 func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.mask.Writer(a.stderr), format+"\n", args...)
 }

@@ -24,7 +24,7 @@ func (a *app) newReport() progress.Report {
 		return jsonReport{a}
 	case a.showsTable():
 		plain, _ := a.env.LookupEnv("NO_COLOR")
-		return progress.NewLive(a.stderr, a.mask, plain == "", sizeOf(a.stderr), a.caught)
+		return progress.NewLive(a.stderr, a.mask, plain == "", terminalSize(a.stderr), a.handlePanic)
 	}
 	return textReport{a}
 }
@@ -45,10 +45,10 @@ func (r jsonReport) Notify(n progress.Notice) { r.object(n) }
 
 func (jsonReport) ReadsText() bool { return true }
 
-func emit[T any](a *app, whole any, entries []T, text func()) {
+func emit[T any](a *app, object any, entries []T, text func()) {
 	switch a.flags.output {
 	case outputJSON:
-		a.object(whole)
+		a.object(object)
 	case outputLines:
 		for _, e := range entries {
 			a.object(e)
@@ -71,9 +71,9 @@ func (a *app) object(v any) {
 	encode := json.NewEncoder(&text)
 	encode.SetEscapeHTML(false)
 	if encode.Encode(v) != nil {
-		return // such a value does not exist here
+		return // all values here can be encoded
 	}
-	// As JSON: a secret can be a number, too.
+	// Mask the JSON: a secret can also be a number.
 	raw := append(textutil.Unescape(bytes.TrimSpace(a.mask.Answer(text.Bytes()))), '\n')
 	if a.flags.output != outputLines {
 		var spread bytes.Buffer
@@ -93,7 +93,7 @@ func (a *app) showsTable() bool {
 	return term != "" && term != "dumb" && ci == ""
 }
 
-// conclude prints the outcome of a closed run: the result, or why there is none.
+// conclude prints the outcome of a closed run: the result or the failure.
 func (a *app) conclude(ctx context.Context, r *runs.Run) error {
 	var res contract.RunResult
 	if err := r.Client.GetWorkflow(ctx, r.ID, r.RunID).Get(ctx, &res); err != nil {
@@ -120,7 +120,7 @@ func (a *app) conclude(ctx context.Context, r *runs.Run) error {
 	return nil
 }
 
-// printResult prints a result: what is JSON stays JSON, and what holds no secret stays as it is.
+// printResult prints a result with its secrets masked: JSON remains valid, and text without secrets is unchanged.
 func (a *app) printResult(value *string, data []byte) {
 	text := string(textutil.Unescape(data))
 	if value != nil {
@@ -151,13 +151,13 @@ func (a *app) noResult(ctx context.Context, r *runs.Run, err error) error {
 }
 
 func (a *app) explain(id string, f *contract.Failure) {
-	for _, line := range report.Failure(id, a.ofOwnWorker(f)) {
+	for _, line := range report.Failure(id, a.localFailure(f)) {
 		a.say("%s", line)
 	}
 }
 
-func terminal(of any) bool {
-	f, ok := of.(*os.File)
+func terminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
@@ -169,18 +169,17 @@ func (a *app) onTerminal() bool {
 	return terminal(w)
 }
 
-// usualWidth and usualHeight are the size of a terminal that does not tell.
-const usualWidth, usualHeight = 80, 24
+// defaultWidth and defaultHeight are used for a terminal that does not report its size.
+const defaultWidth, defaultHeight = 80, 24
 
-// sizeOf gives a terminal's size, as it is each time: people resize theirs.
-func sizeOf(w io.Writer) func() (width, height int) {
+// terminalSize returns a function that reads a terminal's current size.
+func terminalSize(w io.Writer) func() (width, height int) {
 	return func() (width, height int) {
 		if f, ok := w.(*os.File); ok {
 			width, height, _ = term.GetSize(int(f.Fd()))
 		}
-		// The size may not be set.
 		if width <= 0 || height <= 0 {
-			width, height = usualWidth, usualHeight
+			width, height = defaultWidth, defaultHeight
 		}
 		return width, height
 	}

@@ -24,20 +24,20 @@ func TestOfOwnWorker(t *testing.T) {
 		remedy, other string
 	}{
 		"another worker": {nil, nothing.Remedy, "set in the worker's weft.yaml: x"},
-		"its own": {&dev.Dev{Embedded: true}, "set OPENAI_API_KEY, OLLAMA_HOST or WEFT_MODEL in this environment, or model in deploy/weft.yaml, and run the command again, " +
-			"once no other starter -dev runs" + nothing.Remedy[len("set OPENAI_API_KEY, OLLAMA_HOST or WEFT_MODEL in the worker's environment (not the client's), or model in its weft.yaml, and restart the worker"):], "set in deploy/weft.yaml: x"},
+		"its own": {&dev.Dev{Embedded: true}, "set OPENAI_API_KEY, OLLAMA_HOST or WEFT_MODEL in this environment, or model in deploy/weft.yaml, and run the command again " +
+			"when no other starter -dev is running" + nothing.Remedy[len("set OPENAI_API_KEY, OLLAMA_HOST or WEFT_MODEL in the worker's environment (not the client's), or model in its weft.yaml, and restart the worker"):], "set in deploy/weft.yaml: x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &app{dev: tc.dev, cfg: &config.Config{File: "deploy/weft.yaml"}}
-			got := a.ofOwnWorker(&contract.Failure{Remedy: nothing.Remedy, Text: "set in the worker's weft.yaml: x", Diagnostics: []string{"set in the worker's weft.yaml: x"}})
+			got := a.localFailure(&contract.Failure{Remedy: nothing.Remedy, Text: "set in the worker's weft.yaml: x", Diagnostics: []string{"set in the worker's weft.yaml: x"}})
 			if diff := cmp.Diff(&contract.Failure{Remedy: tc.remedy, Text: tc.other, Diagnostics: []string{tc.other}}, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}
 	a := &app{dev: &dev.Dev{Helped: true}}
-	f := a.ofOwnWorker(&contract.Failure{Remedy: "set X_KEY in the worker's environment (not the client's) and restart the worker"})
-	if want := "export X_KEY=VALUE, and run the command again, once no other starter -dev runs"; f.Remedy != want {
+	f := a.localFailure(&contract.Failure{Remedy: "set X_KEY in the worker's environment (not the client's) and restart the worker"})
+	if want := "export X_KEY=VALUE, and run the command again when no other starter -dev is running"; f.Remedy != want {
 		t.Errorf("the remedy is %q, want %q", f.Remedy, want)
 	}
 	a = &app{dev: &dev.Dev{Embedded: true}, cfg: &config.Config{}}
@@ -48,7 +48,7 @@ func TestOfOwnWorker(t *testing.T) {
 		`no connection "web"; to allow it set in the worker's weft.yaml: connections`:                                                                                     `no connection "web"; to allow it set in weft.yaml: connections; then ` + startAgain,
 		"May it?": "May it?",
 	} {
-		if got := a.ofOwnWaiting(text); got != want {
+		if got := a.localRequest(text); got != want {
 			t.Errorf("%q is worded %q, want %q", text, got, want)
 		}
 	}

@@ -17,15 +17,15 @@ import (
 	"weft/worker/config"
 )
 
-// connect makes a client that prints nothing by itself.
+// connect returns a connection whose client logs nothing.
 func (a *app) connect(ctx context.Context, cfg *config.Config) (*runs.Connection, error) {
 	t, err := cfg.Client(ctx, log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, err
 	}
-	note := func(err error) { a.say("warning: not all of the history can be read: %v", err) }
+	note := func(err error) { a.say("warning: part of the history cannot be read: %v", err) }
 	t.Client = t.Codec.Reader(t.Client, t.Store.Fetch, note)
-	c := &runs.Connection{Temporal: t, Starter: a.self(), Caught: a.caught, Words: a.ofOwnWaiting}
+	c := &runs.Connection{Temporal: t, Starter: a.self(), HandlePanic: a.handlePanic, Reword: a.localRequest}
 	a.connections = append(a.connections, c)
 	return c, nil
 }
@@ -54,18 +54,18 @@ func (a *app) findOpen(ctx context.Context, id string) (*runs.Run, error) {
 	return r, err
 }
 
-// silence is how long a question may go without an answer before the command checks for workers.
+// silence is how long a query may go without an answer before the command checks for workers.
 const silence = 3 * time.Second
 
-// whileSilent prints a line if what comes next takes long and no worker polls. The caller calls the result then.
-func (a *app) whileSilent(ctx context.Context, r *runs.Run) (answered func()) {
+// warnIfSilent prints when the task queue was last polled if answered is not called within [silence].
+func (a *app) warnIfSilent(ctx context.Context, r *runs.Run) (answered func()) {
 	if !r.Open() {
-		return func() {} // its history answers instead
+		return func() {} // its history is read instead
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
-		defer a.caught()
+		defer a.handlePanic()
 		defer close(done)
 		if runs.Sleep(ctx, silence) != nil {
 			return
@@ -83,8 +83,8 @@ func (a *app) whileSilent(ctx context.Context, r *runs.Run) (answered func()) {
 }
 
 func (a *app) reported(ctx context.Context, r *runs.Run) (*contract.Status, error) {
-	defer a.whileSilent(ctx, r)()
-	return r.Reported(ctx)
+	defer a.warnIfSilent(ctx, r)()
+	return r.QueryStatus(ctx)
 }
 
 func (a *app) follow(ctx context.Context, r *runs.Run, _ []string) error {
@@ -93,7 +93,7 @@ func (a *app) follow(ctx context.Context, r *runs.Run, _ []string) error {
 			return err
 		}
 	}
-	return a.newFollower(r.Whole(ctx)).toTheEnd(ctx)
+	return a.newFollower(r.FromFirst(ctx)).toTheEnd(ctx)
 }
 
 func (a *app) result(ctx context.Context, r *runs.Run, _ []string) error {
@@ -117,7 +117,7 @@ func (a *app) cancel(ctx context.Context, r *runs.Run, _ []string) error {
 	return nil
 }
 
-// terminate ends a run at once: nothing of it runs any more, not even what would clean up.
+// terminate terminates a run at once, without cleanup.
 func (a *app) terminate(ctx context.Context, r *runs.Run, _ []string) error {
 	if err := r.Client.TerminateWorkflow(ctx, r.ID, r.RunID, cmp.Or(a.flags.reason, "starter terminate")); err != nil {
 		return fmt.Errorf("terminate the run %q: %w", r.ID, err)
@@ -155,17 +155,17 @@ func (a *app) requests(ctx context.Context, r *runs.Run, _ []string) error {
 
 func (a *app) list(ctx context.Context, _ []string) error {
 	if a.flags.waiting && a.flags.all {
-		return usage.Errorf("-waiting and -all cannot be combined: closed runs wait for nothing")
+		return usage.Errorf("-waiting and -all cannot be combined: closed runs have no open requests")
 	}
 	c, err := a.remote(ctx)
 	if err != nil {
 		return err
 	}
-	wanted := runs.Filter{Flow: a.flags.name, Status: a.flags.status, Closed: a.flags.all, Limit: a.flags.limit}
-	if wanted.Waiting = a.flags.waiting; wanted.Waiting {
-		return a.waiting(ctx, c, wanted)
+	filter := runs.Filter{Flow: a.flags.name, Status: a.flags.status, Closed: a.flags.all, Limit: a.flags.limit}
+	if filter.Waiting = a.flags.waiting; filter.Waiting {
+		return a.waiting(ctx, c, filter)
 	}
-	all, more, err := c.List(ctx, wanted)
+	all, more, err := c.List(ctx, filter)
 	if err != nil {
 		return err
 	}
@@ -186,15 +186,15 @@ func (a *app) table(all []runs.Summary) {
 		return
 	}
 	a.say("there are no %s%s", plaintext.If(a.flags.name != "" || a.flags.status != "", "such "),
-		cmp.Or(plaintext.If(a.flags.all || a.flags.status != "", "runs"), "open runs; -all lists those that have ended too"))
+		cmp.Or(plaintext.If(a.flags.all || a.flags.status != "", "runs"), "open runs; -all also lists closed runs"))
 }
 
-// waiting prints what open runs wait for, the longest waits first in each run.
-func (a *app) waiting(ctx context.Context, c *runs.Connection, wanted runs.Filter) error {
+// waiting prints the requests of open runs, the oldest first in each run.
+func (a *app) waiting(ctx context.Context, c *runs.Connection, filter runs.Filter) error {
 	if !a.flags.has("limit") {
-		wanted.Limit = 0
+		filter.Limit = 0
 	}
-	all, more, err := c.List(ctx, wanted)
+	all, more, err := c.List(ctx, filter)
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (a *app) waiting(ctx context.Context, c *runs.Connection, wanted runs.Filte
 		a.say("no answer: %s", plaintext.Line(s.Error, 1000))
 	}
 	if more {
-		a.say("only the %d latest runs were queried; remove -limit to query all", wanted.Limit)
+		a.say("only the %d latest runs were queried; remove -limit to query all", filter.Limit)
 	}
 	if len(box.Silent) > 0 {
 		a.say("starter: of %d open runs %d did not respond; their requests are not in the list", len(all), len(box.Silent))

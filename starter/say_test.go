@@ -43,7 +43,7 @@ func TestNothingIsShownOfSecrets(t *testing.T) {
 	if want := "{\n  \"pin\": \"[secret]\",\n  \"text\": \"it is [secret]\"\n}\nit is [secret]\n"; out.String() != want {
 		t.Errorf("it prints %q, want %q", out.String(), want)
 	}
-	l := progress.NewLive(a.stderr, a.mask, false, func() (int, int) { return 80, 24 }, a.caught)
+	l := progress.NewLive(a.stderr, a.mask, false, func() (int, int) { return 80, 24 }, a.handlePanic)
 	l.Notify(progress.Notice{Event: progress.EventNote, Text: "a note of " + key})
 	l.Notify(progress.Notice{Event: progress.EventStarted, Node: "a#1", Text: "text of " + key})
 	l.Close()

@@ -25,17 +25,17 @@ type scheduleFlags struct {
 // overlaps are the values of -overlap: Temporal's names in lower case.
 var overlaps = []string{"skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "allow_all"}
 
-// options checks what Temporal does not, and returns the rest for it.
+// options returns Temporal's options for the flags. It validates only what Temporal does not.
 func (f *scheduleFlags) options(name string) (client.ScheduleOptions, error) {
-	const most = runs.MaxID - 30
+	const maxName = runs.MaxID - 30 // a run's id also has the start time
 	o := client.ScheduleOptions{ID: name, Spec: client.ScheduleSpec{CronExpressions: f.cron, TimeZoneName: f.timezone}}
 	switch {
-	case name == "" || strings.ContainsFunc(name, plaintext.Unprintable) || len(name) > most:
-		return o, usage.Errorf("invalid schedule name %.100q: want printable ASCII, from 1 to %d bytes", name, most)
+	case name == "" || strings.ContainsFunc(name, plaintext.Unprintable) || len(name) > maxName:
+		return o, usage.Errorf("invalid schedule name %.100q: expected printable ASCII, from 1 to %d bytes", name, maxName)
 	case len(f.cron)+len(f.every) == 0:
 		return o, usage.Errorf("missing times; set -cron \"0 9 * * 1-5\" or -every 6h")
 	case f.timezone != "" && len(f.cron) == 0:
-		return o, usage.Errorf("-timezone needs -cron")
+		return o, usage.Errorf("-timezone requires -cron")
 	}
 	for _, interval := range f.every {
 		o.Spec.CronExpressions = append(o.Spec.CronExpressions, "@every "+interval)
@@ -61,11 +61,11 @@ func (a *app) createSchedule(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.mayStart(cfg, flow); err != nil {
+	if err := a.approveCommands(cfg, flow); err != nil {
 		return err
 	}
 	in.Principal = a.principal()
-	// The input stays with the schedule: a store deletes what has not been stored for long.
+	// The schedule contains the input itself: a store would delete it after some time.
 	inline := *cfg
 	inline.Store.Dir, inline.Store.Bucket = "", ""
 	c, err := a.connect(ctx, &inline)
@@ -83,7 +83,7 @@ func (a *app) createSchedule(ctx context.Context, args []string) error {
 		return err
 	}
 	if a.dev != nil && a.dev.Embedded {
-		a.say("the embedded server stops with the last command that uses it; starts missed until then are caught up later")
+		a.say("the embedded server stops with the last command that uses it; it makes up for missed starts when it runs again")
 	}
 	if len(next) == 0 {
 		a.say("warning: the schedule %s has no future times and starts nothing", plaintext.ShellQuote(name))
@@ -98,7 +98,7 @@ func (a *app) createSchedule(ctx context.Context, args []string) error {
 	return nil
 }
 
-// addSchedule creates a schedule at Temporal and returns its next times.
+// addSchedule creates a schedule and returns its next times.
 func addSchedule(ctx context.Context, c *runs.Connection, o client.ScheduleOptions) ([]time.Time, error) {
 	handle, err := c.Client.ScheduleClient().Create(ctx, o)
 	switch {

@@ -86,14 +86,14 @@ func (a *app) connection(ctx context.Context, args []string) error {
 	return nil
 }
 
-// author serves the HTTP API and its page, and runs flows of a folder again at each save.
+// author serves the HTTP API and its page, and reruns the flows of a folder at each save.
 func (a *app) author(ctx context.Context, args []string) error {
 	dir := argument(args, 0, ".")
 	a.flags.agents = cmp.Or(a.flags.agents, dir)
 	return a.serveWith(ctx, &author.Author{Dir: dir, Say: a.say, Load: func(file string) (*input.Document, error) { return a.examine(file, false) }})
 }
 
-// serveWith serves HTTP, and watches a folder for its author where there is one.
+// serveWith serves HTTP, and watches the author's folder if author is not nil.
 func (a *app) serveWith(ctx context.Context, author *author.Author) error {
 	cfg, err := a.load()
 	if err != nil {
@@ -113,7 +113,7 @@ func (a *app) serveWith(ctx context.Context, author *author.Author) error {
 	if err != nil {
 		return err
 	}
-	quiet := *a // a defect in one request must not end those of others
+	quiet := *a // a panic in one request must not exit the process
 	quiet.quit = nil
 	ctx, stop := a.interruptible(ctx)
 	defer stop()
@@ -128,9 +128,9 @@ func (a *app) serveWith(ctx context.Context, author *author.Author) error {
 	}
 	fmt.Fprintf(a.stdout, "http://%s\n", l.Addr())
 	a.say("serving runs of task queue %s, namespace %s at %s; %s; stop with Ctrl-C", cfg.TaskQueue, temporal.Namespace, temporal.Address, accessText(cfg, len(tokens)))
-	temporal.Caught = quiet.caught
+	temporal.HandlePanic = quiet.handlePanic
 	o := serve.Options{
-		Runs: &backend.Backend{Connection: temporal, Queue: cfg.TaskQueue, Worded: a.ofOwnWorker}, Flows: cfg.Flows, Reading: cfg.Reading, NewID: runs.NewID, Settings: cfg.Serve, Tokens: tokens, Issuers: cfg.Issuers,
+		Runs: &backend.Backend{Connection: temporal, Queue: cfg.TaskQueue, Worded: a.localFailure}, Flows: cfg.Flows, Reading: cfg.Reading, NewID: runs.NewID, Settings: cfg.Serve, Tokens: tokens, Issuers: cfg.Issuers,
 		OnError: plaintext.If(a.flags.dev, contract.OnErrorFail), Mask: cfg.Mask(), Log: func(format string, args ...any) { a.say("serve: "+format, args...) },
 	}
 	if author == nil {
@@ -142,7 +142,7 @@ func (a *app) serveWith(ctx context.Context, author *author.Author) error {
 	}
 	watched := make(chan error, 1)
 	go func() {
-		defer stop() // without it there is nothing to serve for
+		defer stop() // if watching ends, so does serving
 		watched <- author.Watch(ctx)
 	}()
 	a.say("dev: watching %s; open http://%s/ in a browser", author.Dir, l.Addr())
@@ -152,9 +152,9 @@ func (a *app) serveWith(ctx context.Context, author *author.Author) error {
 }
 
 func accessText(cfg *config.Config, tokens int) string {
-	text := cmp.Or(plaintext.If(tokens+len(cfg.Issuers) > 0, "for %d tokens and %d issuers", tokens, len(cfg.Issuers)), "for programs of this machine only, without tokens")
+	text := cmp.Or(plaintext.If(tokens+len(cfg.Issuers) > 0, "for %d tokens and %d issuers", tokens, len(cfg.Issuers)), "for programs on this machine only, without tokens")
 	if cfg.Flows.Dir == "" {
-		return text + "; flows and agents by name are off"
+		return text + "; flows and agents by name are disabled"
 	}
 	return text + "; flows and agents of " + cfg.Flows.Dir + plaintext.If(cfg.Serve.EditAgents, ", editable by clients")
 }
@@ -162,7 +162,7 @@ func accessText(cfg *config.Config, tokens int) string {
 func (a *app) serveSettings(cfg *config.Config) error {
 	cfg.Serve.Listen, cfg.Flows.Dir = cmp.Or(a.flags.listen, cfg.Serve.Listen), cmp.Or(a.flags.agents, cfg.Flows.Dir)
 	if _, _, err := net.SplitHostPort(cfg.Serve.Listen); err != nil {
-		return usage.Errorf("-listen is %q, want HOST:PORT, for example 127.0.0.1:8765", cfg.Serve.Listen)
+		return usage.Errorf("-listen is %q, expected HOST:PORT, for example 127.0.0.1:8765", cfg.Serve.Listen)
 	}
 	if cfg.Flows.Dir == "" {
 		return nil
@@ -174,10 +174,10 @@ func (a *app) serveSettings(cfg *config.Config) error {
 	case !info.IsDir():
 		return usage.Errorf("the folder of flows and agents: %s is not a folder", cfg.Flows.Dir)
 	}
-	// Registries lie beside agents/; who names that folder means the one around it.
-	whole, err := filepath.Abs(cfg.Flows.Dir)
-	if err == nil && filepath.Base(whole) == "agents" {
-		cfg.Flows.Dir = filepath.Dir(whole)
+	// The registries are next to agents/; if that folder is named, use its parent.
+	path, err := filepath.Abs(cfg.Flows.Dir)
+	if err == nil && filepath.Base(path) == "agents" {
+		cfg.Flows.Dir = filepath.Dir(path)
 	}
 	return err
 }

@@ -19,7 +19,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// resume sends a session its next prompt and waits for the result; without a prompt it chats on a terminal.
+// resume sends the next prompt to a session and waits for the result; without a prompt it starts a chat on the terminal.
 func (a *app) resume(ctx context.Context, args []string) error {
 	if !a.flags.has("prompt") && len(a.flags.Param) == 0 && a.flags.Params == "" {
 		if a.flags.key == "" && len(a.flags.Images)+len(a.flags.Documents)+len(a.flags.Audio) == 0 && !a.flags.detach && a.canChat() {
@@ -40,7 +40,7 @@ func (a *app) resume(ctx context.Context, args []string) error {
 	}
 	ctx, stop := a.interruptible(ctx)
 	defer stop()
-	done := a.whileSilent(ctx, r)
+	done := a.warnIfSilent(ctx, r)
 	t, err := r.Resume(ctx, in, a.flags.detach)
 	done()
 	switch {
@@ -70,18 +70,18 @@ func (a *app) nextPrompt() (in contract.PromptInput, params json.RawMessage, err
 		return in, nil, err
 	}
 	if in.Prompt == "" && a.flags.has("prompt") {
-		return in, nil, usage.Errorf("-prompt is empty, want a text")
+		return in, nil, usage.Errorf("-prompt is empty; set the text of the prompt")
 	}
 	in.Media, err = a.reader().Media(&a.flags.Flags)
 	return in, params, err
 }
 
-// promptOf makes the text of a session's next prompt of what is given, which must be what the session takes: a prompt, or the
-// parameters of a start where it was started with the profile documented.
+// promptOf returns the text of a session's next prompt: text, or the parameters of a start in a session that was started with the
+// profile documented. It returns an error if the parameters do not match the flow.
 func (a *app) promptOf(ctx context.Context, r *runs.Run, params json.RawMessage, text string) (string, error) {
-	asked := *r
-	asked.Patience = runs.ReceiptTimeout
-	flow, err := asked.Plan(ctx)
+	patient := *r
+	patient.QueryTimeout = runs.ReceiptTimeout
+	flow, err := patient.Plan(ctx)
 	switch {
 	case err != nil:
 		return "", err
@@ -90,10 +90,10 @@ func (a *app) promptOf(ctx context.Context, r *runs.Run, params json.RawMessage,
 	case flow.Inputs == nil:
 		return "", usage.Errorf("the flow of the run %q declares no inputs; remove -param and -params", r.ID)
 	}
-	want := inputs.OfTurn(flow.Inputs)
-	given, err := inputs.For(want, params, text)
+	declared := inputs.OfTurn(flow.Inputs)
+	values, err := inputs.For(declared, params, text)
 	if err == nil {
-		_, text, err = inputs.Start(ctx, &plan.Flow{Name: flow.Name, Inputs: want}, inputs.Values{Params: given})
+		_, text, err = inputs.Start(ctx, &plan.Flow{Name: flow.Name, Inputs: declared}, inputs.Values{Params: values})
 	}
 	if err != nil {
 		return "", a.mismatch(err, "-prompt")
@@ -126,15 +126,15 @@ func (a *app) concludeTurn(id string, t *contract.Turn) error {
 	return exitCode(exitFailed)
 }
 
-// canChat reports whether answers can be typed: text goes to a terminal, and comes from one.
+// canChat reports whether answers can be typed: output is text, and standard input and error are a terminal.
 func (a *app) canChat() bool {
 	return !a.flags.asJSON() && a.interactive()
 }
 
-// interactive reports whether somebody can be asked on a terminal.
+// interactive reports whether standard input and error are a terminal.
 func (a *app) interactive() bool { return terminal(a.stdin) && terminal(a.stderr) }
 
-// ask asks for a line on the terminal, "" where nobody can be asked.
+// ask prompts for a line on the terminal; it returns "" without a terminal.
 func (a *app) ask(question string) string {
 	if !a.interactive() {
 		return ""
@@ -147,13 +147,13 @@ func (a *app) ask(question string) string {
 	return strings.TrimSpace(line)
 }
 
-// typedLines reads lines from the terminal until Ctrl-D. Only a line ends a read, so that the goroutine
-// may outlive ctx.
+// typedLines reads lines from the terminal until Ctrl-D. Its goroutine may outlive ctx, because reads cannot be
+// cancelled.
 func (a *app) typedLines(ctx context.Context) <-chan string {
 	stayInBackground()
 	lines := make(chan string)
 	go func() {
-		defer a.caught()
+		defer a.handlePanic()
 		defer close(lines)
 		for in := bufio.NewScanner(a.stdin); in.Scan(); {
 			select {
@@ -166,7 +166,7 @@ func (a *app) typedLines(ctx context.Context) <-chan string {
 	return lines
 }
 
-// chat sends each typed line as the answer to the oldest open question, once there was one.
+// chat waits for the first question, then sends each typed line as the answer to the oldest open one.
 func (f *follower) chat(ctx context.Context) {
 	if !f.app.canChat() {
 		return
@@ -184,7 +184,7 @@ func (f *follower) chat(ctx context.Context) {
 			return
 		case line, open := <-lines:
 			if !open {
-				lines = nil // it ends when the run does
+				lines = nil // chat returns when ctx is done
 				continue
 			}
 			f.answer(ctx, strings.TrimSpace(line))
@@ -249,12 +249,12 @@ func (f *follower) conclude(ctx context.Context, runID string, err error) error 
 func (f *follower) toFirstTurn(ctx context.Context) error {
 	ctx, stop := f.app.interruptible(ctx)
 	defer stop()
-	following, leave := context.WithCancel(ctx)
-	defer leave()
+	following, stopFollowing := context.WithCancel(ctx)
+	defer stopFollowing()
 	var turn *contract.Turn
 	last, err := f.Follow(following, f.chat, func(ctx context.Context) {
 		if turn = f.run.AwaitFirstTurn(ctx); turn != nil {
-			leave()
+			stopFollowing()
 		}
 	})
 	if turn == nil {

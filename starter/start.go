@@ -26,7 +26,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// start runs a flow. All that the caller gave is checked before a server is needed.
+// start runs a flow. It validates all input before it connects to a server.
 func (a *app) start(ctx context.Context, _ []string) error {
 	if a.flags.Flow == "" {
 		return usage.Errorf("missing -flow; usage: starter -flow FILE [-input TEXT|@FILE|-]")
@@ -52,7 +52,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 			return err
 		}
 	}
-	if err := a.mayStart(cfg, flow); err != nil {
+	if err := a.approveCommands(cfg, flow); err != nil {
 		return err
 	}
 	if err := a.sendSecrets(ctx); err != nil {
@@ -105,7 +105,7 @@ func (a *app) detached(id string) {
 
 func (a *app) reader() *input.Reader { return &input.Reader{Stdin: a.stdin, Say: a.say} }
 
-// examine reads a flow, to run it or just to look at it. It prints nothing.
+// examine reads a flow, to start it or only to inspect it. It prints nothing.
 func (a *app) examine(file string, starting bool) (*input.Document, error) {
 	cfg, err := a.load()
 	if err != nil {
@@ -119,7 +119,7 @@ func (a *app) examine(file string, starting bool) (*input.Document, error) {
 	return a.reader().Load(file, o, &a.flags.Flags)
 }
 
-// compile reads a flow and prints its diagnostics. An error among them is exit code 2.
+// compile reads a flow and prints its diagnostics. If one of them is an error, it returns exit code 2.
 func (a *app) compile(file string, starting bool) (*specadapter.Result, error) {
 	d, err := a.examine(file, starting)
 	if err != nil {
@@ -136,14 +136,14 @@ func (a *app) compile(file string, starting bool) (*specadapter.Result, error) {
 
 func (a *app) model() (string, error) {
 	model := a.flags.model
-	if model == "" && a.cfg.Flows.Accept != config.AcceptNamed { // else the worker would refuse it
+	if model == "" && a.cfg.Flows.Accept != config.AcceptNamed { // otherwise the worker would reject it
 		model, _ = a.env.LookupEnv("WEFT_MODEL")
 	}
 	return input.Model(model, a.flags.Script != "")
 }
 
-// input reads a flow, and what its run is given. The input has the flow's plan, or its name where the workers run named
-// flows alone.
+// input reads a flow and the input of its run. The input contains the flow's plan, or its name if the workers accept only
+// named flows.
 func (a *app) input(ctx context.Context, cfg *config.Config) (*plan.Flow, *contract.RunInput, error) {
 	named := contract.FlowRef{Dialect: a.flags.dialect, Profile: a.flags.profile}
 	if cfg.Flows.Accept == config.AcceptNamed {
@@ -160,11 +160,11 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*plan.Flow, *contr
 	if res != nil {
 		dialect = res.Flow.Dialect
 	}
-	given, inputErr := a.reader().Given(&a.flags.Flags, a.flags.has("input"), dialect)
+	values, inputErr := a.reader().Values(&a.flags.Flags, a.flags.has("input"), dialect)
 	script, scriptErr := a.reader().Script(a.flags.Script)
 	model, modelErr := a.model()
 	if err := errors.Join(inputErr, scriptErr, modelErr, a.flags.checkPair()); err != nil {
-		if !runs.Is[exitCode](flowErr) { // else it has been printed
+		if !runs.Is[exitCode](flowErr) { // otherwise it has been printed
 			err = errors.Join(flowErr, err)
 		}
 		return nil, nil, usage.Error{Text: err.Error()}
@@ -175,11 +175,11 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*plan.Flow, *contr
 	if a.flags.session && res.Flow.LoneAgent() == nil {
 		return nil, nil, usage.Errorf("the flow %q cannot be a session: it is not a single agent; remove -session", res.Flow.Name)
 	}
-	if err := given.Check(ctx, res.Flow); err != nil {
+	if err := values.Check(ctx, res.Flow); err != nil {
 		return nil, nil, a.mismatch(err, "-input")
 	}
 	in := &contract.RunInput{
-		V: contract.Version, Input: given.Text, Media: given.Media, Params: given.Params, Scope: given.Scope, Value: given.Value, State: given.State,
+		V: contract.Version, Input: values.Text, Media: values.Media, Params: values.Params, Scope: values.Scope, Value: values.Value, State: values.State,
 		Model: model, Script: script, MaxSteps: a.flags.maxSteps, Budget: a.flags.budget.budget(), OnError: cmp.Or(a.flags.onError, plaintext.If(a.flags.dev, contract.OnErrorFail)), Session: a.flags.session,
 		Flow: contract.FlowRef{Plan: res.Flow, Source: &res.Source},
 	}
@@ -199,7 +199,7 @@ func (a *app) mismatch(err error, prompt string) error {
 	}
 	lines := []string{fmt.Sprintf("the parameters do not match the parameters_schema of %q; -param KEY=TEXT sets a string, KEY:=JSON any other value, %s the prompt", e.AgentName, prompt)}
 	if e.Named {
-		lines[0] = fmt.Sprintf("the inputs of the run do not match those of %q; -param KEY=TEXT or KEY:=JSON sets one", e.AgentName)
+		lines[0] = fmt.Sprintf("the inputs of the run do not match the inputs of %q; -param KEY=TEXT or KEY:=JSON sets one", e.AgentName)
 	}
 	for _, p := range e.Errors {
 		lines = append(lines, "  "+p.Path+": "+p.Message)

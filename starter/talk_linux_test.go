@@ -118,7 +118,7 @@ func TestEndToEndTalk(t *testing.T) {
 		begun <- (&app{stdin: strings.NewReader(""), stdout: &plain, stderr: &errors, env: env}).run(context.Background(), []string{"resume", "guide-1", "-prompt", "Another?"})
 	}()
 	notify("Oslo.", wholeAnswer)
-	s.wait(t, "of another client:\r\n")
+	s.wait(t, "from another client:\r\n")
 	s.wait(t, "Oslo.\r\n> ")
 	if code := <-begun; code != exitOK || plain.String() != "Oslo.\n" {
 		t.Errorf("the other client: exit code %d, %q", code, plain.String())

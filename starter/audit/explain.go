@@ -45,7 +45,7 @@ func (l *Reader) announced(q *contract.Request, at time.Time) {
 	r.bind(contents)
 }
 
-// encodings returns the forms that JSON may have had when it was hashed: a payload adds escapes and drops spaces.
+// encodings returns the encodings that JSON may have had when it was hashed: a payload adds escapes and removes spaces.
 func encodings(raw json.RawMessage) []string {
 	if len(raw) == 0 {
 		return nil
@@ -56,10 +56,10 @@ func encodings(raw json.RawMessage) []string {
 		strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`).Replace(short)}
 }
 
-// boundTo splits an id into what it names and the first digits of the hash.
+// boundTo splits an id into its name and the first digits of the hash.
 var boundTo = regexp.MustCompile(`^(.*)-([0-9a-f]{8})$`)
 
-// bind reports whether a request's id has the hash of one of the contents, and sets the hash.
+// bind reports whether a request's id matches the hash of one of the contents, and sets the hash.
 func (r *Request) bind(contents []string) bool {
 	m := boundTo.FindStringSubmatch(r.ID)
 	if m == nil {
@@ -88,7 +88,7 @@ func (l *Reader) sent(m *history.Message, x *Answer) {
 		Key  string `json:"key"`
 		Node string `json:"node"`
 	}
-	_ = json.Unmarshal(raw, &body) // a signal may be anything; what is no object has no id
+	_ = json.Unmarshal(raw, &body) // a signal may be any JSON; only an object has an id
 	x.By, x.OnBehalfOf, x.Run, x.Answer, x.Hash, x.Status = body.By, body.OnBehalfOf, l.run, raw, contract.SHA([]byte(textutil.Compact(raw))), Pending
 	if x.Via == "signal" {
 		x.Status = Unconfirmed
@@ -112,7 +112,7 @@ func (l *Reader) sent(m *history.Message, x *Answer) {
 	l.answers(l.request(id, kind), *x)
 }
 
-// answers adds an answer to a request. A signal counts from the next workflow task on, if it counts.
+// answers adds an answer to a request. A signal takes effect, if at all, in the next workflow task.
 func (l *Reader) answers(r *Request, x Answer) {
 	r.Answers = append(r.Answers, x)
 	if x.Status == Unconfirmed && r.TakenAt == nil {
@@ -120,7 +120,7 @@ func (l *Reader) answers(r *Request, x Answer) {
 	}
 }
 
-// question is the request that a message without an id answers: the oldest open one for a message, of a node if it names one.
+// question returns the request that a message without an id answers: the oldest open request for a message, of the node if it names one.
 func (l *Reader) question(node string) *Request {
 	for _, r := range l.out.Requests {
 		_, exec, _ := history.CutLast("/"+r.Execution, "/")
@@ -131,7 +131,7 @@ func (l *Reader) question(node string) *Request {
 	return nil
 }
 
-// Trail returns all that was read, with what the root itself asked explained.
+// Trail returns the trail, after [Reader.explain] for the root's own requests.
 func (l *Reader) Trail() *Trail {
 	if l.flow != nil {
 		l.out.Flow = cmp.Or(l.flow.Name, l.out.Flow)
@@ -162,7 +162,7 @@ func (r *Request) first() time.Time {
 	return *cmp.Or(r.AskedAt, r.EndedAt, &time.Time{})
 }
 
-// explain looks among what the root's agents said and what failed for what a request asked.
+// explain finds the content of a request in the messages of the root's agents and in failed calls.
 func (l *Reader) explain(r *Request) {
 	m := boundTo.FindStringSubmatch(r.ID)
 	if m == nil {
@@ -206,7 +206,7 @@ func kindOf(rest string) string {
 	return contract.RequestMessage
 }
 
-// called reports whether a request is about a call, with the model's or a person's arguments, and describes it.
+// called reports whether a request is about a call, with the model's or a user's arguments, and describes it.
 func (l *Reader) called(r *Request, s *agentMessage, at int) bool {
 	call := s.message.Calls[at]
 	args := []json.RawMessage{argumentsOf(&call)}
@@ -233,7 +233,7 @@ func (l *Reader) called(r *Request, s *agentMessage, at int) bool {
 	return false
 }
 
-// argumentsOf are a call's arguments as its agent reads them: a model may leave them out.
+// argumentsOf returns a call's arguments as its agent reads them: a model may omit them.
 func argumentsOf(call *contract.ToolCall) json.RawMessage {
 	if text := strings.TrimSpace(call.Arguments); text != "" && text != "null" {
 		return json.RawMessage(text)
@@ -241,7 +241,7 @@ func argumentsOf(call *contract.ToolCall) json.RawMessage {
 	return json.RawMessage("{}")
 }
 
-// tools are the flow's tools that a model knows by a name, and one of that name itself.
+// tools returns the flow's tools that models call by a name, and a tool with that name.
 func (l *Reader) tools(as string) []plan.Tool {
 	var out []plan.Tool
 	if l.flow != nil {
@@ -256,7 +256,7 @@ func (l *Reader) tools(as string) []plan.Tool {
 	return append(out, plan.Tool{As: as, Name: as})
 }
 
-// repeated adds the calls that a remembered answer decided: nobody was asked again, so that there is no event.
+// repeated adds the calls that a remembered answer decided: they opened no request, so they have no event.
 func (l *Reader) repeated() {
 	for _, r := range slices.Clone(l.out.Requests) {
 		for i := range r.Answers {

@@ -16,24 +16,24 @@ import (
 )
 
 // Reader reads the histories of the run at the root of a tree, which owns the requests of the
-// whole tree: every answer is an event there, and so is every request of a branch or of a
-// sub-agent. What the root itself asked is in its memo; [Reader.explain] finds by its hash what the memo had no room for.
+// tree: its history has every answer, and every request of a branch or a
+// sub-agent. The root's own requests are in its memo; [Reader.explain] finds the ones that the memo omits by their hash.
 type Reader struct {
-	// Ended reports whether the run has ended: nobody waits for what is open.
+	// Ended reports whether the run has closed, so that its open requests are closed.
 	Ended bool
 
 	out    Trail
 	byID   map[string]*Request
 	flow   *plan.Flow
 	source plan.Source
-	// messages are those of the root's own agents, failed its calls that failed.
+	// messages are the messages of the root's own agents, failed its failed calls.
 	messages []agentMessage
 	failed   map[string]failedCall
-	// listed are the requests that the memo names last, more those for which it has no room.
+	// listed are the requests in the latest memo, more is the number of requests that it omits.
 	listed []contract.Request
 	more   int
 
-	// run is the run that is read, task its own time: when its last workflow task began, or went on after a call; unsettled are times that the next one sets.
+	// run is the run being read, task its workflow time: the start of its last workflow task, or the end of a local activity; unsettled are times that the next task sets.
 	run       string
 	task      time.Time
 	unsettled []*time.Time
@@ -50,12 +50,12 @@ type failedCall struct {
 	at      *time.Time
 }
 
-// NewReader returns a reader of a run's trail.
+// NewReader returns an empty reader of a run's trail.
 func NewReader(id string) *Reader {
 	return &Reader{out: Trail{Run: id, Requests: []*Request{}}, byID: map[string]*Request{}, failed: map[string]failedCall{}}
 }
 
-// Read reads a run, and before it what it continued.
+// Read reads a run and the runs that it continues.
 func (l *Reader) Read(ctx context.Context, from history.Source, run string) error {
 	for e, err := range history.ReadAlone(ctx, from, l.out.Run, run) {
 		if err == nil {
@@ -68,7 +68,7 @@ func (l *Reader) Read(ctx context.Context, from history.Source, run string) erro
 	return nil
 }
 
-// Add adds what the next event of the run holds, or of an element of a map that runs in it.
+// Add adds the next event of the run, or of a map's element that runs in it.
 func (l *Reader) Add(e *history.Event) error {
 	at := e.Time
 	switch d := e.Data.(type) {
@@ -120,7 +120,7 @@ func (l *Reader) requestEvent(e *history.Event) {
 	}
 }
 
-// lists takes the requests that are open by now. Those that were and that have no answer are not waited for any more.
+// lists updates the open requests from the memo. Requests that are no longer listed and have no answer are closed.
 func (l *Reader) lists(d *history.Listed, at time.Time) {
 	for i := range d.Requests {
 		l.announced(&d.Requests[i], at)
@@ -135,16 +135,16 @@ func (l *Reader) lists(d *history.Listed, at time.Time) {
 	l.listed, l.more = d.Requests, d.More
 }
 
-// Whole reports whether the memo names all requests that are open.
+// Whole reports whether the memo has all open requests.
 func (l *Reader) Whole() bool { return l.more == 0 }
 
-// thisTask is when the workflow task began of which the event is.
+// thisTask returns the start of the current workflow task.
 func (l *Reader) thisTask() *time.Time {
 	t := l.task
 	return &t
 }
 
-// nextTask is a time that the next workflow task sets: when the run saw what an event brought.
+// nextTask returns a time that the next workflow task sets: when the run processes the event.
 func (l *Reader) nextTask() *time.Time {
 	t := &time.Time{}
 	l.unsettled = append(l.unsettled, t)
@@ -209,7 +209,7 @@ func (l *Reader) completed(c *history.CallCompleted) {
 	}
 }
 
-// replied takes an answer that the root passed on without having received one.
+// replied records an answer that the root forwarded without having received one.
 func (l *Reader) replied(reply *contract.Reply, at time.Time) {
 	r := l.request(reply.ID, "")
 	for i := range r.Answers {
@@ -278,7 +278,7 @@ func (l *Reader) settled(r *Request, x *Answer, taken bool, at time.Time) {
 	}
 }
 
-// AddOpen adds the open requests that the run's worker reports, where the memo has no room for all.
+// AddOpen adds the open requests that the run's worker reports, for a memo that omits some.
 func (l *Reader) AddOpen(st *contract.Status) {
 	for i := range st.Requests {
 		q := &st.Requests[i]
@@ -290,7 +290,7 @@ func (l *Reader) AddOpen(st *contract.Status) {
 	}
 }
 
-// Lacks notes what the trail lacks.
+// Lacks records what the trail lacks.
 func (l *Reader) Lacks(what string) {
 	if l.out.Incomplete != "" {
 		what = l.out.Incomplete + "; " + what

@@ -13,7 +13,7 @@ import (
 	"weft/starter/plaintext"
 )
 
-// What became of a request.
+// Outcomes of requests.
 const (
 	Answered   = "answered"
 	Remembered = "remembered"
@@ -23,20 +23,20 @@ const (
 	Sent       = "sent"
 )
 
-// What became of an answer.
+// Statuses of answers.
 const (
 	Accepted = "accepted"
 	Refused  = "refused"
 	Repeated = "repeated"
 	Pending  = "pending"
-	// Unconfirmed: a signal leaves no word of what became of it.
+	// Unconfirmed: history does not record whether a signal was accepted.
 	Unconfirmed = "unconfirmed"
 )
 
-// Trail is the trail of a run: what it asked, and who answered what.
+// Trail is the trail of a run: its requests and their answers.
 type Trail struct {
 	Run string `json:"run"`
-	// Runs are the ids of the runs that it was, in their order: it may have continued as new.
+	// Runs are the run ids of its continue-as-new chain, in order.
 	Runs      []string   `json:"runs"`
 	Flow      string     `json:"flow,omitempty"`
 	FlowHash  string     `json:"flow_hash,omitempty"`
@@ -52,17 +52,17 @@ type Trail struct {
 type Request struct {
 	ID   string `json:"id"`
 	Kind string `json:"kind"`
-	// Outcome is answered, remembered (as an earlier answer says), expired (nobody answered in
-	// time), closed (nobody waits for it any more), open, or sent, of a message without a request.
+	// Outcome is answered, remembered (answered by an earlier answer), expired (not answered in
+	// time), closed (no longer needed), open, or sent for a message without a request.
 	Outcome string `json:"outcome"`
-	// Hash is the SHA-256 of what was asked, of which the id ends with the first 8 digits.
-	// Bound reports whether the hash recomputed from the text or call shown here is the same.
+	// Hash is the SHA-256 of the question; the id ends with its first 8 digits.
+	// Bound reports whether the hash recomputed from the text or call shown here matches.
 	Hash  string `json:"hash,omitempty"`
 	Bound bool   `json:"bound"`
-	// Hashed is the very text that was bound, so that others can compute Hash: it is the SHA-256 of
-	// the kind, the id without "-" and these digits, and the SHA-256 of Hashed, a line each.
+	// Hashed is the hashed text, from which Hash can be recomputed: it is the SHA-256 of three lines:
+	// the kind, the id without "-" and these digits, and the SHA-256 of Hashed.
 	Hashed string `json:"hashed,omitempty"`
-	// Asked is what was asked; it is empty where the history does not tell.
+	// Asked is the question; "" if the history does not contain it.
 	Asked      string          `json:"asked,omitempty"`
 	Tool       string          `json:"tool,omitempty"`
 	Name       string          `json:"name,omitempty"`
@@ -70,32 +70,32 @@ type Request struct {
 	Arguments  json.RawMessage `json:"arguments,omitempty"`
 	Execution  string          `json:"execution,omitempty"`
 	At         string          `json:"at,omitempty"`
-	// Workflow is the run that waited.
+	// Workflow is the id of the workflow that waited.
 	Workflow string     `json:"workflow,omitempty"`
 	AskedAt  *time.Time `json:"asked_at,omitempty"`
 	EndedAt  *time.Time `json:"ended_at,omitempty"`
-	// TakenAt is the run's own time at which it took an answer, or gave up waiting for one; nil if it did not.
+	// TakenAt is the workflow time at which the run accepted an answer or the request expired; nil otherwise.
 	TakenAt *time.Time `json:"-"`
-	// Answers are all that were sent, those that were not taken too.
+	// Answers are all answers that were sent, including rejected ones.
 	Answers []Answer `json:"answers"`
 }
 
 // Answer is an answer as it was sent.
 type Answer struct {
-	// Status is accepted, refused, repeated (it changed nothing), pending, or unconfirmed, of a
-	// signal: it leaves no word of what became of it.
+	// Status is accepted, refused, repeated (it changed nothing), pending, or unconfirmed for a
+	// signal.
 	Status string `json:"status"`
-	// By is who sent it, as claimed; Identity is the client's that sent it, as Temporal recorded it.
+	// By is the sender, as claimed; Identity is the client identity that Temporal recorded.
 	By string `json:"by,omitempty"`
-	// OnBehalfOf is for whom, as claimed to the HTTP server.
+	// OnBehalfOf is the user for whom it was sent, as claimed to the HTTP server.
 	OnBehalfOf string    `json:"on_behalf_of,omitempty"`
 	Identity   string    `json:"identity"`
 	Time       time.Time `json:"time"`
-	// Via is update or signal; Event is the event of Run that has it.
+	// Via is update or signal; Event is the id of its event in Run.
 	Via   string `json:"via"`
 	Run   string `json:"run"`
 	Event int64  `json:"event"`
-	// Answer is what was sent, Hash its SHA-256.
+	// Answer is the payload, Hash its SHA-256.
 	Answer json.RawMessage `json:"answer"`
 	Hash   string          `json:"hash"`
 	// Refusal is the reason why it was refused.
@@ -104,8 +104,8 @@ type Answer struct {
 	update string
 }
 
-// Taken returns the answer that the run took, nil if there is none. A signal leaves no word of what became of it: one is taken
-// for the answer only if no Update was accepted.
+// Taken returns the answer that the run accepted, nil if there is none. History does not record whether a signal was accepted:
+// a signal is assumed to be the answer only if no Update was accepted.
 func (r *Request) Taken() *Answer {
 	for _, status := range []string{Accepted, Unconfirmed} {
 		if i := slices.IndexFunc(r.Answers, func(a Answer) bool { return a.Status == status }); i >= 0 {
@@ -115,7 +115,7 @@ func (r *Request) Taken() *Answer {
 	return nil
 }
 
-// Text shows a trail.
+// Text formats a trail.
 func Text(out *Trail) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "run       %s, %s\n", plaintext.Line(out.Run, 300), out.Status)
@@ -172,7 +172,7 @@ func requestText(b *strings.Builder, r *Request) {
 	}
 }
 
-// withoutMetadata is an answer without what is shown beside it.
+// withoutMetadata returns an answer without the fields that are shown separately.
 func withoutMetadata(raw json.RawMessage) json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(raw, &all) != nil {

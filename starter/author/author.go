@@ -1,5 +1,5 @@
 // Package author runs a flow again each time one of its files is saved: from the first node that changed, reusing
-// everything before it from the last run.
+// the results before it from the last run.
 package author
 
 import (
@@ -36,8 +36,8 @@ type Save struct {
 	Flow string `json:"flow,omitempty"`
 	// Diagnostics are the flow's errors and warnings.
 	Diagnostics []string `json:"diagnostics,omitempty"`
-	// Run is the id of the run that was started, and Last that of the run from which it was forked, at the execution
-	// From. If From is empty, the run started from the beginning.
+	// Run is the id of the run that was started, and Last the id of the run from which it was forked, at the execution
+	// From. If From is "", the run started from the beginning.
 	Run  string `json:"run_id,omitempty"`
 	Last string `json:"last_run_id,omitempty"`
 	From string `json:"from,omitempty"`
@@ -45,26 +45,26 @@ type Save struct {
 	Note string `json:"note,omitempty"`
 }
 
-// Author watches a folder. Dir, Load, Start, Connection and Say are needed.
+// Author watches a folder. Dir, Load, Start, Connection and Say are required.
 type Author struct {
 	Dir        string
 	Load       func(file string) (*input.Document, error)
 	Connection *runs.Connection
-	// Start starts a run of a flow under an id of its own.
+	// Start starts a run of a flow with a new id.
 	Start func(ctx context.Context, flow *plan.Flow, in *contract.RunInput) (*runs.Run, error)
 	Say   func(format string, args ...any)
 
 	watcher   *fsnotify.Watcher
 	mu        sync.Mutex
 	listeners map[chan any]bool
-	// files are the flows of the folder, by their documents.
+	// files are the flows of the folder, by document.
 	files map[string]flowFile
-	// own is the id of the last run of a flow, by its name, that this Author has started: lists may not have it yet.
+	// own holds the id of the last run of each flow, by name, that this Author has started: lists may not have it yet.
 	own map[string]string
 }
 
 type flowFile struct {
-	// hash is that of the plan, or of what is wrong with it; script is that of the script beside the document.
+	// hash is the hash of the plan, or of its diagnostics; script is the hash of the flow's script.
 	hash, script string
 }
 
@@ -270,7 +270,7 @@ func (a *Author) last(ctx context.Context, flow string) (*runs.Run, error) {
 		if id == "" {
 			return a.Connection.Find(ctx, page[0].ID)
 		}
-		// Which was started later: the Author's own last one, or the listed one?
+		// Use the later one of the Author's own last run and the listed run.
 		d, err := a.Connection.Describe(ctx, id, "")
 		if err != nil || d.GetWorkflowExecutionInfo().GetStartTime().AsTime().Before(page[0].Started) {
 			id = page[0].ID
@@ -289,7 +289,7 @@ func (a *Author) first(ctx context.Context, last *runs.Run, root *runtree.Workfl
 	if !impact.SameNode(root.Flow, flow, plan.Start) {
 		return "", true, nil
 	}
-	st, _, err := last.Standing(ctx)
+	st, _, err := last.CurrentStatus(ctx)
 	if err != nil {
 		return "", false, err
 	}

@@ -1,4 +1,4 @@
-// Package compare shows two runs side by side.
+// Package compare compares two runs side by side.
 package compare
 
 import (
@@ -24,14 +24,14 @@ type Table struct {
 	Total [2]Total  `json:"total"`
 }
 
-// Row is an execution in both runs; nil where a run does not have it.
+// Row is an execution in both runs; nil in a run without it.
 type Row struct {
 	Execution string   `json:"execution"`
 	Sides     [2]*Side `json:"sides"`
 }
 
-// Side is what an execution said and took in one run. Recorded says that it was taken from
-// another run and took nothing, Given that it was given in place of what that run had.
+// Side is the text, usage and time of an execution in one run. Recorded reports that it was reused
+// from another run without cost, Given that its result was overridden.
 type Side struct {
 	Text     string  `json:"text,omitempty"`
 	Input    int     `json:"input_tokens"`
@@ -41,7 +41,7 @@ type Side struct {
 	Given    bool    `json:"given,omitempty"`
 }
 
-// Total is what a run took and gave.
+// Total is the usage, time and outcome of a run.
 type Total struct {
 	Status  string          `json:"status"`
 	Calls   int             `json:"calls"`
@@ -52,7 +52,7 @@ type Total struct {
 	Data    json.RawMessage `json:"result_data,omitempty"`
 }
 
-// Of compares two runs, each by its tree.
+// Of compares two runs by their trees.
 func Of(ids [2]string, trees [2]*runtree.Tree) *Table {
 	out := &Table{Runs: ids}
 	rows := map[string]int{}
@@ -104,7 +104,7 @@ func givenText(k *contract.ForkedFrom, sha string) string {
 	return ""
 }
 
-// complete adds executions without calls, of which history has nothing but that a fork took them.
+// complete adds executions without calls that a fork reuses: they have no other events in history.
 func (t *Table) complete(sources [2]string) {
 	for i := range t.Nodes {
 		for side := range t.Runs {
@@ -128,7 +128,7 @@ func spentBy(t *runtree.Tree) Total {
 	return out
 }
 
-// Text shows two runs: a block for each execution, with a line for each run.
+// Text formats a table: a block for each execution, with a line for each run.
 func Text(v *Table) string {
 	var b strings.Builder
 	width := max(len(plaintext.Lines(v.Runs[0])), len(plaintext.Lines(v.Runs[1])))

@@ -23,37 +23,37 @@ import (
 )
 
 const (
-	// serverTimeout is how long the embedded server has until it answers.
+	// serverTimeout is the start timeout of the embedded server.
 	serverTimeout = 90 * time.Second
-	// dialTimeout is how long a Temporal that runs already has to answer.
+	// dialTimeout is the timeout for connecting to a running Temporal server.
 	dialTimeout = 3 * time.Second
 )
 
-// ErrInterrupted is the error of a build that the user has interrupted.
+// ErrInterrupted is the error of a build that the user interrupted.
 var ErrInterrupted = errors.New("interrupted")
 
-// Options are what the command passes on.
+// Options are set by the command.
 type Options struct {
-	// Settings say where settings come from.
+	// Settings are the sources of settings.
 	Settings config.Options
 	Say      func(format string, args ...any)
-	// Connect connects to Temporal until the command ends.
+	// Connect connects to Temporal; the command closes the connection.
 	Connect func(context.Context, *config.Config) (*runs.Connection, error)
 	// Interruptible returns a context that Ctrl-C cancels.
 	Interruptible func(context.Context) (context.Context, func())
 }
 
-// Dev is what a command uses until [Dev.Close].
+// Dev is a command's use of a server and a worker, until [Dev.Close].
 type Dev struct {
 	Options
-	// Embedded reports whether the Temporal was started by -dev, Helped whether the worker was.
+	// Embedded reports whether -dev started the Temporal server, Helped whether it started the worker.
 	Embedded, Helped bool
 	// Ready is the ready file of the worker that -dev has started, or "".
 	Ready string
 
-	// dir has all data; program is weft-devserver, once it is needed.
+	// dir is the data folder; program is the path of weft-devserver, set when it is needed.
 	dir, program string
-	// locks keep what is used alive.
+	// locks keep the used processes running.
 	locks []*os.File
 }
 
@@ -85,7 +85,7 @@ func (o overlay) Environ() []string {
 	return out
 }
 
-// Join makes sure that there are a Temporal and a worker, which Settings.Env names then. The result is to be closed, also after an error.
+// Join ensures that a Temporal server and a worker are running, and sets Settings.Env to use them. The caller must close the result, also after an error.
 func Join(ctx context.Context, o Options) (*Dev, error) {
 	d := &Dev{Options: o}
 	var err error
@@ -111,7 +111,7 @@ func Join(ctx context.Context, o Options) (*Dev, error) {
 	return d, d.EnsureWorker(ctx, c, cfg.TaskQueue)
 }
 
-// Close lets what was started end.
+// Close releases the processes, which exit if no other command uses them.
 func (d *Dev) Close() {
 	for _, f := range d.locks {
 		f.Close()
@@ -174,7 +174,7 @@ func (d *Dev) serverProgram(ctx context.Context) (string, error) {
 
 const serverName = "weft-devserver"
 
-// findServer looks beside this program, in PATH, and in a checkout, whose folder it returns otherwise.
+// findServer looks for the server in this program's folder, in PATH, and in a checkout. If it is not built there, it returns the checkout as root.
 func findServer(env config.Env) (path, root string) {
 	self, err := os.Executable()
 	if err == nil {
@@ -210,7 +210,7 @@ func isProgram(path string) bool {
 	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
 }
 
-// checkout is the folder of this project's sources that holds a folder, or "".
+// checkout returns the root of the project's sources that contain dir, or "".
 func checkout(dir string) string {
 	for dir != "" {
 		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
@@ -237,10 +237,10 @@ func (d *Dev) build(ctx context.Context, root string) (string, error) {
 	}
 	path := filepath.Join(root, "bin", serverName)
 	d.Say("dev: building %s; the first time this takes some minutes", path)
-	// Ctrl-C is for this program alone: a compiler that it reached too would fail the build.
+	// Only this program handles Ctrl-C: if it reached the compiler, the build would fail.
 	ctx, stop := d.Interruptible(ctx)
 	defer stop()
-	// Nobody may find half a program there.
+	// Build to another name first, so that other commands never find an incomplete program.
 	unfinished := path + ".unfinished"
 	cmd := exec.CommandContext(ctx, compiler, "build", "-buildvcs=false", "-o", unfinished, ".")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

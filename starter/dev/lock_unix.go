@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// lock locks a file, shared or alone, until it is closed or the process ends.
+// lock locks a file, shared or exclusively, until it is closed or the process exits.
 func lock(file string, alone bool) (*os.File, error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

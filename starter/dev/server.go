@@ -25,7 +25,7 @@ func (d *Dev) address(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
 	ready := filepath.Join(dir, "ready.json")
-	// Two commands may get here at once: one starts the server, the other finds it then.
+	// Of concurrent commands, one starts the server and the others find it.
 	starting, err := Lock(ctx, filepath.Join(dir, "starting"), true)
 	if err != nil {
 		return "", err
@@ -57,7 +57,7 @@ func (d *Dev) address(ctx context.Context) (string, error) {
 	return address, err
 }
 
-// start runs weft-devserver until its ready file says where it is, or where it works.
+// start starts weft-devserver and waits until its ready file has its address or task queue.
 func (d *Dev) start(ctx context.Context, path, what, ready, log string, env []string, args ...string) (string, error) {
 	if err := os.Remove(ready); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("prepare %s: %w", what, err)
@@ -87,7 +87,7 @@ func (d *Dev) start(ctx context.Context, path, what, ready, log string, env []st
 	}
 }
 
-// runningDev returns the address of a server that runs, or "". A server that was killed leaves its ready file.
+// runningDev returns the address of a running server, or "". A killed server leaves its ready file behind.
 func runningDev(ctx context.Context, dir, ready string) (string, error) {
 	free, err := lock(filepath.Join(dir, "temporal.db.lock"), true)
 	if err == nil {
@@ -105,7 +105,7 @@ func runningDev(ctx context.Context, dir, ready string) (string, error) {
 	return "", err
 }
 
-// startDetached starts a program in a session of its own, so that Ctrl-C does not reach it.
+// startDetached starts a program in a new session, so that Ctrl-C does not reach it.
 func startDetached(path string, args, env []string, log string) (ended chan struct{}, err error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -132,12 +132,12 @@ type readyDev struct {
 	Store   string `json:"store"`
 }
 
-// webUI says where the Web UI of a server is, by its ready file.
+// webUI returns a text with the address of the Web UI in a ready file.
 func webUI(file string) string {
 	return plaintext.If(readReady(file).UI != "", ", Web UI %s", readReady(file).UI)
 }
 
-// readReady reads a ready file; one that is not there or cannot be read says nothing.
+// readReady reads a ready file. If it cannot be read, the result is zero.
 func readReady(file string) (ready readyDev) {
 	raw, err := os.ReadFile(file)
 	if err != nil || json.Unmarshal(raw, &ready) != nil {
@@ -168,7 +168,7 @@ func lastLine(file string) string {
 	return plaintext.Line(lines[len(lines)-1], 500)
 }
 
-// activePoller is how long ago a worker that is alive polled, at most.
+// activePoller is the maximum age of the last poll of a running worker.
 const activePoller = 70 * time.Second
 
 func (d *Dev) polled(ctx context.Context, c *runs.Connection, queue string) (bool, error) {
@@ -242,7 +242,7 @@ var errLocked = errors.New("locked by another process")
 
 const pollInterval = 50 * time.Millisecond
 
-// Lock waits until it can lock a file, shared or alone.
+// Lock waits until it can lock a file, shared or exclusively.
 func Lock(ctx context.Context, file string, alone bool) (*os.File, error) {
 	for {
 		f, err := lock(file, alone)

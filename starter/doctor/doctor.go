@@ -1,4 +1,4 @@
-// Package doctor checks this machine for everything that runs of flows need, and reports how to fix problems.
+// Package doctor checks this machine for everything that runs of flows require, and reports how to fix problems.
 package doctor
 
 import (
@@ -20,7 +20,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// The states of a check.
+// States of a check.
 const (
 	OK      = "ok"
 	Missing = "missing"
@@ -153,7 +153,7 @@ func (d *doctor) connections(ctx context.Context) {
 	}
 }
 
-// Offer lists what a connection of the settings has.
+// Offer lists the tools, prompts and resources of a connection in the settings.
 func Offer(ctx context.Context, cfg *config.Config, id string) (*tool.Offer, error) {
 	tools, err := cfg.OpenTools()
 	if err != nil {
@@ -167,7 +167,7 @@ func Offer(ctx context.Context, cfg *config.Config, id string) (*tool.Offer, err
 	return tools.Offer(ctx, at)
 }
 
-// store reports whether payloads that are too large for Temporal could be read from the store.
+// store checks whether payloads that are too large for Temporal can be read from the store.
 func (d *doctor) store(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

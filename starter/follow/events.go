@@ -20,25 +20,25 @@ import (
 
 type track struct {
 	id, run string
-	// workflow is what its events belong to.
+	// workflow is the workflow of its events.
 	workflow *history.Workflow
 	// tail reads the run's events; nil before the first.
 	tail *history.Tail
-	// label begins the names of its nodes: empty, or the sub-agent's place.
+	// label is the prefix of the names of its nodes: "" or the sub-agent's place.
 	label string
 	calls map[int64]*call
-	// started are the nodes that have begun, by key.
+	// started are the running nodes, by key.
 	started  map[string]*call
 	children map[int64]*track
-	// head is its place in the order of the run's events.
+	// head is its entry in the order of the run's events.
 	head    *head
 	changed time.Time
-	// looked is when the run was last asked about.
+	// looked is when the run was last described.
 	looked time.Time
-	// announced is when its worker was last notified that it is watched.
+	// announced is when its worker was last notified that the run is watched.
 	announced time.Time
 	done      chan struct{}
-	// broken is why the last workflow task failed that did, and remedy what to do.
+	// broken is the failure of the last workflow task that failed, remedy its remedy.
 	broken, remedy string
 }
 
@@ -49,16 +49,16 @@ func newTrack(id, run, label string) *track {
 
 type call struct {
 	*history.Call
-	// node is the execution as it is shown, key tells it from the others of the run; what names the call in it.
+	// node is the displayed execution, key its unique key in the run; what names the call in it.
 	node, key, what string
 	// reported is the last attempt whose failure was printed.
 	reported int32
-	// partial is its partial answer; waits is what it was last seen to wait for.
+	// partial is its partial answer; waits is the last reported reason for waiting.
 	partial partialAnswer
 	waits   string
 }
 
-// event reports what an event tells, then the entries of the conversation that it adds.
+// event reports an event, then the entries of the conversation that it adds.
 func (f *Follower) event(t *track, e *history.Event) {
 	if f.begin.IsZero() {
 		f.begin = e.Time
@@ -129,12 +129,12 @@ func (f *Follower) callEvent(t *track, e *history.Event) {
 	}
 }
 
-// notify reports something with its text. The caller holds f.mu.
+// notify reports a notice with a formatted text. The caller holds f.mu.
 func (f *Follower) notify(n progress.Notice, format string, args ...any) {
 	n.Text = fmt.Sprintf(format, args...)
 	switch n.Event {
 	case progress.EventAttempt, progress.EventFailed:
-		n.Text = f.target.Worded(n.Text)
+		n.Text = f.target.Reworded(n.Text)
 	}
 	if n.Time.IsZero() {
 		n.Untimed, n.Time = true, time.Now()
@@ -153,7 +153,7 @@ func (t *track) take(scheduled int64) *call {
 	return c
 }
 
-// labelAt begins the names of nodes of an element of a map that runs in the run, or of the run itself.
+// labelAt returns the prefix of the names of nodes at a place: of a map's element in the run, or of the run itself.
 func (t *track) labelAt(place string) string {
 	if node, _, nested := strings.Cut(place, ":"); nested {
 		return t.label + plaintext.Line(history.Unescape(node), 100) + " › "
@@ -203,8 +203,8 @@ func (f *Follower) scheduled(t *track, of *history.Call) {
 	}
 }
 
-// leave reports that nodes have finished whose last call did not show that: the next node's start does, unless branches
-// run beside each other in the run, or the end.
+// leave reports the started nodes as finished, unless a call of one is in flight. It is called at the start of the next
+// node and at the end of the run, for nodes whose last call does not show that they have finished.
 func (f *Follower) leave(t *track, at time.Time) {
 	for _, c := range t.calls {
 		if t.started[c.key] != nil {
@@ -234,7 +234,7 @@ func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 	case *contract.ToolResult:
 		f.toolResult(at, c, out)
 	case *contract.ValidateAnswerResult:
-		if len(out.Errors) > 0 { // an answer that was accepted is shown by news
+		if len(out.Errors) > 0 { // news reports accepted answers
 			f.notify(progress.Notice{Event: progress.EventNote, Time: at, Node: c.node, Call: c.what}, "%s: %s: %s",
 				cmp.Or(plaintext.If(c.node != "", "%s were rejected", c.what), "an answer was rejected"), plaintext.Line(out.Errors[0].Path, 200), plaintext.Line(out.Errors[0].Message, 300))
 		}
@@ -271,7 +271,7 @@ func (f *Follower) answered(t *track, at time.Time, c *call, out *contract.Model
 		return
 	}
 	in, _ := c.Input.(*contract.ModelInput)
-	last := in != nil && in.NoTools // the answer ends the node whatever it holds
+	last := in != nil && in.NoTools // then the answer ends the node
 	n := progress.Notice{Event: progress.EventModel, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage, Attempt: out.Attempt}
 	f.switched(at, c, out.Fallbacks, out.Model)
 	numbers := fmt.Sprintf("%d+%d tokens, %.1f s%s", out.Usage.Input, out.Usage.Output, at.Sub(c.Time).Seconds(), scriptNote(out.Model))
@@ -284,11 +284,11 @@ func (f *Follower) answered(t *track, at time.Time, c *call, out *contract.Model
 		f.notify(n, "%s: calls %s (%s)", c.what, names[len(", "):], numbers)
 	case out.Checked != nil && len(out.Checked.Errors) > 0:
 		more := len(out.Checked.Errors)
-		f.notify(n, "%s: its JSON is wrong%s: %s (%s)", c.what, plaintext.If(more > 1, " in %d places, the first", more),
+		f.notify(n, "%s: invalid JSON%s: %s (%s)", c.what, plaintext.If(more > 1, ", %d errors, the first", more),
 			plaintext.Line(out.Checked.Errors[0].Path+": "+out.Checked.Errors[0].Message, 200), numbers)
 	default:
 		f.notify(n, "%s: %q (%s)", c.what, plaintext.Line(msg.Text, 60), numbers)
-		if out.Checked == nil || out.Checked.Data != nil { // else it may be asked for its output
+		if out.Checked == nil || out.Checked.Data != nil { // otherwise the node may request the output again
 			f.notify(progress.Notice{Event: progress.EventFinished, Time: at, Node: c.node}, "finished")
 			delete(t.started, c.key)
 		}

@@ -127,7 +127,7 @@ func TestEventsBecomeLines(t *testing.T) {
 				h.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, r)
 			},
 			want: `    0.0s  n#1                       started
-    0.2s  n#1                       model call 1: its JSON is wrong: $: 'title' is a required property (12+3 tokens, 0.2 s)
+    0.2s  n#1                       model call 1: invalid JSON: $: 'title' is a required property (12+3 tokens, 0.2 s)
 `,
 		},
 		"attempts and failures": {

@@ -21,61 +21,61 @@ import (
 	"weft/workflows/plan"
 )
 
-// Patience of a follower.
+// Timeouts of a follower.
 const (
-	// givesUp is how long Temporal may be away before the follower ends.
+	// givesUp is how long Temporal may be unavailable before the follower fails.
 	givesUp = time.Minute
-	// childLag is how long the end of a child waits for the child's own last events.
+	// childLag is the maximum time that the end event of a child waits for the child's last events.
 	childLag = 2 * time.Second
 )
 
-// LostContactError is the error of a follower that Temporal no longer answers.
+// LostContactError is the error of a follower that has lost its connection to Temporal.
 type LostContactError struct {
 	ID, Address string
 	Cause       error
 }
 
-// Error returns what happened and how to continue.
+// Error describes the problem and how to continue.
 func (l *LostContactError) Error() string {
 	return fmt.Sprintf("no connection to Temporal at %s for %v: %v; the run continues once it is back; follow it with: starter follow %s",
 		l.Address, givesUp, l.Cause, plaintext.ShellQuote(l.ID))
 }
 
-// Follower follows a run. Make one with [New].
+// Follower follows a run. Use [New] to create one.
 type Follower struct {
-	// Report shows what happens. It is called while the follower is locked.
+	// Report receives the notices. It is called while the follower is locked.
 	Report progress.Report
 
 	target *runs.Run
 	caught func()
 
-	// mu guards what follows and keeps lines whole.
+	// mu guards the fields below and serializes notices.
 	mu     sync.Mutex
 	begin  time.Time
 	tracks map[string]*track
-	// shown are the things that are said once.
+	// shown are the keys of notes that have been reported; see [Follower.Once].
 	shown map[string]bool
-	// name is the model that was named last.
+	// name is the model that was reported last.
 	name string
-	// events counts those of the run itself, through all that it continued as.
+	// events counts the events of the run itself, across continue-as-new.
 	events   int64
 	requests openRequests
-	// conversation are the messages so far.
+	// conversation reads the messages.
 	conversation *transcript.Reader
-	// order, if set, is that of the events of a run that is closed.
+	// order, if set, orders the events of a closed run by time.
 	order *order
-	// marks, if set, are what a reader has already.
+	// marks, if set, track the position of a reader that resumes.
 	marks *marks
-	// asks is closed when the run asks a person for the first time.
+	// asks is closed at the run's first question.
 	asks  chan struct{}
 	asked sync.Once
-	// readers are those of the histories below the run.
+	// readers are the goroutines that read the histories of descendants.
 	readers sync.WaitGroup
 }
 
-// New returns a follower of a run, from the first event of target.RunID on.
+// New returns a follower of a run that begins with the first event of target.RunID.
 func New(target *runs.Run, report progress.Report) *Follower {
-	f := &Follower{Report: report, target: target, caught: target.Caught, tracks: map[string]*track{}, shown: map[string]bool{},
+	f := &Follower{Report: report, target: target, caught: target.HandlePanic, tracks: map[string]*track{}, shown: map[string]bool{},
 		asks: make(chan struct{}), conversation: transcript.NewReader(), requests: openRequests{open: map[string]contract.Request{}, seen: map[string]contract.Request{}, answered: map[string]bool{}}}
 	if f.caught == nil {
 		f.caught = func() {}
@@ -86,23 +86,23 @@ func New(target *runs.Run, report progress.Report) *Follower {
 // Resume makes the follower continue after a position.
 func (f *Follower) Resume(from Position) { f.marks = newMarks(f.target.ID, from) }
 
-// Position returns that of the event that is reported, for [ParsePosition]; "" if it would be too long.
+// Position returns the position of the current event, for [ParsePosition]; "" if it would be too long.
 func (f *Follower) Position() string { return f.marks.id() }
 
-// Lock keeps the follower from reporting until Unlock.
+// Lock blocks notices until Unlock.
 func (f *Follower) Lock() { f.mu.Lock() }
 
-// Unlock lets the follower report again.
+// Unlock releases the lock.
 func (f *Follower) Unlock() { f.mu.Unlock() }
 
-// Notify reports something with its text.
+// Notify reports a notice with a formatted text.
 func (f *Follower) Notify(n progress.Notice, format string, args ...any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.notify(n, format, args...)
 }
 
-// Close closes the report, if it is one to be closed before the outcome is printed.
+// Close closes the report if it has a Close method, so that the outcome can be printed.
 func (f *Follower) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,7 +111,7 @@ func (f *Follower) Close() {
 	}
 }
 
-// Follow reports what happens until the run is closed, beside some helpers, and returns the id of the last run.
+// Follow reports events until the run is closed, and returns the id of the last run. The helpers run concurrently until then.
 func (f *Follower) Follow(ctx context.Context, helpers ...func(context.Context)) (string, error) {
 	root := newTrack(f.target.ID, f.target.RunID, "")
 	if f.target.Status != enumspb.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED && !f.target.Open() {
@@ -124,7 +124,7 @@ func (f *Follower) Follow(ctx context.Context, helpers ...func(context.Context))
 
 func (f *Follower) all(ctx context.Context, root *track, helpers ...func(context.Context)) error {
 	reading, stop := context.WithCancel(ctx)
-	defer f.readers.Wait() // nothing is reported behind the end
+	defer f.readers.Wait() // so that nothing is reported after Follow returns
 	defer stop()
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
@@ -141,7 +141,7 @@ func (f *Follower) all(ctx context.Context, root *track, helpers ...func(context
 	return err
 }
 
-// read prints a run's history to its end, through continue-as-new and lost connections.
+// read reports a run's history to its end, across continue-as-new and lost connections.
 func (f *Follower) read(ctx context.Context, t *track) error {
 	f.mu.Lock()
 	f.tracks[t.id] = t
@@ -211,7 +211,7 @@ func (f *Follower) drain(ctx context.Context, t *track) error {
 	return ctx.Err()
 }
 
-// children follows a child that has started, and lets the end of a child wait for the child's own last events.
+// children follows a child that has started, and delays the end event of a child until its last events have been reported.
 func (f *Follower) children(ctx context.Context, t *track, e *history.Event) {
 	switch d := e.Data.(type) {
 	case *history.ChildStarted:
@@ -259,7 +259,7 @@ func (f *Follower) close(t *track) {
 	f.marks.close(t)
 }
 
-// Once reports a thing that has not been reported.
+// Once reports a note unless one with the same key has been reported.
 func (f *Follower) Once(key, format string, args ...any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -269,7 +269,7 @@ func (f *Follower) Once(key, format string, args ...any) {
 	}
 }
 
-// Model reports the model that a run uses, when it becomes known or changes.
+// Model reports the default model of a run, unless it was reported before.
 func (f *Follower) Model(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -283,7 +283,7 @@ func (f *Follower) model(name string) {
 	}
 }
 
-// plan notes what the run runs. The caller holds f.mu.
+// plan passes the number of nodes to the report. The caller holds f.mu.
 func (f *Follower) plan(p *plan.Flow) {
 	c, shows := f.Report.(progress.Counter)
 	if p == nil || !shows {

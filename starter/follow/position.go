@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -12,39 +12,39 @@ import (
 	"time"
 )
 
-// marks say how far a reader of a run's events has come, so that it can go on there: in
-// another process, too. A run is a tree of histories that grow side by side, so a place in it
-// is one place in each of them.
+// marks track the position of a reader of a run's events, so that it can resume there, also in
+// another process. A run is a tree of histories that grow concurrently, so a position in it
+// consists of a position in each of them.
 //
-// A follower's mu guards them. All methods do nothing for nil.
+// The follower's lock guards them. All methods do nothing for nil.
 type marks struct {
 	root string
-	// from is the position at which the reader goes on, next the one after the next report.
+	// from is the position at which the reader resumes, next the position after the next notice.
 	from, next Position
-	// reached are the tracks that have come to the run that the reader knows.
+	// reached are the tracks that have reached the run of from.
 	reached map[string]bool
-	// parents are the tracks that started others, children how many of theirs are open, by key.
+	// parents are the keys of tracks' parents, children the numbers of their open children, by key.
 	parents  map[string]string
 	children map[string]int
-	// done are the tracks of which everything was reported.
+	// done are the tracks that have been reported completely.
 	done map[string]bool
-	// current is the track whose event is being reported, at the place in it.
+	// current is the track whose event is being reported, at the position in it.
 	current *track
 	at      mark
 }
 
-// Position is a place in a run.
+// Position is a position in the events of a run.
 type Position struct {
-	// Open are the places in the histories that are read, by workflow id, without the root's
-	// in front. Of a child that began before its parent's place and is not here, and of all
-	// below it, everything was reported.
+	// Open are the positions in the histories being read, by workflow id without the root's
+	// prefix. A child that started before its parent's position and is missing here has been
+	// reported completely, with all its descendants.
 	Open map[string]mark `json:"o"`
-	// Requests and Answers are the last that were reported.
+	// Requests and Answers are the latest that were reported.
 	Requests latest `json:"q,omitzero"`
 	Answers  latest `json:"a,omitzero"`
 }
 
-// mark is a place in a history: Reported notices of the event, and all of the events before it.
+// mark is a position in a history: after all earlier events and the first Reported notices of the event.
 type mark struct {
 	Run      string `json:"r"`
 	Event    int64  `json:"e"`
@@ -56,7 +56,7 @@ type latest struct {
 	IDs []string  `json:"ids"`
 }
 
-// maxEventID bounds an event's id: it comes back in a header.
+// maxEventID is the maximum length of an event's id: clients return it in a header.
 const maxEventID = 32 << 10
 
 func newMarks(root string, from Position) *marks {
@@ -66,7 +66,7 @@ func newMarks(root string, from Position) *marks {
 		parents: map[string]string{}, children: map[string]int{}, done: map[string]bool{}}
 }
 
-// ParsePosition parses what [Follower.Position] returned; "" is the beginning.
+// ParsePosition parses a result of [Follower.Position]; "" is the beginning.
 func ParsePosition(id string) (Position, error) {
 	var r Position
 	if id == "" {
@@ -77,7 +77,7 @@ func ParsePosition(id string) (Position, error) {
 		err = json.Unmarshal(raw, &r)
 	}
 	if err == nil && r.Open == nil {
-		err = fmt.Errorf("it names no place")
+		err = errors.New("it has no position")
 	}
 	return r, err
 }
@@ -92,7 +92,7 @@ func (m *marks) id() string {
 
 func (m *marks) key(t *track) string { return strings.TrimPrefix(t.id, m.root) }
 
-// runOf is how a Position names the run of a track; among those of one child the end will do.
+// runOf returns the run id of a track in a Position; for a child, its last 12 characters are sufficient.
 func (m *marks) runOf(t *track) string {
 	if t.id != m.root && len(t.run) > 12 {
 		return t.run[len(t.run)-12:]
@@ -125,7 +125,7 @@ func (m *marks) isKnown() bool {
 	return !m.advance()
 }
 
-// advance moves the reader's place forward, never back, and reports whether it did.
+// advance moves the position forward, never back, and reports whether it did.
 func (m *marks) advance() bool {
 	key := m.key(m.current)
 	if was, known := m.from.Open[key]; known {
@@ -140,7 +140,7 @@ func (m *marks) advance() bool {
 	return true
 }
 
-// addChild adds a child, and reports whether the reader has all of it: then it is not read.
+// addChild adds a child, and reports whether it has been reported completely: then it is not read.
 func (m *marks) addChild(parent *track, event int64, child *track) bool {
 	if m == nil {
 		return false
@@ -159,7 +159,7 @@ func (m *marks) addChild(parent *track, event int64, child *track) bool {
 	return false
 }
 
-// close ends a track. While a child is open the track's place stays: a reader finds the child through it.
+// close ends a track. Its position remains while a child is open, because a reader finds the child through it.
 func (m *marks) close(t *track) {
 	if m == nil {
 		return
@@ -179,7 +179,7 @@ func (m *marks) knowsAnswer(at time.Time, id string) bool {
 	return m != nil && m.next.Answers.has(at, id, &m.from.Answers)
 }
 
-// has reports whether the reader has a thing, and notes that it will.
+// has reports whether an item was reported before from, and records it otherwise.
 func (l *latest) has(at time.Time, id string, from *latest) bool {
 	if at.Before(from.At) || at.Equal(from.At) && slices.Contains(from.IDs, id) {
 		return true
@@ -193,28 +193,28 @@ func (l *latest) has(at time.Time, id string, from *latest) bool {
 	return false
 }
 
-// After returns the position behind an event of the run itself, and behind all earlier answers.
+// After returns the position after an event of the run itself and after all earlier answers.
 func After(run string, event int64) Position {
 	return Position{Open: map[string]mark{"": {Run: run, Event: event, Reported: 1 << 30}}, Answers: latest{At: time.Now()}}
 }
 
-// RunID is the id of the run of the chain at which the position is, "" at the beginning.
+// RunID returns the run id of the position, "" at the beginning.
 func (p *Position) RunID() string { return p.Open[""].Run }
 
-// Restart moves the position to the beginning of what the server keeps.
+// Restart moves the position to the beginning of the retained history.
 func (p *Position) Restart() { p.Open = nil }
 
-// order has the events of histories that are read beside each other reported by their times, so that each reading of a closed
-// run gives the same. All methods do nothing for nil.
+// order serializes the events of concurrently read histories by their times, so that the events of a closed
+// run always have the same order. All methods do nothing for nil.
 type order struct {
 	mu sync.Mutex
-	// heads are those of the histories that are read, in the order in which their tracks began.
+	// heads are the heads of the histories being read, in the order in which their tracks started.
 	heads []*head
 	// moves counts the changes of heads.
 	moves int
 }
 
-// head is the event that is to be reported next of a history: zero while that is not known. turn tells its reader that it may.
+// head is the time of the next event of a history, zero while unknown. turn signals its reader to report it.
 type head struct {
 	at   time.Time
 	turn chan struct{}
@@ -230,8 +230,8 @@ func (o *order) enter(t *track) {
 	o.heads = append(o.heads, t.head)
 }
 
-// await waits until no other track has an event before that of a time, or may still have one. It does not wait for a history
-// that still grows.
+// await waits until no other track can have an event before at. It does not wait for a history that makes
+// no progress, such as one that is still growing.
 func (o *order) await(ctx context.Context, t *track, at time.Time) {
 	if o == nil {
 		return
@@ -266,7 +266,7 @@ func (o *order) move(t *track, at time.Time) int {
 	return o.moves
 }
 
-// leave takes a track out, whose events the others do not wait for any more.
+// leave removes a track, so that the others no longer wait for its events.
 func (o *order) leave(t *track) {
 	if o == nil {
 		return
@@ -277,7 +277,7 @@ func (o *order) leave(t *track) {
 	o.next()
 }
 
-// next gives the turn to the first event, if that is known.
+// next signals the reader of the earliest event, if it is known.
 func (o *order) next() {
 	o.moves++
 	if len(o.heads) == 0 {

@@ -17,27 +17,27 @@ import (
 	"weft/starter/runs"
 )
 
-// A run writes the requests that are open into its memo, as far as they have room there. What became of them, and those
-// without room, the run's status has: the follower asks for it after each change, at most once a second.
+// A run writes its open requests into its memo, up to a limit. The others, and the answers, are in
+// the run's status, which the follower queries after each change, at most once a second.
 const (
-	// askTimeout is how long a run's worker has to answer.
+	// askTimeout is the timeout of the query.
 	askTimeout = 5 * time.Second
-	// askAgain is how long the follower leaves a run alone whose worker did not answer.
+	// askAgain is the pause after a query that was not answered.
 	askAgain = 5 * time.Second
-	// lastAsk is how long a run that has ended has to say what became of its requests.
+	// lastAsk is the timeout of the last query, after the run has closed.
 	lastAsk = 2 * time.Second
 )
 
 type openRequests struct {
 	open map[string]contract.Request
-	// seen are those that are or were open, answered those that have their answer, by what [requestKey] returns.
+	// seen are the requests that are or were open, answered the ones that have an answer, by [requestKey].
 	seen     map[string]contract.Request
 	answered map[string]bool
-	// read is the time of the last event of the run itself.
+	// read is the time of the last event of the run itself that was read.
 	read time.Time
-	// changed reports whether somebody has sent something since the run was asked.
+	// changed reports whether a message has arrived since the last query.
 	changed bool
-	// past are the answers that history has and that are still to be reported, known whether they were read.
+	// past are the answers from history that have not been reported yet; known reports whether they have been read.
 	past  []contract.Answered
 	known bool
 }
@@ -54,8 +54,8 @@ func isAsked(e *history.Event) bool {
 	return false
 }
 
-// readAnswers reads, once, the answers that a run's history has, so that they are reported in their place and without a worker.
-// At the end of the run it reads them again, and reports those that nobody else has.
+// readAnswers reads the answers in a run's history once, so that they are reported in order and without a worker.
+// At the end of the run it reads them again, and reports the remaining ones.
 func (f *Follower) readAnswers(ctx context.Context, ended bool) {
 	if f.requests.known && !ended {
 		return
@@ -63,7 +63,7 @@ func (f *Follower) readAnswers(ctx context.Context, ended bool) {
 	f.requests.known = true
 	l := audit.NewReader(f.target.ID)
 	l.Ended = ended
-	if l.Read(ctx, history.From(f.target.Client), f.target.RunID) != nil { // the run's worker is asked then
+	if l.Read(ctx, history.From(f.target.Client), f.target.RunID) != nil { // the run's worker is queried instead
 		return
 	}
 	var all []contract.Answered
@@ -101,7 +101,7 @@ func (f *Follower) watchRequests(ctx context.Context) {
 	}
 }
 
-// Changes counts the events of the run so far.
+// Changes returns the number of events of the run so far.
 func (f *Follower) Changes() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,11 +110,11 @@ func (f *Follower) Changes() int64 {
 
 func (f *Follower) askRequests(ctx context.Context, patience time.Duration) bool {
 	latest := *f.target
-	latest.RunID, latest.Patience = "", patience
+	latest.RunID, latest.QueryTimeout = "", patience
 	f.mu.Lock()
 	before := maps.Clone(f.requests.open)
 	f.mu.Unlock()
-	st, err := latest.Reported(ctx)
+	st, err := latest.QueryStatus(ctx)
 	if err != nil {
 		return false
 	}
@@ -125,11 +125,11 @@ func (f *Follower) askRequests(ctx context.Context, patience time.Duration) bool
 	return true
 }
 
-// requestKey tells requests apart: the same one can be asked, and answered, again.
+// requestKey returns a unique key: a request can be reopened with the same id.
 func requestKey(id string, reopened int) string { return id + " " + strconv.Itoa(reopened) }
 
-// news reports what is new of requests in a status. Requests that were open before the status was asked for, and that it
-// does not have, are closed. The caller holds f.mu.
+// news reports the changes of requests in a status. Requests that were open before the query, but are
+// not in the status, are closed. The caller holds f.mu.
 func (f *Follower) news(st *contract.Status, before map[string]contract.Request) {
 	for _, a := range st.Answered {
 		key := requestKey(a.ID, a.Reopened)
@@ -163,7 +163,7 @@ func (f *Follower) news(st *contract.Status, before map[string]contract.Request)
 	}
 }
 
-// open reports that a request is open, unless it is known to be or to have been. The caller holds f.mu.
+// open reports an open request, unless it was reported before. The caller holds f.mu.
 func (f *Follower) open(q *contract.Request) {
 	key := requestKey(q.ID, q.Reopened)
 	if _, known := f.requests.seen[key]; known || f.requests.answered[key] {
@@ -171,7 +171,7 @@ func (f *Follower) open(q *contract.Request) {
 	}
 	f.requests.seen[key], f.requests.open[q.ID] = *q, *q
 	if f.marks.knowsRequest(q.OpenedAt, q.ID) {
-		f.marks.isKnown() // counts it among what the event has
+		f.marks.isKnown() // counts it as a notice of the event
 		return
 	}
 	due := ""
@@ -179,7 +179,7 @@ func (f *Follower) open(q *contract.Request) {
 		due = fmt.Sprintf(" (until %s)", q.DueAt.Local().Format(time.DateTime))
 	}
 	commands, own := f.target.Commands(q), *q
-	own.Text = f.target.Worded(q.Text)
+	own.Text = f.target.Reworded(q.Text)
 	f.notify(progress.Notice{Event: progress.EventRequest, Time: q.OpenedAt, Node: executionLabel(q.Execution), Request: &own, Commands: commands},
 		"waits for %s: %s%s; answer with: %s", q.Kind, plaintext.Line(own.Text, 700), due, strings.Join(commands, " | "))
 	if q.Kind == contract.RequestMessage {
@@ -187,7 +187,7 @@ func (f *Follower) open(q *contract.Request) {
 	}
 }
 
-// continued reports the requests that are open where a run continues another one. The caller holds f.mu.
+// continued reports the open requests that a run takes over from the run that it continues. The caller holds f.mu.
 func (f *Follower) continued(d *history.Started) {
 	if in := d.Input; in != nil && in.Snapshot != nil && in.Snapshot.Inbox != nil {
 		for i := range in.Snapshot.Inbox.Open {
@@ -196,11 +196,11 @@ func (f *Follower) continued(d *history.Started) {
 	}
 }
 
-// howAnswered says how a request got its answer. known says that it was seen open.
+// howAnswered describes how a request was answered. known reports that it was reported as open.
 func howAnswered(a *contract.Answered, known bool) string {
 	switch {
 	case !known && strings.HasPrefix(a.ID, "message:"):
-		return "sent by " + plaintext.Line(a.By, 100) // a message with a key of its own
+		return "sent by " + plaintext.Line(a.By, 100) // a message with an idempotency key
 	case a.By != "":
 		return "answered by " + plaintext.Line(a.By, 100)
 	case a.Hash != "":
@@ -208,14 +208,14 @@ func howAnswered(a *contract.Answered, known bool) string {
 	case known:
 		return "no answer in time"
 	}
-	return "needs no new answer" // a remembered one holds, or a message came before the question
+	return "needs no new answer" // there is a remembered answer, or the message preceded the question
 }
 
 func (f *Follower) closed(q *contract.Request, at time.Time, how string) {
 	f.notify(progress.Notice{Event: progress.EventAnswered, Time: at, Node: executionLabel(q.Execution), Request: q}, "%s %s: %s", q.Kind, plaintext.Lines(q.ID), how)
 }
 
-// executionLabel is the name of an execution in lines: a sub-agent's comes behind its place.
+// executionLabel formats an execution, prefixed with its sub-agent's place.
 func executionLabel(execution string) string {
 	parts := strings.Split(execution, "/")
 	for i, p := range parts {
@@ -228,10 +228,10 @@ func executionLabel(execution string) string {
 	return strings.Join(parts, " › ")
 }
 
-// Asked is closed when the run asks a person for the first time.
+// Asked returns a channel that is closed at the run's first question.
 func (f *Follower) Asked() <-chan struct{} { return f.asks }
 
-// OldestQuestion returns the open request for a message that has waited longest, or nil.
+// OldestQuestion returns the oldest open request for a message, or nil.
 func (f *Follower) OldestQuestion() *contract.Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -19,19 +19,19 @@ import (
 	"weft/starter/runs"
 )
 
-// A history shows an attempt only when the call is over, and nothing at all while no
-// worker is there. So the follower also asks, when a run is quiet.
+// A history shows an attempt only after the call has ended, and nothing while there is no
+// worker. Therefore the follower also describes runs that have had no events for some time.
 const (
 	watchEvery = time.Second
-	// textEvery is how often a run is asked in which a model answers, where its text is shown.
+	// textEvery is the interval for runs in which a model answers, if its text is shown.
 	textEvery = 500 * time.Millisecond
-	// quiet is how long a run may be without events before it is asked about.
+	// quiet is the time without events after which a run is described.
 	quiet = 1500 * time.Millisecond
-	// announceEvery is how often a worker is notified that a run in which a model answers is watched.
+	// announceEvery is the interval at which a worker is notified that a run in which a model answers is watched.
 	announceEvery = contract.WatchedFor * time.Second / 2
-	// unclaimed is how long a task may wait for a worker before that is worth a line.
+	// unclaimed is how long a task may wait for a worker before that is reported.
 	unclaimed = 3 * time.Second
-	// maxAsked bounds how many runs are asked about at a time.
+	// maxAsked is the maximum number of runs that are described at a time.
 	maxAsked = 20
 )
 
@@ -41,7 +41,7 @@ func (f *Follower) watch(ctx context.Context) {
 	for range runs.Every(ctx, textEvery) {
 		for _, t := range f.due() {
 			if f.unannounced(t) {
-				announcing.Go(func() { // then text comes more often than heartbeats
+				announcing.Go(func() { // so that the worker sends text more often than with its heartbeats
 					ctx, cancel := context.WithTimeout(ctx, announceEvery)
 					defer cancel()
 					_, _ = f.target.Client.QueryWorkflow(ctx, t.id, t.run, contract.QueryWatching)
@@ -52,7 +52,7 @@ func (f *Follower) watch(ctx context.Context) {
 	}
 }
 
-// unannounced reports whether a worker is to be notified that its run is watched, and notes that it is.
+// unannounced reports whether to notify a worker that its run is watched, and records the notification.
 func (f *Follower) unannounced(t *track) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,7 +69,7 @@ func (f *Follower) due() []*track {
 	var out []*track
 	showsText := f.showsText()
 	for _, t := range f.tracks {
-		// One with children alone waits for them: they are looked at themselves.
+		// A run that only waits for children need not be described: the children are.
 		quiet := time.Since(t.changed) > quiet && (len(t.calls) > 0 || len(t.children) == 0 || t.id == f.target.ID)
 		// The ticker is not exact.
 		if showsText && t.streaming() || quiet && time.Since(t.looked) > watchEvery-textEvery/2 {
@@ -84,7 +84,7 @@ func (f *Follower) due() []*track {
 	return out
 }
 
-// describe asks about one run. What goes wrong here is said where the history is read.
+// describe describes one run and reports its pending tasks. It ignores errors: reading the history reports them.
 func (f *Follower) describe(ctx context.Context, t *track) {
 	d, err := f.target.Describe(ctx, t.id, t.run)
 	if err != nil {
@@ -139,7 +139,7 @@ func (f *Follower) attempt(c *call, p *workflowpb.PendingActivityInfo) {
 		"%s: attempt %d failed: %s; %s", c.what, failed, history.FailureText(p.GetLastFailure()), next)
 }
 
-// stuck reports, once until something happens, that a run's workflow tasks fail, and what to do.
+// stuck reports, once until the next event, that a run's workflow tasks fail, with a remedy.
 func (f *Follower) stuck(t *track, failed int32) {
 	f.mu.Lock()
 	why, remedy := t.broken, t.remedy
@@ -161,7 +161,7 @@ func brokenRemedy(cause enumspb.WorkflowTaskFailedCause, text string) string {
 	return "check the worker's log; start workers of the build that started the run, or terminate it with: starter terminate"
 }
 
-// unclaimed says that no worker takes tasks, once until something happens again.
+// unclaimed reports, once until the next event, that no worker polls for tasks.
 func (f *Follower) unclaimed(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, runs.CallTimeout)
 	defer cancel()
@@ -203,7 +203,7 @@ func (f *Follower) partial(c *call, p *workflowpb.PendingActivityInfo) {
 	if !c.streams() || !f.showsText() || b == nil {
 		return
 	}
-	// After a failed attempt its text is still there until the next one says something.
+	// The text of a failed attempt remains until the next attempt sends its own.
 	if b.Attempt != p.GetAttempt() || b.Text == c.partial.text && b.Attempt == c.partial.attempt || b.Text == "" {
 		return
 	}
@@ -218,7 +218,7 @@ func (f *Follower) partial(c *call, p *workflowpb.PendingActivityInfo) {
 	f.notify(progress.Notice{Event: progress.EventText, Time: time.Now(), Node: c.node, Call: c.what, Attempt: b.Attempt, Skipped: skipped, Whole: b.Text}, "%s", added)
 }
 
-// newEnd returns what a growing text, of which the end is known, has got; skipped reports a gap.
+// newEnd returns the text that was added since before, given the ends of both texts; skipped reports a gap.
 func newEnd(before, now string) (added string, skipped bool) {
 	if before == "" {
 		return now, false

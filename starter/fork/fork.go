@@ -1,5 +1,5 @@
-// Package fork builds the input of a run that continues from a node of another run: everything before
-// that node is reused, and not run again.
+// Package fork builds the input of a run that continues from a node of another run and reuses all results
+// before that node.
 package fork
 
 import (
@@ -24,16 +24,16 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// Options say where a fork starts and what it changes.
+// Options set where a fork starts and what it changes.
 type Options struct {
 	// From is the node: its id, its name, or one of its executions, node#step.
 	From string
-	// Set are values of the state that the node sees, Override replaces recorded results.
+	// Set are state values for the node, Override replaces recorded results.
 	Set, Override []input.Param
-	// Flow replaces the flow, nil keeps it. File is its name in messages.
+	// Flow, if not nil, replaces the flow. File is its name in messages.
 	Flow *specadapter.Result
 	File string
-	// Model, Script and MaxSteps replace those of the run where they are set.
+	// Model, Script and MaxSteps, if set, replace the values of the run.
 	Model    string
 	Script   []byte
 	MaxSteps int
@@ -49,7 +49,7 @@ type forking struct {
 
 // Input builds the input of a fork of a run from the run's tree.
 func Input(ctx context.Context, run *runs.Run, tree *runtree.Tree, o Options) (*contract.RunInput, error) {
-	f := &forking{&o, run.Patiently(), tree, tree.Workflows[0]}
+	f := &forking{&o, run.WithReplayTimeout(), tree, tree.Workflows[0]}
 	set, err := f.set()
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (f *forking) set() (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-// wholeTurn refuses a fork of a session, unless from its beginning: the state of its sessions cannot be taken along.
+// wholeTurn returns an error for a fork of a session that does not start at its beginning: the state of its sessions cannot be copied.
 func (f *forking) wholeTurn(at contract.Execution, past, set int) error {
 	switch {
 	case past > 0 || at.Step > 1:
@@ -139,7 +139,7 @@ func (f *forking) changed() (*contract.RunInput, error) {
 		return nil, usage.Errorf("the run %q cannot be forked: its flow never compiled", f.run.ID)
 	}
 	in.MaxSteps = cmp.Or(f.MaxSteps, in.MaxSteps)
-	in.Model = cmp.Or(f.Model, in.Model, f.root.Model) // a worker's default may be another by now
+	in.Model = cmp.Or(f.Model, in.Model, f.root.Model) // a worker's default may have changed
 	if f.Script != nil {
 		in.Script = f.Script
 	}
@@ -181,7 +181,7 @@ func (f *forking) point(ctx context.Context) (contract.Execution, error) {
 	return none, usage.Errorf("%q ran %d times; specify which with -from %s", f.From, len(labels), strings.Join(labels, " or "))
 }
 
-// behind returns whether an execution must run again: the forked one, and what its node leads to behind it in any of the flows.
+// behind returns a function that reports whether an execution must run again: the forked one, and executions after it of nodes that its node can reach in any of the flows.
 func behind(at contract.Execution, flows ...*plan.Flow) func(*contract.Execution) bool {
 	reach := map[string]bool{}
 	impact.Reach(reach, []string{at.Node}, flows...)
@@ -190,7 +190,7 @@ func behind(at contract.Execution, flows ...*plan.Flow) func(*contract.Execution
 	}
 }
 
-// check refuses a flow without a place for what is recorded, and warns of edits before the fork.
+// check returns an error if the flow lacks nodes or edges of recorded executions, and warns of edits before the fork.
 func (f *forking) check(flow *plan.Flow, at contract.Execution, past []runs.Record) error {
 	if flow.Node(at.Node) == nil {
 		return usage.Errorf("%s has no node %q, where the fork starts; keep it, or fork at another node", f.File, at.Node)
@@ -217,7 +217,7 @@ func (f *forking) check(flow *plan.Flow, at contract.Execution, past []runs.Reco
 }
 
 func (f *forking) entry(ctx context.Context, flow *plan.Flow) (contract.Execution, error) {
-	st, err := f.run.Below(f.run.ID, f.root.RunID, f.root.Status).Reported(ctx)
+	st, err := f.run.InTree(f.run.ID, f.root.RunID, f.root.Status).QueryStatus(ctx)
 	if err != nil {
 		return contract.Execution{}, err
 	}
@@ -263,9 +263,8 @@ func (f *forking) fill(ctx context.Context, k *contract.ForkedFrom, past []runs.
 	return nil
 }
 
-// override puts results that were given in the places of recorded ones, and gives the labels of the
-// executions and the content that they name now. What later nodes take of an execution is its
-// message and, in flows with values, what it left in the state.
+// override replaces recorded results, and returns the labels of the executions and their new content.
+// Later nodes use the message of an execution and, in flows with values, the state that it wrote.
 func override(flow *plan.Flow, past []runs.Record, results []input.Param, at contract.Execution) (labels []string, content []json.RawMessage, err error) {
 	for _, r := range results {
 		p, err := recordedOf(flow, past, r.Key, at)
@@ -349,7 +348,7 @@ func settle(flow *plan.Flow, p *runs.Record, v value.Value, from string) ([]json
 	return content, nil
 }
 
-// ported is a value as the outputs of a node: an object with all of them, or the only one.
+// ported returns a value as the outputs of a node: an object with all outputs, or the only output.
 func ported(node *plan.Node, v value.Value, from string) (value.Value, error) {
 	all := value.Value{Kind: value.Object}
 	for _, o := range node.Ports.Out {
@@ -386,7 +385,7 @@ func passed(flow *plan.Flow, p *runs.Record, left map[string]value.Value, from s
 	return nil
 }
 
-// leave writes a state key as an execution that is taken over would have, and gives its content.
+// leave writes a state key on behalf of a reused execution, and returns its content.
 func leave(p *runs.Record, key string, v value.Value) (json.RawMessage, error) {
 	raw := v.JSON()
 	stored, err := (&contract.Message{Role: contract.RoleTool, Text: string(raw)}).Encode()

@@ -48,7 +48,7 @@ func TestResultsThatAreGiven(t *testing.T) {
 		"a node that did not run":     {flow: flow(nil), give: "c=x", want: `-override has "c", but no such node ran before c#3`},
 		"a node that ran twice":       {flow: flow(nil), give: "b=x", want: `-override has "b", which ran 2 times; specify which: b#2 or b#4`},
 		"a part of a conversation":    {flow: flow(nil), give: "a=x", talk: true, want: "fork at a, or change its prompt there"},
-		"no result at all":            {flow: flow(nil), give: "a", want: "want KEY=TEXT or KEY:=JSON"},
+		"no result at all":            {flow: flow(nil), give: "a", want: "expected KEY=TEXT or KEY:=JSON"},
 		"no JSON":                     {flow: flow(nil), give: "a:={", want: "-override a"},
 		"one of those that ran twice": {flow: flow(nil), give: "b#4=x", text: "x"},
 	}

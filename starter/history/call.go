@@ -14,17 +14,17 @@ import (
 	"weft/activities/contract"
 )
 
-// Call is an activity: a call of a model, of a tool, or what else a flow needs from outside.
+// Call is an activity: a call of a model or a tool, or another activity of a flow.
 type Call struct {
-	// Scheduled is the id of the event that scheduled it, Time that event's.
+	// Scheduled is the id of the event that scheduled it, Time the event's time.
 	Scheduled int64
 	Time      time.Time
-	// ID is the activity's: node#step/kind/turn for a call of a node. Place stands before it where an element of a map makes
-	// the call in the map's run: node#step:element/.
+	// ID is the activity id without Place: node#step/kind/turn for a call of a node. Place is its prefix for a call of a map's
+	// element in the map's run: node#step:element/.
 	ID, Place string
-	// Run is the run that makes the call, or that of the element's own.
+	// Run is the run that makes the call; for a map's element, its workflow is the element's.
 	Run Run
-	// Kind is the activity's type, one of the constants of contract or of another worker.
+	// Kind is the activity type: one of the constants of contract, or a type of another worker.
 	Kind      string
 	TaskQueue string
 	// Input is a pointer to the type that inputs has for Kind, or nil.
@@ -35,13 +35,13 @@ type Call struct {
 
 func (c *Call) madeIn() Run { return c.Run }
 
-// Execution returns the execution that makes the call, node#step, and reports whether one does.
+// Execution returns the execution that makes the call, node#step; ok is false if none does.
 func (c *Call) Execution() (exec string, ok bool) {
 	exec, _, ok = strings.Cut(c.ID, "/")
 	return exec, ok && strings.Contains(exec, "#")
 }
 
-// resultOf is a result as its activity gave it. What a node has compiled is no flow of the run, but the prompt of a session's turn.
+// resultOf decodes the result of the activity. It omits the plan that a node compiles for the prompt of a session's turn: it is not a flow of the run.
 func (c *Call) resultOf(p *commonpb.Payloads) any {
 	if _, inNode := c.Execution(); inNode && c.Kind == contract.ActivityCompileFlow {
 		return nil
@@ -49,8 +49,8 @@ func (c *Call) resultOf(p *commonpb.Payloads) any {
 	return results.decode(c.Kind, p)
 }
 
-// Argument returns the call's first argument as JSON, nil if it cannot be decoded. It serves
-// activities of other workers, whose input is not known here.
+// Argument returns the call's first argument as JSON, nil if it cannot be decoded. It is for
+// activities of other workers, whose input type is unknown.
 func (c *Call) Argument() json.RawMessage {
 	var raw json.RawMessage
 	if all := c.input.GetPayloads(); len(all) > 0 {
@@ -62,28 +62,28 @@ func (c *Call) Argument() json.RawMessage {
 type (
 	// CallScheduled is the start of a call.
 	CallScheduled struct{ *Call }
-	// CallStarted is the start of the last attempt; Failure is that of the attempt before.
+	// CallStarted is the start of the last attempt; Failure is the failure of the attempt before.
 	CallStarted struct {
 		*Call
 		Attempt int32
 		Failure *failurepb.Failure
 	}
-	// CallCompleted has a result: a pointer to the type that results has for Kind, or nil.
+	// CallCompleted is the end of a call with a result: a pointer to the type that results has for Kind, or nil.
 	CallCompleted struct {
 		*Call
 		Result any
-		// Clock is the time of the run after a call that its own task made; zero for others.
+		// Clock is the workflow time after a local activity; zero for other calls.
 		Clock  time.Time
 		result *commonpb.Payloads
 	}
-	// CallFailed has no result, after its last attempt.
+	// CallFailed is the end of a call without a result, after its last attempt.
 	CallFailed struct {
 		*Call
 		Failure *failurepb.Failure
-		// TimedOut reports whether it ran out of time.
+		// TimedOut reports whether it timed out.
 		TimedOut bool
 	}
-	// CallCancelled was cancelled.
+	// CallCancelled is the end of a cancelled call.
 	CallCancelled struct{ *Call }
 )
 
@@ -94,7 +94,7 @@ func (c *CallCompleted) JSON() json.RawMessage {
 	return raw
 }
 
-// Spent returns what models used for the result, and reports whether one was asked.
+// Spent returns the usage of the model calls for the result; ok is false if there were none.
 func (c *CallCompleted) Spent() (used contract.Usage, ok bool) {
 	r, ok := c.Result.(interface{ Spent() contract.Usage })
 	if ok {
@@ -139,7 +139,7 @@ var bodies = decoders{
 	contract.SignalTurn:         decoded[contract.ChildTurn],
 }
 
-// decoded decodes payloads as a *T; the result is an untyped nil where that fails.
+// decoded decodes payloads as a *T; it returns an untyped nil on failure.
 func decoded[T any](p *commonpb.Payloads) any {
 	if v := decodedAs[T](p); v != nil {
 		return v
@@ -155,7 +155,7 @@ func decodedAs[T any](p *commonpb.Payloads) *T {
 	return v
 }
 
-// Decode decodes the first payload, and reports whether it could.
+// Decode decodes the first payload, and reports whether that succeeded.
 func Decode(p *commonpb.Payloads, v any) bool {
 	return converter.GetDefaultDataConverter().FromPayloads(p, v) == nil
 }
@@ -168,7 +168,7 @@ func HeartbeatOf(p *workflowpb.PendingActivityInfo) *contract.Heartbeat {
 	return decodedAs[contract.Heartbeat](p.GetHeartbeatDetails())
 }
 
-// Waiting returns what a call in progress waits for before it begins, "" if it has begun.
+// Waiting describes the limit that a scheduled call waits for, "" if it has started.
 func Waiting(p *workflowpb.PendingActivityInfo) string {
 	if f := TurnWait(p); f != nil && p.GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED {
 		return f.Text + " until " + p.GetScheduledTime().AsTime().UTC().Format(time.RFC3339)
@@ -180,7 +180,7 @@ func Waiting(p *workflowpb.PendingActivityInfo) string {
 	return b.Waiting
 }
 
-// TurnWait returns the failure of a call's last attempt if that was not made because its turn had not come, else nil.
+// TurnWait returns the failure of a call's last attempt if it was only waiting for its turn, otherwise nil.
 func TurnWait(p *workflowpb.PendingActivityInfo) *contract.Failure {
 	if f := decodedAs[contract.Failure](p.GetLastFailure().GetApplicationFailureInfo().GetDetails()); f != nil && f.Limit != nil {
 		return f

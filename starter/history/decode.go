@@ -18,7 +18,7 @@ type decoder struct {
 	branch   bool
 	calls    map[int64]*Call
 	children map[int64]*Child
-	// updates are by the event that accepted them, timers summaries by the event that started them.
+	// updates are keyed by the event that accepted them; timers are the summaries of timers, by the event that started them.
 	updates map[int64]*Message
 	timers  map[int64]string
 }
@@ -27,7 +27,7 @@ func newDecoder(run Run) *decoder {
 	return &decoder{run: run, calls: map[int64]*Call{}, children: map[int64]*Child{}, updates: map[int64]*Message{}, timers: map[int64]string{}}
 }
 
-// decode returns the meaning of an event. A call that was made in a workflow task is one event, which begins and ends it.
+// decode decodes an event. A local activity is one history event, and yields the start and the end of its call.
 func (d *decoder) decode(e *historypb.HistoryEvent) []Event {
 	if begins, ends := d.localCall(e); begins != nil {
 		out := Event{ID: e.GetEventId(), Time: e.GetEventTime().AsTime(), Run: begins.Run, Data: begins}
@@ -47,7 +47,7 @@ func (d *decoder) decode(e *historypb.HistoryEvent) []Event {
 	return []Event{out}
 }
 
-// localActivity is the SDK's name of a marker; localResult is the detail that has the result, localData the one that has the time.
+// localActivity is the SDK's marker name for local activities; localResult and localData are the details with the result and the time.
 const (
 	localActivity = "LocalActivity"
 	localResult   = "result"
@@ -61,7 +61,7 @@ func (d *decoder) localCall(e *historypb.HistoryEvent) (*CallScheduled, *CallCom
 	}
 	out := decodedAs[contract.LocalResult](m.GetDetails()[localResult])
 	if out == nil || len(out.Result) == 0 {
-		return nil, nil // an activity makes the call
+		return nil, nil // the call follows as an activity
 	}
 	argument, err := converter.GetDefaultDataConverter().ToPayloads(out.Argument)
 	if err != nil {
@@ -292,7 +292,7 @@ func newMessage(name string, args *commonpb.Payloads) *Message {
 	return &Message{Name: name, Body: bodies.decode(name, args), args: args}
 }
 
-// ends are the statuses of runs by the events that end them.
+// ends are the statuses of closed runs by the events that close them.
 var ends = map[enumspb.EventType]enumspb.WorkflowExecutionStatus{
 	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:        enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED,
 	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:           enumspb.WORKFLOW_EXECUTION_STATUS_FAILED,
@@ -315,7 +315,7 @@ func (d *decoder) end(e *historypb.HistoryEvent) any {
 	return out
 }
 
-// Text decodes a text, "" where that fails.
+// Text decodes a string. It returns "" on failure.
 func Text(p *commonpb.Payload) string {
 	var s string
 	if p != nil && converter.GetDefaultDataConverter().FromPayload(p, &s) != nil {

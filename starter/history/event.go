@@ -17,20 +17,20 @@ import (
 	"weft/workflows/plan"
 )
 
-// Workflow is one workflow of a tree, through all runs that it continued as.
+// Workflow is one workflow of a tree, with all runs of its continue-as-new chain.
 type Workflow struct {
 	ID string
-	// Place is where its sub-agent was called, each call followed by " › "; empty for the root and its branches.
+	// Place is the path of calls to its sub-agent, each followed by " › "; "" for the root and its branches.
 	Place string
 	// Root reports whether reading started here.
 	Root bool
-	// Within is the workflow in whose run an element of a map runs; nil for a workflow of its own.
+	// Within is the workflow in whose run an element of a map runs; nil for a real workflow.
 	Within *Workflow
 
 	elements map[string]*Workflow
 }
 
-// element returns the workflow that an element of a map would be, whose calls have a place in this one.
+// element returns the virtual workflow of a map's element, whose calls have the place in this one.
 func (w *Workflow) element(place string) *Workflow {
 	if w.elements[place] == nil {
 		if w.elements == nil {
@@ -53,21 +53,21 @@ type Event struct {
 	ID   int64
 	Time time.Time
 	Run  Run
-	// Data is a pointer to one of the types of this file, nil for an event without a meaning for a flow.
+	// Data is a pointer to one of the types of this file, nil for an event that is irrelevant to a flow.
 	Data any
 }
 
 // Started is the start of a run.
 type Started struct {
 	Type string
-	// Input is what a flow was given, Branch what a branch was.
+	// Input is the input of a flow, Branch the input of a branch.
 	Input  *contract.RunInput
 	Branch *contract.BranchInput
 	// ContinuedFrom is the id of the run that this one continues, if any.
 	ContinuedFrom string
-	// Parent is the workflow id of the tree's root, for a workflow that another one started.
+	// Parent is the workflow id of the tree's root, "" for the root.
 	Parent string
-	// Flow and Hash are the flow's name and its plan's hash as the memo has them.
+	// Flow and Hash are the flow's name and the plan's hash in the memo.
 	Flow, Hash string
 }
 
@@ -87,7 +87,7 @@ func (s *Started) Plan() (*plan.Flow, plan.Source) {
 	return nil, plan.Source{}
 }
 
-// IsSession reports whether the run takes prompts.
+// IsSession reports whether the run accepts prompts.
 func (s *Started) IsSession() bool {
 	in := s.Input
 	return in != nil && (in.Session || in.Snapshot != nil && in.Snapshot.Session != nil && in.Snapshot.Session.IsSession)
@@ -96,7 +96,7 @@ func (s *Started) IsSession() bool {
 // Ended is the end of a run.
 type Ended struct {
 	Status enumspb.WorkflowExecutionStatus
-	// Result is that of a flow that completed.
+	// Result is the result of a completed flow.
 	Result  *contract.RunResult
 	Failure *failurepb.Failure
 	// Reason is why it was terminated.
@@ -122,15 +122,15 @@ type CancelRequested struct{}
 
 // Child is a child workflow.
 type Child struct {
-	// Requested is the id of the event that requested it. Other fields are empty before it starts.
+	// Requested is the id of the event that requested it. The other fields are empty before it starts.
 	Requested  int64
 	ID, RunID  string
 	Type, Call string // Call is node#step:call of a sub-agent, "" for a branch
 }
 
 type (
-	// ChildRequested is the place of a child in the order of the flow: the order in which
-	// children start is random.
+	// ChildRequested marks the position of a child in the order of the flow: children start in
+	// random order.
 	ChildRequested struct{ *Child }
 
 	// ChildStarted is the start of a child.
@@ -144,7 +144,7 @@ type (
 		// Branch is the result of a branch, Result that of a sub-agent.
 		Branch *contract.BranchResult
 		Result *contract.RunResult
-		// Failure is that of a child that failed or was cancelled.
+		// Failure is the failure of a failed or cancelled child.
 		Failure *contract.Failure
 	}
 )
@@ -152,16 +152,16 @@ type (
 // Message is a signal or an Update that a run received.
 type Message struct {
 	Name string
-	// Update reports whether it was an Update, UpdateID is that one's.
+	// Update reports whether it was an Update, with UpdateID as its id.
 	Update   bool
 	UpdateID string
-	// Identity is the client's that sent it, as Temporal recorded it.
+	// Identity is the client identity that Temporal recorded.
 	Identity string
 	// FromWorkflow reports whether another workflow sent it.
 	FromWorkflow bool
 	// Body is a pointer to the type that bodies has for Name, or nil.
 	Body any
-	// Outcome is that of a completed Update. [Read] sets it before it yields the message.
+	// Outcome is the outcome of a completed Update. [Read] sets it before it yields the message.
 	Outcome *UpdateCompleted
 
 	args *commonpb.Payloads
@@ -173,7 +173,7 @@ func (m *Message) JSON() (raw json.RawMessage, ok bool) {
 	return raw, ok
 }
 
-// Listed are the requests that a run at the root of a tree waits for, its own and those below it: written when they change.
+// Listed holds the open requests of a root run and its descendants, recorded whenever they change.
 type Listed struct{ contract.OpenRequests }
 
 // UpdateCompleted is the outcome of an Update.
@@ -182,14 +182,14 @@ type UpdateCompleted struct {
 	// Message is the Update, nil if it was accepted by an earlier run.
 	Message *Message
 	Failure *failurepb.Failure
-	// Turn is what became of a session's prompt.
+	// Turn is the turn of a session's prompt.
 	Turn *contract.Turn
 }
 
-// ReplySent is an answer that the root passed on to a workflow below.
+// ReplySent is an answer that the root forwarded to a descendant.
 type ReplySent struct{ contract.Reply }
 
-// Said are messages that a run has recorded of a thread. Place and Run are those of a [Call].
+// Said holds recorded messages of threads. Place and Run are as in [Call].
 type Said struct {
 	contract.ThreadRecord
 	Place string
@@ -198,7 +198,7 @@ type Said struct {
 
 func (s *Said) madeIn() Run { return s.Run }
 
-// Threads are the threads that messages were added to.
+// Threads returns the threads to which messages were added.
 func (s *Said) Threads() []contract.ThreadRecord {
 	out := []contract.ThreadRecord{s.ThreadRecord}
 	if s.Aside != nil {
@@ -210,17 +210,17 @@ func (s *Said) Threads() []contract.ThreadRecord {
 // RequestExpired is the end of a request's time limit.
 type RequestExpired struct{ ID string }
 
-// Missing is a history that the server does not keep any more. Its event has no id and no time.
+// Missing is a history that the server no longer retains. Its event has no id and no time.
 type Missing struct{ Err error }
 
-// ExecutionOf parses node#step, with ~n behind it from the node's second execution in a step on.
+// ExecutionOf parses node#step, or node#step~n for the node's n-th execution in a step.
 func ExecutionOf(exec string) contract.Execution {
 	x := ParseLabel(exec)
 	x.Node = Unescape(x.Node)
 	return x
 }
 
-// ParseLabel parses what [Label] returns, in which the node is not escaped.
+// ParseLabel parses a result of [Label], in which the node is not escaped.
 func ParseLabel(label string) contract.Execution {
 	node, rest, _ := CutLast(label, "#")
 	step, occurrence, _ := strings.Cut(rest, "~")
@@ -230,12 +230,12 @@ func ParseLabel(label string) contract.Execution {
 	return x
 }
 
-// Label names an execution, as [ExecutionOf] parses it.
+// Label formats an execution as node#step.
 func Label(x contract.Execution) string {
 	return x.Node + "#" + strconv.Itoa(x.Step) + plaintext.If(x.Occurrence > 1, "~%d", x.Occurrence)
 }
 
-// SplitCallID splits node#step/kind/turn, where a model call with less input has that behind its turn.
+// SplitCallID splits node#step/kind/turn; the turn of a model call with shortened input has a suffix.
 func SplitCallID(id string) (node, turn string) {
 	rest, turn, ok := CutLast(id, "/")
 	if !ok {
@@ -250,7 +250,7 @@ func SplitCallID(id string) (node, turn string) {
 	return plaintext.Line(Unescape(rest), 200), Unescape(turn)
 }
 
-// Unescape returns the id of a node that is escaped in the id of a call or workflow.
+// Unescape unescapes the id of a node in the id of a call or workflow.
 func Unescape(s string) string {
 	if out, err := url.PathUnescape(s); err == nil {
 		return out

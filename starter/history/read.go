@@ -1,4 +1,4 @@
-// Package history reads the event histories of a run's workflows and turns them into typed events.
+// Package history reads the event histories of a run's workflows and decodes them into typed events.
 //
 // [Read] walks a whole tree: the runs that were continued as new, the branches, the sub-agents
 // and the child sessions. [Tail] reads one run as it grows. Both use the same decoder, which
@@ -39,14 +39,14 @@ func From(c client.Client) Source {
 	}
 }
 
-// Read yields the events of a run and of all below it: first those of the runs that it
-// continues, and a child's, with those of the runs that continue it, behind the event that requested it. A history that is not kept any
-// more is a [Missing] event, but the first run's is an error; an error ends the sequence.
+// Read yields the events of a run and its descendants: first the events of the runs that it continues; the events
+// of a child, including the runs that continue it, follow the event that requested it. A history that is no longer
+// retained is a [Missing] event, or an error if it is the first run's. An error ends the sequence.
 func Read(ctx context.Context, from Source, workflow, run string) iter.Seq2[Event, error] {
 	return read(ctx, from, Run{&Workflow{ID: workflow, Root: true}, run}, true)
 }
 
-// ReadAlone is Read without what is below the run.
+// ReadAlone is Read without descendants.
 func ReadAlone(ctx context.Context, from Source, workflow, run string) iter.Seq2[Event, error] {
 	return read(ctx, from, Run{&Workflow{ID: workflow, Root: true}, run}, false)
 }
@@ -62,7 +62,7 @@ func read(ctx context.Context, from Source, run Run, below bool) iter.Seq2[Event
 	}
 }
 
-// Events decodes the whole history of a run.
+// Events decodes the complete history of a run.
 func Events(run Run, raw []*historypb.HistoryEvent) []Event {
 	d := newDecoder(run)
 	out := make([]Event, 0, len(raw))
@@ -72,7 +72,7 @@ func Events(run Run, raw []*historypb.HistoryEvent) []Event {
 	return out
 }
 
-// errStopped ends a walk whose caller wants no more events.
+// errStopped ends a walk when the caller stops the iteration.
 var errStopped = errors.New("stopped")
 
 type walk struct {
@@ -82,10 +82,10 @@ type walk struct {
 	yield func(Event, error) bool
 }
 
-// readAhead is how many histories of children are read at the same time: each takes a round trip.
+// readAhead is the number of children's histories that are read concurrently: each takes a round trip.
 const readAhead = 8
 
-// reading is a history that is read by a goroutine. The fields behind done are set when that is closed.
+// reading is a history that a goroutine reads. The fields after done are set when done is closed.
 type reading struct {
 	run      Run
 	done     chan struct{}
@@ -104,7 +104,7 @@ func (w *walk) start(run Run) *reading {
 	return r
 }
 
-// ahead starts to read the histories of the children that a run's events request, in their order, a few before they are received.
+// ahead starts reading the histories of the children that events request, in order, a few before they are needed.
 func (w *walk) ahead(of Run, events []Event) <-chan *reading {
 	var children []Run
 	for i := range events {
@@ -112,7 +112,7 @@ func (w *walk) ahead(of Run, events []Event) <-chan *reading {
 			children = append(children, child)
 		}
 	}
-	out := make(chan *reading, readAhead-2) // beside them, one waits for room here, and one is awaited
+	out := make(chan *reading, readAhead-2) // in addition, one is waiting to be sent, and one is being awaited
 	go func() {
 		for _, run := range children {
 			select {
@@ -184,7 +184,7 @@ func (w *walk) other(r *reading) error {
 	return err
 }
 
-// TerminationReason returns the reason that was given when a run was terminated, or "".
+// TerminationReason returns the reason of a terminated run, or "".
 func TerminationReason(ctx context.Context, c client.Client, workflow, run string) string {
 	events := c.GetWorkflowHistory(ctx, workflow, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
 	for events.HasNext() {
@@ -208,10 +208,10 @@ type Tail struct {
 	ContinuedAs string
 }
 
-// NewTail returns a Tail of a run from its first event on.
+// NewTail returns a Tail that begins with the run's first event.
 func NewTail(c client.Client, run Run) *Tail { return &Tail{client: c, decoder: newDecoder(run)} }
 
-// Events yields the events behind the last one until the run is closed or there is an error; it can be called again.
+// Events yields the events after the last one until the run is closed or an error occurs; it can be called again.
 func (t *Tail) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		run := t.decoder.run

@@ -10,9 +10,9 @@ import (
 	"weft/workflows/plan"
 )
 
-// changes are the nodes that are not the same in two flows, in the order of the old one, before
-// them what of the flow as a whole is another, and START where the edges out of it are. own says
-// that the run names a model itself.
+// changes returns the nodes that differ between two flows, in the order of the old one, preceded by
+// differences of the flow itself, and by START if its edges differ. own reports that the run sets
+// a model itself.
 func changes(old, flow *plan.Flow, source *plan.Source, own bool) []Node {
 	var out []Node
 	if part := flowChanges(old, flow); part != "" {
@@ -70,13 +70,13 @@ func edgeOf(f *plan.Flow, id string) *plan.Edge {
 	return &f.Edges[i]
 }
 
-// sameEdge reports whether two edges do the same, whatever their ids: without the author's these are numbers.
+// sameEdge reports whether two edges are equal except for their ids, which are numbers by default.
 func sameEdge(one, other plan.Edge) bool {
 	one.ID, other.ID = "", ""
 	return same(one, other)
 }
 
-// keptEdge finds the edge that does what another one did, else the one with its id and node.
+// keptEdge returns the edge that equals e, or else the one with the same id and node.
 func keptEdge(f *plan.Flow, e plan.Edge) *plan.Edge {
 	now := edgeOf(f, e.ID)
 	if now != nil && sameEdge(*now, e) {
@@ -91,7 +91,7 @@ func keptEdge(f *plan.Flow, e plan.Edge) *plan.Edge {
 	return nil
 }
 
-// KeptEdges returns the ids of an old flow's edges in a new one; missing is the first that is gone.
+// KeptEdges returns the ids of an old flow's edges in a new one; missing is the first edge that does not exist in it.
 func KeptEdges(old, flow *plan.Flow, ids []string) (now []string, missing string) {
 	for _, id := range ids {
 		was := edgeOf(old, id)
@@ -169,7 +169,7 @@ func connectionOf(f *plan.Flow, id string) *plan.Connection {
 	return &f.Connections[i]
 }
 
-// agentsOf are the flows that nodes can call or start.
+// agentsOf returns the flows that nodes can call or start.
 func agentsOf(f *plan.Flow, nodes ...plan.Node) []string {
 	out := f.Calls(nodes)
 	for _, n := range nodes {
@@ -215,7 +215,7 @@ func agentChange(old, flow *plan.Flow, source *plan.Source, ids []string) string
 	return strings.Join(out, ", ")
 }
 
-// agentPlace is the place of the first changed node, "" if only the root's file is known.
+// agentPlace returns the place of the first changed node, "" if only the root's file is known.
 func agentPlace(was, is *plan.Flow, source plan.Source) string {
 	for i := range is.Nodes {
 		id := is.Nodes[i].ID
@@ -226,7 +226,7 @@ func agentPlace(was, is *plan.Flow, source plan.Source) string {
 	return ""
 }
 
-// SameNode reports whether a node and the edges out of it are the same in two flows.
+// SameNode reports whether a node and its outgoing edges are equal in two flows.
 func SameNode(one, other *plan.Flow, id string) bool {
 	return same(one.Node(id), other.Node(id)) && slices.EqualFunc(edgesFrom(one, id), edgesFrom(other, id), sameEdge)
 }

@@ -1,4 +1,4 @@
-// Package impact determines what an edited flow would change for open runs of the flow.
+// Package impact determines the effect of an edited flow on open runs of the flow.
 package impact
 
 import (
@@ -17,27 +17,27 @@ import (
 	"weft/workflows/plan"
 )
 
-// What an edited flow means to a run under way.
+// Impacts of an edited flow on an open run.
 const (
-	// None: nothing that the run can still reach is another.
+	// None: no node or edge that the run can still reach has changed.
 	None = "untouched"
-	// Movable: what changed has not started, so that the run could go on with the new flow.
+	// Movable: the changed nodes have not started, so that the run could continue with the new flow.
 	Movable = "movable"
-	// Pinned: what is another is running, or what the run did is not in the new flow.
+	// Pinned: a changed node is running, or the new flow lacks nodes or edges of completed work.
 	Pinned = "pinned"
-	// Unknown: the run's flow is not known.
+	// Unknown: the run's flow is unknown.
 	Unknown = "unknown"
 )
 
-// Run is a run and what an edited flow means to it.
+// Run is the impact of an edited flow on a run.
 type Run struct {
 	Run    string `json:"run"`
 	Impact string `json:"impact"`
-	// Because are the nodes that decide it.
+	// Because are the nodes that determine it.
 	Because []Node `json:"because,omitempty"`
 }
 
-// Node is a changed node; At is its place in the new flow or, if it is gone, in the old one.
+// Node is a changed node; At is its position in the new flow or, if it was removed, in the old one.
 type Node struct {
 	Node      string `json:"node,omitempty"`
 	At        string `json:"at,omitempty"`
@@ -45,7 +45,7 @@ type Node struct {
 	Text      string `json:"text"`
 }
 
-// started is the flow as the run was started with it, without the run's own connections and limits.
+// started returns the flow with which the run was started, without the run's own connections and limits.
 func started(v *runtree.Workflow) *plan.Flow {
 	if v.Input != nil && v.Input.Flow.Plan != nil {
 		return v.Input.Flow.Plan
@@ -55,7 +55,7 @@ func started(v *runtree.Workflow) *plan.Flow {
 	return v.Flow
 }
 
-// Weigh decides what a new flow means to a run.
+// Weigh determines the impact of a new flow on a run.
 func Weigh(f *why.Facts, flow *plan.Flow, source *plan.Source) Run {
 	out := Run{Run: f.Workflow.ID, Impact: None}
 	old := started(f.Workflow)
@@ -93,7 +93,7 @@ func Weigh(f *why.Facts, flow *plan.Flow, source *plan.Source) Run {
 	return out
 }
 
-// impactPlace is where a node is in the new flow, else in the old one; START is where its first edge is.
+// impactPlace returns the position of a node in the new flow, or else in the old one; for START, the position of its first edge.
 func impactPlace(f *why.Facts, flow *plan.Flow, source *plan.Source, node string) string {
 	switch entry := slices.IndexFunc(flow.Edges, func(e plan.Edge) bool { return e.From == plan.Start }); {
 	case node == plan.Start && entry >= 0:
@@ -116,7 +116,7 @@ func live(f *why.Facts) map[string]string {
 	return live
 }
 
-// reached returns a function that reports whether what lives can come to a node, or is there.
+// reached returns a function that reports whether a live execution is at a node or can reach it.
 func reached(live map[string]string, flows ...*plan.Flow) func(string) bool {
 	reach := map[string]bool{}
 	for node := range live {
@@ -126,7 +126,7 @@ func reached(live map[string]string, flows ...*plan.Flow) func(string) bool {
 	return func(node string) bool { return reach[node] }
 }
 
-// Reach adds to a set the nodes to which edges of the flows lead from some nodes.
+// Reach adds the nodes that can be reached from some nodes, by edges of the flows, to a set.
 func Reach(reach map[string]bool, from []string, flows ...*plan.Flow) {
 	for ; len(from) > 0; from = from[1:] {
 		for _, f := range flows {
@@ -179,7 +179,7 @@ func line(n *Node) string {
 	return strings.TrimPrefix(line+": "+n.Text, ": ")
 }
 
-// Table writes runs as columns, with a line for each node that decides.
+// Table writes runs as columns, with a line for each node in Because.
 func Table(out io.Writer, all []Run) {
 	var rows [][]string
 	for _, x := range all {

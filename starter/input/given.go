@@ -19,33 +19,33 @@ import (
 	"weft/workflows/plan"
 )
 
-// Flags are the values of the flags that say what a run is given.
+// Flags are the values of the flags for the input of a run.
 type Flags struct {
 	Flow, Input, InputJSON, Params, State, Script string
 	Param, Scope, Images, Documents, Audio        []string
 	Components, Component                         []string
 }
 
-// Given is what a run is given: text, and JSON in the author's order.
-type Given struct {
+// Values are the input of a run. JSON objects keep the order of their members.
+type Values struct {
 	Text   string
 	Params json.RawMessage
-	// Scope has the values of placeholders.
+	// Scope holds the values of placeholders.
 	Scope json.RawMessage
 	// Value is the typed input of a flow with typed values.
 	Value json.RawMessage
-	// Media are the files that models get with the text.
+	// Media are the files that are sent to models with the text.
 	Media []contract.Media
 	State map[string]json.RawMessage
 }
 
-// Given reads all flags that say what a run is given. The dialect is "" if the flow does not compile:
-// then nothing is said about what it accepts. hasInput reports whether -input was given.
-func (r *Reader) Given(f *Flags, hasInput bool, dialect string) (*Given, error) {
-	if err := f.oneReader(); err != nil {
+// Values reads all flags for the input of a run. The dialect is "" if the flow does not compile:
+// then errors do not depend on what it accepts. hasInput reports whether -input is set.
+func (r *Reader) Values(f *Flags, hasInput bool, dialect string) (*Values, error) {
+	if err := f.checkStdin(); err != nil {
 		return nil, err
 	}
-	g := &Given{}
+	g := &Values{}
 	var textErr, mediaErr, stateErr error
 	g.Text, textErr = r.Text("-input", f.Input)
 	typed, typedErr := r.JSON("-input-json", f.InputJSON)
@@ -65,7 +65,7 @@ func (r *Reader) Given(f *Flags, hasInput bool, dialect string) (*Given, error) 
 	return g, g.add(dialect, typed, params)
 }
 
-func (g *Given) add(dialect string, typed *source.Value, params []Param) error {
+func (g *Values) add(dialect string, typed *source.Value, params []Param) error {
 	accepts := specadapter.TraitsOf(dialect).Inputs
 	if typed != nil {
 		parts, err := g.contentParts(typed)
@@ -96,7 +96,8 @@ func (g *Given) add(dialect string, typed *source.Value, params []Param) error {
 	return nil
 }
 
-func (f *Flags) oneReader() error {
+// checkStdin returns an error if more than one flag reads standard input.
+func (f *Flags) checkStdin() error {
 	first := ""
 	for _, x := range []struct{ name, value string }{
 		{"-flow", f.Flow}, {"-input", f.Input}, {"-input-json", f.InputJSON}, {"-params", f.Params}, {"-state", f.State}, {"-script", f.Script},
@@ -116,8 +117,8 @@ func isFile(part map[string]json.RawMessage) bool {
 	return part[contract.KindImage] != nil || part[contract.KindDocument] != nil || part[contract.KindAudio] != nil
 }
 
-// contentParts reads an array of texts and files, and reports whether the JSON is one.
-func (g *Given) contentParts(v *source.Value) (bool, error) {
+// contentParts reads an array of text and file parts, and reports whether the JSON is one.
+func (g *Values) contentParts(v *source.Value) (bool, error) {
 	var raw []map[string]json.RawMessage
 	if v.Kind != source.Array || json.Unmarshal(v.JSON(), &raw) != nil {
 		return false, nil
@@ -137,7 +138,7 @@ func (g *Given) contentParts(v *source.Value) (bool, error) {
 	d := json.NewDecoder(bytes.NewReader(v.JSON()))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&parts); err != nil {
-		return true, usage.Errorf("-input-json: invalid content part: %v; want {\"text\": TEXT} or {\"image\": {\"media_type\": \"image/png\", \"data\": BASE64}}", err)
+		return true, usage.Errorf("-input-json: invalid content part: %v; expected {\"text\": TEXT} or {\"image\": {\"media_type\": \"image/png\", \"data\": BASE64}}", err)
 	}
 	if len(g.Media) > 0 {
 		return true, usage.Errorf("-input-json already has images, documents or audio; remove -%s", g.Media[0].Kind())
@@ -171,7 +172,7 @@ func (r *Reader) state(f *Flags) (map[string]json.RawMessage, error) {
 	case err != nil || v == nil:
 		return nil, err
 	case v.Kind != source.Object:
-		return nil, usage.Errorf("-state is %s, want an object with keys and values", v.Describe())
+		return nil, usage.Errorf("-state is %s, expected an object with keys and values", v.Describe())
 	}
 	out := map[string]json.RawMessage{}
 	for _, m := range v.Members {
@@ -180,8 +181,8 @@ func (r *Reader) state(f *Flags) (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-// Check checks what a run is given against the inputs of its flow, as the run does.
-func (g *Given) Check(ctx context.Context, f *plan.Flow) error {
+// Check validates the values against the inputs of the flow, as the run does.
+func (g *Values) Check(ctx context.Context, f *plan.Flow) error {
 	if f.Inputs == nil && len(g.Scope) > 0 {
 		return usage.Errorf("-scope: flows of the dialect %s have no placeholders", f.Dialect)
 	}
@@ -196,7 +197,7 @@ func (g *Given) Check(ctx context.Context, f *plan.Flow) error {
 	return err
 }
 
-// Params reads the flags that give parameters by name; nil where none does.
+// Params reads the flags that set parameters by name. It returns nil if none is set.
 func (r *Reader) Params(f *Flags) (json.RawMessage, error) {
 	params, err := r.params(f)
 	if err != nil || len(params) == 0 {
@@ -205,11 +206,11 @@ func (r *Reader) Params(f *Flags) (json.RawMessage, error) {
 	return object(params), nil
 }
 
-// Param is a value with a name.
+// Param is a named value.
 type Param struct {
 	Key string
 	Raw json.RawMessage
-	// From is the place where it was given.
+	// From is the flag that set it, for errors.
 	From string
 }
 
@@ -221,7 +222,7 @@ func (r *Reader) params(f *Flags) ([]Param, error) {
 		return nil, err
 	case all == nil:
 	case all.Kind != source.Object:
-		return nil, usage.Errorf("-params is %s, want an object with the flow's inputs", all.Describe())
+		return nil, usage.Errorf("-params is %s, expected an object with the flow's inputs", all.Describe())
 	default:
 		if out, err = addMembers(nil, all.Members, "-params"); err != nil {
 			return nil, err
@@ -256,7 +257,7 @@ func pair(flag, text string) (Param, error) {
 	p := Param{Key: key, From: fmt.Sprintf("%s %s", flag, plaintext.Line(key, 100))}
 	switch {
 	case !ok || key == "":
-		return p, usage.Errorf("%s is %s, want KEY=TEXT or KEY:=JSON", flag, source.Quote(text))
+		return p, usage.Errorf("%s is %s, expected KEY=TEXT or KEY:=JSON", flag, source.Quote(text))
 	case !utf8.ValidString(text):
 		return p, usage.Errorf("%s is not valid UTF-8; convert it", p.From)
 	case !typed:

@@ -30,11 +30,11 @@ type Reader struct {
 	Say   func(format string, args ...any)
 }
 
-// maxBytes bounds every file: the largest payload that a store may be set to take. Documents and files for models have
-// bounds of their own.
+// maxBytes limits the size of every file: it is the largest payload limit of a store. Documents and files for models have
+// separate limits.
 const maxBytes = source.MaxValueBytes
 
-// File reads a file, or standard input for "-". what names it in errors.
+// File reads a file, or standard input for "-". what describes it in errors.
 func (r *Reader) File(what, name string) ([]byte, error) {
 	if name == "-" {
 		if in, ok := r.Stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
@@ -53,13 +53,13 @@ func (r *Reader) File(what, name string) ([]byte, error) {
 	return readAll(f, what, maxBytes)
 }
 
-func readAll(from io.Reader, what string, most int) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(from, int64(most)+1))
+func readAll(from io.Reader, what string, limit int) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(from, int64(limit)+1))
 	switch {
 	case err != nil:
 		return nil, usage.Errorf("read %s: %v", what, err)
-	case len(data) > most:
-		return nil, usage.Errorf("read %s: it exceeds the limit of %d bytes", what, most)
+	case len(data) > limit:
+		return nil, usage.Errorf("read %s: it exceeds the limit of %d bytes", what, limit)
 	}
 	return data, nil
 }
@@ -87,7 +87,7 @@ func (r *Reader) value(flag, value string) (name string, data []byte, err error)
 	return flag, []byte(value), nil
 }
 
-// Text returns the text that a flag gives: TEXT, @FILE, or - for standard input.
+// Text returns the text of a flag's value: TEXT, @FILE, or - for standard input.
 func (r *Reader) Text(flag, value string) (string, error) {
 	_, data, err := r.value(flag, value)
 	if err == nil && !utf8.Valid(data) {
@@ -96,7 +96,7 @@ func (r *Reader) Text(flag, value string) (string, error) {
 	return string(data), err
 }
 
-// JSON returns the JSON that a flag gives: JSON, @FILE, or - for standard input; nil for "".
+// JSON parses a flag's value: JSON, @FILE, or - for standard input. It returns nil for "".
 func (r *Reader) JSON(flag, value string) (*source.Value, error) {
 	if value == "" {
 		return nil, nil
@@ -108,10 +108,10 @@ func (r *Reader) JSON(flag, value string) (*source.Value, error) {
 	return parseJSON(flag, name, data)
 }
 
-// parseJSON reads one JSON value. Its error has the place of all that is wrong with it.
+// parseJSON parses one JSON value. Its error lists all problems with their positions.
 func parseJSON(flag, name string, data []byte) (*source.Value, error) {
 	if strings.TrimSpace(string(data)) == "" {
-		return nil, usage.Errorf("%s is empty; want JSON, for example {\"city\": \"Bern\"}", flag)
+		return nil, usage.Errorf("%s is empty; expected JSON, for example {\"city\": \"Bern\"}", flag)
 	}
 	doc, diags := source.ParseValue(data)
 	if doc != nil {
@@ -128,24 +128,24 @@ func parseJSON(flag, name string, data []byte) (*source.Value, error) {
 	return nil, usage.Errorf("%s", strings.Join(lines, "\n"))
 }
 
-// Media reads the files that models get: images, then documents, then recordings.
+// Media reads the files to send to models: images, then documents, then recordings.
 func (r *Reader) Media(f *Flags) ([]contract.Media, error) {
 	if n := len(f.Images) + len(f.Documents) + len(f.Audio); n > contract.MaxMedia {
 		return nil, usage.Errorf("-image, -document and -audio are set %d times; the limit is %d files", n, contract.MaxMedia)
 	}
 	var out []contract.Media
-	for _, given := range []struct {
+	for _, group := range []struct {
 		kind  string
 		names []string
 	}{{contract.KindImage, f.Images}, {contract.KindDocument, f.Documents}, {contract.KindAudio, f.Audio}} {
-		for _, name := range given.names {
-			flag := "-" + given.kind
+		for _, name := range group.names {
+			flag := "-" + group.kind
 			data, err := r.File(flag, name)
 			if err != nil {
 				return nil, err
 			}
 			file, err := contract.NewMedia(data, name)
-			if err == nil && file.Kind() != given.kind {
+			if err == nil && file.Kind() != group.kind {
 				err = fmt.Errorf("it is %s; use -%s", file.MediaType, file.Kind())
 			}
 			if err != nil {
@@ -157,7 +157,7 @@ func (r *Reader) Media(f *Flags) ([]contract.Media, error) {
 	return out, nil
 }
 
-// Script reads a script of a model's answers, nil for "".
+// Script reads and validates a script of model answers. It returns nil for "".
 func (r *Reader) Script(file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil
@@ -173,7 +173,7 @@ func (r *Reader) Script(file string) ([]byte, error) {
 	return script, nil
 }
 
-// Model checks a model's name, by default the scripted one if there is a script, else "" for the worker's.
+// Model validates a list of models. If it is empty, Model returns the scripted model for a script, otherwise "", the worker's default.
 func Model(model string, scripted bool) (string, error) {
 	refs := llm.Refs(model)
 	for _, ref := range refs {
@@ -187,12 +187,12 @@ func Model(model string, scripted bool) (string, error) {
 	case model != "" && len(refs) == 0:
 		return "", usage.Errorf("the model %q has no name; use for example openai/gpt-5-mini", model)
 	case scripted && !llm.AsksScript(model):
-		return "", usage.Errorf("a script needs the model script, but the model is %q; remove one of them", model)
+		return "", usage.Errorf("a script requires the model script, but the model is %q; remove one of them", model)
 	}
 	return model, nil
 }
 
-// Document is a flow's document. The result is nil if and only if a diagnostic is an error.
+// Document is a flow's document. Result is nil if and only if a diagnostic is an error.
 type Document struct {
 	Text        []byte
 	Result      *specadapter.Result
@@ -213,7 +213,7 @@ func (r *Reader) Load(file string, o specadapter.Options, f *Flags) (*Document, 
 	return d, nil
 }
 
-// flow reads a file, standard input, or a folder, for which its main document stands, too.
+// flow reads a file, standard input, or a folder, which can also be named by its main document.
 func (r *Reader) flow(file string) (*specadapter.Folder, error) {
 	name := file
 	if info, err := os.Stat(file); err == nil && info.IsDir() {
@@ -233,13 +233,13 @@ func (r *Reader) flow(file string) (*specadapter.Folder, error) {
 	return &specadapter.Folder{Name: name, Text: data}, err
 }
 
-// Folder reads the folder of a main document, and nothing outside the folder of its registries.
+// Folder reads the folder of a main document. It reads nothing outside the folder of its registries.
 func Folder(file string) (*specadapter.Folder, error) {
-	whole, err := filepath.Abs(file)
+	path, err := filepath.Abs(file)
 	if err != nil {
 		return nil, usage.Errorf("read the flow: %v", err)
 	}
-	at, main := specadapter.Locate(whole)
+	at, main := specadapter.Locate(path)
 	root, err := os.OpenRoot(at)
 	if err != nil {
 		return nil, usage.Errorf("read the flow: %v", Cause(err))
@@ -249,7 +249,7 @@ func Folder(file string) (*specadapter.Folder, error) {
 	if err != nil {
 		return nil, usage.Errorf("read the flow: in %s: %v", at, err)
 	}
-	// Messages name files as the caller does: from here if that is possible.
+	// Messages name files relative to the current folder if the caller does.
 	if !filepath.IsAbs(file) {
 		if here, err := os.Getwd(); err == nil {
 			if rel, err := filepath.Rel(here, at); err == nil {
@@ -268,10 +268,10 @@ func (r *Reader) components(o *specadapter.Options, f *Flags) error {
 	}
 	for _, text := range f.Component {
 		id, rest, ok := strings.Cut(text, "=")
-		// A file's name may have a #, a key hardly ever.
+		// A file name is more likely to contain # than a key.
 		file, key, hasKey := history.CutLast(rest, "#")
 		if !ok || !hasKey || id == "" || file == "" || key == "" {
-			return usage.Errorf("-component is %s, want ID=FILE#KEY", source.Quote(text))
+			return usage.Errorf("-component is %s, expected ID=FILE#KEY", source.Quote(text))
 		}
 		for _, c := range o.ComponentIDs {
 			if c.ID == id {
@@ -288,7 +288,7 @@ func (r *Reader) components(o *specadapter.Options, f *Flags) error {
 
 func (r *Reader) component(o *specadapter.Options, flag, file string) error {
 	if file == "" || file == "-" {
-		return usage.Errorf("%s is %s, want a file", flag, source.Quote(file))
+		return usage.Errorf("%s is %s, expected a file", flag, source.Quote(file))
 	}
 	file = filepath.Clean(file)
 	for _, c := range o.Components {
@@ -303,27 +303,27 @@ func (r *Reader) component(o *specadapter.Options, flag, file string) error {
 	return err
 }
 
-// Named finds a flow of the folder of flows by its name or its path: the file to read, and the name under which workers
-// that run named flows alone have it.
+// Named finds a flow in the folder of flows by its name or its path. It returns the file to read, and the flow's name for workers
+// that accept only named flows.
 func Named(f config.Flows, flow string) (file, name string, err error) {
 	if f.Dir == "" {
 		return "", "", usage.Errorf("flows.accept is named, but flows.dir is not set; set it to the folder of the workers' flows, or to a copy of it")
 	}
 	name = flow
-	given, err := os.Stat(flow)
+	info, err := os.Stat(flow)
 	byPath := err == nil
 	if byPath {
-		whole, err := filepath.Abs(flow)
+		path, err := filepath.Abs(flow)
 		if err != nil {
 			return "", "", usage.Errorf("read the flow: %v", err)
 		}
-		if given.IsDir() {
-			whole = filepath.Join(whole, specadapter.FolderMain)
+		if info.IsDir() {
+			path = filepath.Join(path, specadapter.FolderMain)
 		}
-		if name = filepath.Base(whole); name == specadapter.FolderMain {
-			name = filepath.Base(filepath.Dir(whole))
+		if name = filepath.Base(path); name == specadapter.FolderMain {
+			name = filepath.Base(filepath.Dir(path))
 		}
-		if given, err = os.Stat(whole); err != nil {
+		if info, err = os.Stat(path); err != nil {
 			return "", "", usage.Errorf("read the flow: %v", Cause(err))
 		}
 	}
@@ -335,8 +335,8 @@ func Named(f config.Flows, flow string) (file, name string, err error) {
 	if err == nil {
 		file = filepath.Join(f.Dir, filepath.FromSlash(folder.Name))
 	}
-	if own, _ := os.Stat(file); byPath && (own == nil || !os.SameFile(given, own)) {
-		return "", "", usage.Errorf("%s is not a flow of flows.dir (%s), and workers with flows.accept: named only run those; add it there and on the workers, or use -flow NAME; to send documents set flows.accept: any, also on the workers", flow, f.Dir)
+	if found, _ := os.Stat(file); byPath && (found == nil || !os.SameFile(info, found)) {
+		return "", "", usage.Errorf("%s is not a flow of flows.dir (%s), and workers with flows.accept: named run only such flows; add it there and on the workers, or use -flow NAME; to send documents set flows.accept: any, also on the workers", flow, f.Dir)
 	}
 	return file, name, nil
 }

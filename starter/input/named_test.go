@@ -26,7 +26,7 @@ func TestNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const other = " is not a flow of flows.dir (flows), and workers with flows.accept: named only run those"
+	const other = " is not a flow of flows.dir (flows), and workers with flows.accept: named run only such flows"
 	for given, want := range map[string]string{
 		"both.yaml": "flows/both.yaml both.yaml", "writer": "flows/agents/writer/agent.json writer",
 		"flows/triage.json": "flows/triage.json triage.json", "linked/triage.json": "flows/triage.json triage.json",

@@ -16,7 +16,7 @@ import (
 	"weft/specadapter/source"
 )
 
-// hover says what the field under the cursor does, or nil.
+// hover returns the description of the field under the cursor, or nil.
 func (s *Server) hover(in *positionParams) any {
 	s.mu.Lock()
 	d := s.open[in.TextDocument.URI]
@@ -45,7 +45,7 @@ func (s *Server) hover(in *positionParams) any {
 	return object{"contents": object{"kind": "markdown", "value": text}, "range": l.token(at.Line, at.Col)}
 }
 
-// step is a step from a value into it: a member by its key, or an element.
+// step is a step of a path: a member by its key, or an element.
 type step struct {
 	key   string
 	at    source.Pos
@@ -72,7 +72,7 @@ func pathTo(v *source.Value, l *lines, offset int) []step {
 		}
 		out = append(out, *next)
 		if v = next.value; l.at(v.Pos) > offset || v.Pos.Compare(next.at) < 0 {
-			break // the cursor is before the value, or the value stands elsewhere
+			break // the cursor is before the value, or the value is in another place
 		}
 	}
 	for len(out) > 0 && out[len(out)-1].key == "" {

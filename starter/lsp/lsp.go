@@ -24,28 +24,28 @@ import (
 
 // Server is a language server.
 type Server struct {
-	// Options are those for reading documents. They are asked for at each check.
+	// Options returns the options for reading documents. It is called at each check.
 	Options func() specadapter.Options
 
 	mu   sync.Mutex
 	open map[string]*document
 	// published are the URIs of files that have diagnostics.
 	published map[string]bool
-	// changed tells that a document is opened, changed or closed.
+	// changed signals that a document was opened, changed or closed.
 	changed  chan struct{}
 	shutDown bool
 }
 
 type document struct {
 	uri string
-	// name is the file's path, or stands for one.
+	// name is the file's path, or a substitute for an unsaved document.
 	name    string
 	version int
 	text    []byte
 }
 
-// Serve answers a client until it says exit or closes the stream. It reports whether the client shut the server down
-// before, as the protocol wants.
+// Serve serves a client until it sends exit or closes the stream. It reports whether the client sent shutdown
+// before, as the protocol requires.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) bool {
 	s.open, s.published, s.changed = map[string]*document{}, map[string]bool{}, make(chan struct{}, 1)
 	conn := jsonrpc2.NewConn(ctx, jsonrpc2.NewBufferedStream(stream{in, out}, jsonrpc2.VSCodeObjectCodec{}), jsonrpc2.HandlerWithError(s.handle).SuppressErrClosed())
@@ -61,13 +61,13 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) bool {
 	}
 }
 
-// stream is what a client writes, and what it reads. It ends with the process.
+// stream combines standard input and output.
 type stream struct {
 	io.Reader
 	io.Writer
 }
 
-// Close has nothing to do.
+// Close does nothing.
 func (stream) Close() error { return nil }
 
 type (
@@ -132,7 +132,7 @@ func (s *Server) handle(_ context.Context, conn *jsonrpc2.Conn, req *jsonrpc2.Re
 		return s.hover(&in), nil
 	}
 	if req.Notif {
-		return nil, nil // such as initialized, and what a server may ignore
+		return nil, nil // initialized, and notifications that a server may ignore
 	}
 	return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeMethodNotFound, Message: "unsupported method " + req.Method}
 }
@@ -183,7 +183,7 @@ func (s *Server) publish(ctx context.Context, conn *jsonrpc2.Conn) {
 			}
 		}
 	}
-	uris := maps.Clone(s.published) // those whose diagnostics may be gone, too
+	uris := maps.Clone(s.published) // including files whose diagnostics must be cleared
 	for _, d := range docs {
 		uris[d.uri] = true
 	}
@@ -207,12 +207,12 @@ func (s *Server) publish(ctx context.Context, conn *jsonrpc2.Conn) {
 			out.Diagnostics = append(out.Diagnostics, diagnostic{Range: lines.token(x.Line, x.Col), Severity: int(x.Severity) + 1, Code: x.Code, Source: "weft", Message: message})
 		}
 		if err := conn.Notify(ctx, "textDocument/publishDiagnostics", out); err != nil {
-			return // the client is gone
+			return // the client has disconnected
 		}
 	}
 }
 
-// check returns the diagnostics of a document and of the files beside it. A document that is no flow has none.
+// check returns the diagnostics of a document and of the files in its folder. A document that is not a flow has none.
 func (s *Server) check(d *document, docs []*document, o specadapter.Options) []source.Diagnostic {
 	if path.Base(d.name) == specadapter.FolderMain {
 		folder, err := readFolder(d.name, docs)

@@ -16,7 +16,7 @@ import (
 	"weft/specadapter/source"
 )
 
-// position is a place in a document. Both count from 0; characters are code units of UTF-16.
+// position is a position in a document. Both fields count from 0; characters are UTF-16 code units.
 type position struct {
 	Line      int `json:"line"`
 	Character int `json:"character"`
@@ -27,11 +27,11 @@ type textRange struct {
 	End   position `json:"end"`
 }
 
-// lines are the lines of a document as diagnostics count them: they end at a line feed alone. Editors also end them at a
+// lines converts positions. For diagnostics, lines end only at a line feed; for editors, also at a
 // carriage return.
 type lines struct {
 	text []byte
-	// starts are the offsets of lines, editor those of the editor's lines.
+	// starts are the offsets of lines, editor the offsets of the editor's lines.
 	starts, editor []int
 }
 
@@ -50,8 +50,8 @@ func linesOf(text []byte) *lines {
 
 var byteOrderMark = []byte("\ufeff")
 
-// token is the range of what stands at a diagnostic's place: a word, a number or a text in quotes. Without a line it is the
-// beginning of the document.
+// token returns the range of the token at a diagnostic's position: a word, a number or a quoted string. Without a line it is
+// the beginning of the document.
 func (l *lines) token(line, col int) textRange {
 	if line < 1 || line > len(l.starts) {
 		return textRange{}
@@ -66,7 +66,7 @@ func (l *lines) at(p source.Pos) int {
 	}
 	offset := l.starts[p.Line-1] + max(p.Col-1, 0)
 	if p.Line == 1 && bytes.HasPrefix(l.text, byteOrderMark) {
-		offset += len(byteOrderMark) // it is not counted
+		offset += len(byteOrderMark) // diagnostics do not count it
 	}
 	return min(offset, len(l.text))
 }
@@ -90,7 +90,7 @@ func (l *lines) tokenEnd(start int) int {
 		rest = rest[:max(i, 1)]
 	}
 	if n := len(rest); n > 1 && rest[n-1] == ':' {
-		return start + n - 1 // a key of YAML
+		return start + n - 1 // a YAML key
 	}
 	return start + len(rest)
 }
@@ -103,7 +103,7 @@ func (l *lines) position(offset int) position {
 	return position{line, units(l.text[l.editor[line]:offset])}
 }
 
-// offset is that of a place; a place behind the end of a line means the end.
+// offset returns the offset of a position; a position after the end of a line means the end.
 func (l *lines) offset(p position) int {
 	if p.Line < 0 || p.Line >= len(l.editor) {
 		return len(l.text)
@@ -135,7 +135,7 @@ func width(r rune) int {
 	return 1
 }
 
-// fileName is the path of a document. One that is not saved yet has a name by its language.
+// fileName returns the path of a document. The name of an unsaved document depends on its language.
 func fileName(uri, language string) string {
 	u, err := url.Parse(uri)
 	switch {
@@ -150,12 +150,12 @@ func fileName(uri, language string) string {
 func textOf(uri string) []byte {
 	text, err := os.ReadFile(filepath.FromSlash(fileName(uri, "")))
 	if err != nil {
-		return nil // its diagnostics stand at its beginning
+		return nil // its diagnostics are reported at its beginning
 	}
 	return text
 }
 
-// readFolder reads the folder of a main document, and takes the texts of documents that are open, saved or not.
+// readFolder reads the folder of a main document, with the texts of open documents, saved or not.
 func readFolder(name string, docs []*document) (*specadapter.Folder, error) {
 	at, main := specadapter.Locate(filepath.FromSlash(name))
 	o := overlay{open: fstest.MapFS{}}
@@ -179,7 +179,7 @@ func readFolder(name string, docs []*document) (*specadapter.Folder, error) {
 	return folder.Under(at), nil
 }
 
-// overlay is a folder with the texts of documents that are open. saved is nil where there is no such folder yet.
+// overlay is a folder with the texts of open documents. saved is nil if the folder does not exist yet.
 type overlay struct {
 	saved fs.FS
 	open  fstest.MapFS
@@ -192,7 +192,7 @@ func (o overlay) Open(name string) (fs.File, error) {
 	return o.saved.Open(name)
 }
 
-// ReadDir lists a folder, with what is not saved yet.
+// ReadDir lists a folder, including unsaved documents.
 func (o overlay) ReadDir(name string) ([]fs.DirEntry, error) {
 	open, none := o.open.ReadDir(name)
 	if o.saved == nil {

@@ -25,7 +25,7 @@ func Line(s string, n int) string {
 	return textutil.Cut(strings.Join(strings.Fields(s), " "), n)
 }
 
-// Lines returns s without characters that could move the cursor; it keeps line breaks and tabs.
+// Lines returns s without characters that could move the cursor, except line breaks and tabs.
 func Lines(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
@@ -43,7 +43,7 @@ func YesNo(yes bool) string {
 	return "no"
 }
 
-// ShellQuote makes an id safe to paste into a shell.
+// ShellQuote quotes an id for a shell, if necessary.
 func ShellQuote(id string) string {
 	if strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+,") == "" && id != "" {
 		return id
@@ -66,7 +66,7 @@ func Table(out io.Writer, header []string, rows [][]string) {
 	w.Flush()
 }
 
-// If returns a formatted text where ok, else "".
+// If returns a formatted text if ok, otherwise "".
 func If(ok bool, format string, args ...any) string {
 	if !ok {
 		return ""

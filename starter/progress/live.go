@@ -14,16 +14,16 @@ import (
 	"weft/starter/plaintext"
 )
 
-// How often the table is drawn: when something happened, and when only time passes.
+// Intervals at which the table is drawn: after an event, and otherwise.
 const (
 	drawEvery = 100 * time.Millisecond
 	tickEvery = time.Second
 )
 
-// maxRows bounds the table, which must fit on the screen to be drawn over.
+// maxRows is the maximum number of rows: the table must fit on the screen to be redrawn.
 const maxRows = 15
 
-// Live shows a run as a table with a row per execution; what belongs to no node stays above it as lines.
+// Live shows a run as a table with a row per execution; notices without a node are lines above it.
 type Live struct {
 	out    io.Writer
 	mask   *mask.Mask
@@ -31,18 +31,18 @@ type Live struct {
 	colour bool
 	now    func() time.Time
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu   sync.Mutex
 	rows []*row
-	// notes are lines to be printed, height is that of the table, dirty says that something happened since it was drawn.
+	// notes are lines to be printed, height is the height of the table, dirty reports a change since it was drawn.
 	notes  []string
 	height int
 	dirty  bool
 	drawn  time.Time
-	// total counts the nodes to run, 0 if it is not known; done are those that have run.
+	// total is the number of nodes to run, 0 if unknown; done are the nodes that have run.
 	total Total
 	done  map[string]bool
-	// questions counts the open ones: while somebody types an answer, time alone does not draw.
+	// questions counts the open questions: while a user may be typing, the table is drawn only after events.
 	questions int
 	// size is the terminal's width and height.
 	size func() (width, height int)
@@ -55,12 +55,12 @@ type row struct {
 	ended, failed                  bool
 	calls, input, output, failures int
 	from, to                       time.Time
-	// partial is the end of an answer that is not whole yet, of the call answers.
+	// partial is the end of an incomplete answer of the call answers.
 	partial, answers string
 	attempt          int32
 }
 
-// NewLive returns a table on a terminal of a size. hide masks secrets; caught is deferred by the drawing goroutine.
+// NewLive returns a table on a terminal. hide masks secrets; the drawing goroutine defers caught.
 func NewLive(out io.Writer, hide *mask.Mask, colour bool, size func() (width, height int), caught func()) *Live {
 	l := &Live{out: out, mask: hide, caught: caught, colour: colour, now: time.Now, size: size, done: map[string]bool{}, stop: make(chan struct{}), stopped: make(chan struct{})}
 	go l.keepDrawing()
@@ -88,7 +88,7 @@ func (l *Live) keepDrawing() {
 
 // Notify implements [Report].
 func (l *Live) Notify(n Notice) {
-	// Before it is cut to the screen's width: half a secret is not found.
+	// Mask before cutting to the screen's width: half a secret would not be found.
 	n.Text, n.Whole = l.mask.Text(n.Text), l.mask.Tail(n.Whole, len(n.Whole))
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +130,7 @@ func (l *Live) partial(n Notice) {
 	l.dirty = l.dirty || l.questions == 0
 }
 
-// Count notes how many nodes there are to run.
+// Count sets the number of nodes to run.
 func (l *Live) Count(t Total) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,7 +144,7 @@ func (l *Live) Entered() {
 	l.height, l.dirty = l.height+1, true
 }
 
-// row is the row of an execution; a node that starts again gets another.
+// row returns the row of an execution; a node that starts again gets a new one.
 func (l *Live) row(n Notice) *row {
 	for i := len(l.rows) - 1; i >= 0; i-- {
 		if r := l.rows[i]; r.node == n.Node && (!r.ended || n.Event != EventStarted) {
@@ -170,13 +170,13 @@ func (r *row) take(n Notice) {
 	case EventAttempt:
 		r.failures++
 	case EventRequest:
-		// What failed is not over: an operator may retry it.
+		// The call has not failed permanently: an operator may retry it.
 		r.ended, r.failed = false, false
 	case EventAnswered:
-		// A node that asks and calls nothing ends with the answer.
+		// A node that only asks ends with the answer.
 		r.ended = n.Request.Kind == contract.RequestMessage
 	case EventJudge:
-		// The entry has judges and no node of its own.
+		// The conditions at START have no node.
 		r.ended = r.ended || r.calls == 0 && r.text == ""
 	}
 	if n.Usage != nil {
@@ -187,7 +187,7 @@ func (r *row) take(n Notice) {
 	r.text = n.Text
 }
 
-// Close draws for the last time and leaves the table where it is.
+// Close draws the table for the last time.
 func (l *Live) Close() {
 	close(l.stop)
 	<-l.stopped
@@ -215,7 +215,7 @@ func (l *Live) draw() {
 	fmt.Fprint(l.mask.Writer(l.out), b.String())
 }
 
-// table returns the lines of the table: running nodes, with partial answers if there is room, and the last others.
+// table returns the lines of the table: running nodes, with partial answers if there is room, and the latest others.
 func (l *Live) table() []string {
 	if len(l.rows) == 0 {
 		return nil
@@ -289,7 +289,7 @@ func (l *Live) paint(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// Span shows seconds as people say them: 4.2s, 3m10s, 5h2m, 3d4h.
+// Span formats seconds: 4.2s, 3m10s, 5h2m, 3d4h.
 func Span(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
@@ -304,10 +304,10 @@ func Span(seconds float64) string {
 	return fmt.Sprintf("%dd%dh", hours/24, hours%24)
 }
 
-// textLines is how many lines of a partial answer the table shows under its node.
+// textLines is the number of lines of a partial answer that the table shows below its node.
 const textLines = 2
 
-// lastLines are the last lines of an untrusted text, made safe: the end of the last one, the beginning of others.
+// lastLines returns the last lines of an untrusted text, without control characters: the end of the last line, the beginning of the others.
 func lastLines(text string, width int) []string {
 	var out []string
 	for text != "" && len(out) < textLines {
@@ -332,7 +332,7 @@ func lastLines(text string, width int) []string {
 	return out
 }
 
-// cells is how many columns a character takes at most: characters from Hangul on may be wide.
+// cells returns the maximum number of columns of a character: characters from Hangul on may be wide.
 func cells(r rune) int {
 	if r >= 0x1100 {
 		return 2

@@ -10,7 +10,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// Events of a run, as -output jsonl names them.
+// Names of events in -output jsonl.
 const (
 	EventRun      = "run"
 	EventRunModel = "run_model"
@@ -30,58 +30,58 @@ const (
 	EventAnswered = "request_answered"
 )
 
-// Notice is an event of a run: a line of text for people, an object for programs.
+// Notice is an event of a run: a line of text for users, an object for programs.
 type Notice struct {
 	Event string    `json:"event"`
 	Time  time.Time `json:"time"`
-	// Seconds are those since the run's start.
+	// Seconds is the time since the run's start.
 	Seconds float64 `json:"seconds"`
-	// Run is the workflow id, in the first event alone.
+	// Run is the workflow id, only in the first event.
 	Run string `json:"run,omitempty"`
-	// Node is the execution, node#step; a sub-agent's comes behind its place.
+	// Node is the execution, node#step, prefixed with its sub-agent's place.
 	Node string `json:"node,omitempty"`
 	// Call names a model or tool call in its node.
 	Call    string          `json:"call,omitempty"`
 	Attempt int32           `json:"attempt,omitempty"`
 	Model   string          `json:"model,omitempty"`
 	Usage   *contract.Usage `json:"usage,omitempty"`
-	// Request is one that was opened or answered; Commands are the command lines that answer.
+	// Request is the request that was opened or answered; Commands are the command lines that answer it.
 	Request  *contract.Request `json:"request,omitempty"`
 	Commands []string          `json:"commands,omitempty"`
-	// Message is one that was added to a conversation.
+	// Message is the message that was added to a conversation.
 	Message *contract.Message `json:"message,omitempty"`
 	// Skipped reports whether some text before Text was missed; only for partial answers.
 	Skipped bool   `json:"skipped,omitempty"`
 	Text    string `json:"text"`
 
-	// Untimed reports whether the text belongs to the follower instead of the run.
+	// Untimed reports that the text is about the follower, not about the run.
 	Untimed bool `json:"-"`
-	// Whole is the end of a partial answer, with what was shown before.
+	// Whole is the end of a partial answer, including the text shown before.
 	Whole string `json:"-"`
 }
 
-// Report shows what happens in a run. It is called by one goroutine at a time.
+// Report shows the events of a run. It is called by one goroutine at a time.
 type Report interface{ Notify(n Notice) }
 
-// TextReader is a report that shows what models answer while they do; others are not sent that text.
+// TextReader is a report that shows partial answers; other reports do not receive them.
 type TextReader interface{ ReadsText() bool }
 
-// Counter is a report that shows how much of a run is done.
+// Counter is a report that shows the progress of a run.
 type Counter interface{ Count(Total) }
 
-// ModelLabel names a model, and marks scripted answers.
+// ModelLabel returns the label of a model, which marks scripted answers.
 func ModelLabel(model string) string {
 	return plaintext.Line(model, 200) + plaintext.If(contract.ScriptedAll(model), " (scripted answers, no model is called)")
 }
 
-// Total is how many nodes a run will run.
+// Total is the number of nodes that a run will run.
 type Total struct {
 	Nodes int
-	// AtMost reports whether conditions may prevent the run from reaching some of them.
+	// AtMost reports that conditions may prevent the run from reaching some of them.
 	AtMost bool
 }
 
-// TotalOf returns the total of a flow without loops, and reports whether it is one.
+// TotalOf returns the total of a flow; ok is false if the flow has loops.
 func TotalOf(f *plan.Flow) (t Total, ok bool) {
 	out := map[string][]string{}
 	for i := range f.Edges {

@@ -19,7 +19,7 @@ import (
 type recordedRun struct {
 	*recorder
 	id string
-	// inbox is what came to the run.
+	// inbox collects the messages and results that the run received.
 	inbox *mailbox
 }
 
@@ -66,7 +66,7 @@ func (c *recordedRun) callEvent(e *history.Event) {
 	case *history.CallCompleted:
 		c.completed(d)
 		if at := c.place(d.Call); e.ID == d.Scheduled {
-			delete(c.asked, at) // made in a workflow task, which had the result at once
+			delete(c.asked, at) // a local activity: the workflow task had the result immediately
 		} else if c.call(at) != nil {
 			c.inbox.ended(at)
 		}
@@ -88,7 +88,7 @@ func (r *recorder) runOf(run history.Run) *recordedRun {
 	return r.runs[run]
 }
 
-// message takes a signal or an accepted Update, as was a prompt whose turn the run's cancellation ended.
+// message records a signal or an accepted Update, including a prompt whose turn was ended by the run's cancellation.
 func (c *recordedRun) message(m *history.Message) {
 	if m.Outcome != nil && m.Outcome.Failure != nil && (m.Name != contract.UpdatePrompt || !contract.Cancelled(history.Error(m.Outcome.Failure))) {
 		return
@@ -104,7 +104,7 @@ func (c *recordedRun) message(m *history.Message) {
 }
 
 func (c *recordedRun) begin(s *history.Started) {
-	if c.id != c.root || c.started || s.Input == nil || s.Input.Snapshot != nil { // what it continues is gone
+	if c.id != c.root || c.started || s.Input == nil || s.Input.Snapshot != nil { // the run that it continues is no longer retained
 		return
 	}
 	in := *s.Input
@@ -122,7 +122,7 @@ func (c *recordedRun) compiled(out *contract.CompileFlowResult) {
 		c.rec.Run.Flow = contract.FlowRef{Plan: out.Plan, Source: &out.Source}
 	}
 	if c.rec.Run.Model == "" && out.Model != contract.NoModel {
-		c.rec.Run.Model = out.Model // the worker's, which other workers may not have
+		c.rec.Run.Model = out.Model // the worker's default, which may differ between workers
 	}
 }
 
@@ -141,8 +141,8 @@ func (c *recordedRun) scheduled(of *history.Call) {
 	case contract.ActivityValidateAnswer, contract.ActivityFetchResult, contract.ActivityCallWebhook:
 		return
 	case contract.ActivityCompileFlow:
-		// Plans that a worker made of documents of the run's own, for sub-agents, are played again; the
-		// run's own is what it was started with.
+		// Plans that a worker compiled for sub-agents are replayed as results; the run's own plan
+		// is part of its input.
 		in, ok := of.Input.(*contract.CompileFlowInput)
 		if c.isStart(of) || !ok || in.Flow.Plan != nil {
 			return
@@ -227,7 +227,7 @@ func (c *recordedRun) completed(d *history.CallCompleted) {
 	}
 }
 
-// answered takes a tool's answer: its text, or the whole message where that says more.
+// answered records a tool's result: its text, or the complete message if it has more.
 func (c *recordedRun) answered(x *rehearse.Call, out *contract.ToolResult) {
 	c.content[contract.SHA(out.Message)] = out.Message
 	x.Error = out.Error
@@ -268,13 +268,13 @@ func (c *recordedRun) answer(m *history.Message) {
 	if raw, ok := m.JSON(); ok {
 		var retry contract.RetryAnswer
 		if m.Name == contract.RequestRetry && (json.Unmarshal(raw, &retry) != nil || !retry.GiveUp) {
-			return // the call that is made again is recorded
+			return // the repeated call is recorded
 		}
 		c.rec.Answers = append(c.rec.Answers, rehearse.Answer{Kind: m.Name, Value: raw})
 	}
 }
 
-// messages takes what nodes of the run, and of runs below it, added to its conversation.
+// messages records the messages that nodes of the run and its descendants added to its conversation.
 func (c *recordedRun) messages(d *history.Said) {
 	for _, thread := range d.Threads() {
 		for i, e := range thread.Messages {
@@ -283,7 +283,7 @@ func (c *recordedRun) messages(d *history.Said) {
 			}
 			raw := c.content[e.SHA]
 			if c.id != c.root || d.Place != "" || thread.Thread != contract.ConversationThread || len(raw) == 0 || thread.From+i < c.recorded {
-				continue // a run that goes on names again what there was before
+				continue // a continued run repeats earlier messages
 			}
 			c.recorded = thread.From + i + 1
 			if m, err := contract.DecodeMessage(raw); err == nil && m.Text != "" {
@@ -293,7 +293,7 @@ func (c *recordedRun) messages(d *history.Said) {
 	}
 }
 
-// checked drops an answer that was refused for what it holds, as signals are.
+// checked removes an answer that was rejected because of its content, as happens to signals.
 func (c *recordedRun) checked(of *history.Call, out *contract.ValidateAnswerResult) {
 	in, ok := of.Input.(*contract.ValidateAnswerInput)
 	if !ok || len(out.Errors) == 0 || len(in.Schema) > 0 {
@@ -328,7 +328,7 @@ func (c *recordedRun) ended(d *history.Ended) {
 	}
 }
 
-// externalTool is a tool that is an activity of another worker, recorded like any tool.
+// externalTool is an activity of another worker that is recorded as a tool.
 type externalTool struct {
 	name string
 	how  *contract.ExternalActivity

@@ -1,4 +1,4 @@
-// Package recording makes recordings of runs from their histories.
+// Package recording creates recordings of runs from their histories.
 package recording
 
 import (
@@ -24,32 +24,32 @@ type recorder struct {
 	root string
 	runs map[history.Run]*recordedRun
 	rec  rehearse.Recording
-	// mask knows the secrets of the settings; nil: there are none.
+	// mask masks the secrets of the settings; nil means that there are none.
 	mask  *mask.Mask
 	rules []recordedRules
-	// calls are the places of rec.Calls, ruleIndex those of rules, by the call's place.
+	// calls are the indexes in rec.Calls, ruleIndex the indexes in rules, by the call's place.
 	calls, ruleIndex map[string]int
-	// content are stored messages by hash.
+	// content holds stored messages by hash.
 	content map[string]json.RawMessage
-	// recorded is how many messages of the run's conversation were read.
+	// recorded is the number of messages of the run's conversation that have been read.
 	recorded int
-	// started reports whether the run's start was read; unstarted is the call that failed before the flow's first one, if one did.
+	// started reports whether the run's start was read; unstarted is the call that failed before the flow started, if any.
 	started   bool
 	unstarted *rehearse.Call
-	// external are tools that are activities of other workers, by task queue and type, outside by their calls.
+	// external are the activities of other workers, by task queue and type, outside by call.
 	external map[[2]string]*externalTool
 	outside  map[string]*externalTool
-	// userTexts are the texts that models were sent by users, in the order of the calls.
+	// userTexts are the texts of users that were sent to models, in the order of the calls.
 	userTexts []userText
-	// inbox is what workflow tasks of all runs were given, asked when calls were made, over when the run ended.
+	// inbox are the deliveries to workflow tasks of all runs, asked the times of calls, over the end of the run.
 	inbox []delivery
 	asked map[string]time.Time
 	over  time.Time
-	// takesTurns reports whether one of the runs does.
+	// takesTurns reports whether one of the runs is a session.
 	takesTurns bool
-	// prompted are prompts that sessions have had, by place and id.
+	// prompted are the prompts that sessions received, by place and id.
 	prompted map[[2]string]bool
-	// turnResults are the turns of the run itself with results in its history, by number.
+	// turnResults are the turns of the run itself whose results are in its history, by number.
 	turnResults map[int]rehearse.TurnOf
 	warnings    []string
 }
@@ -87,7 +87,7 @@ func Record(ctx context.Context, from history.Source, id, run string, hide *mask
 
 type userText struct{ at, text string }
 
-// placeMessages finds for messages that answer no question the model call before the one that got them.
+// placeMessages assigns messages that answer no question to the model call before the one that included them.
 func (r *recorder) placeMessages() {
 	if rehearse.Asks(r.rec.Run.Flow.Plan) {
 		return
@@ -134,7 +134,7 @@ func (r *recorder) done() ([]byte, error) {
 	}
 	r.placeMessages()
 	r.order()
-	// A rule of the root's would also hold for the call of the same name in a branch.
+	// A rule of the root would also match a call of the same name in a branch.
 	slices.SortStableFunc(r.rules, func(x, y recordedRules) int {
 		return cmp.Compare(strings.Count(y.at, "/"), strings.Count(x.at, "/"))
 	})
@@ -150,7 +150,7 @@ func (r *recorder) done() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the script: %w", err)
 	}
-	// As JSON: in YAML the mark that hides a secret would be a list.
+	// Encode as JSON: in YAML the mark that replaces a secret would be a list.
 	rec, err := r.masked()
 	if err != nil {
 		return nil, err
@@ -197,7 +197,7 @@ func (r *recorder) call(at string) *rehearse.Call {
 	return nil
 }
 
-// rule adds or replaces what a call's model did; switched are the models that failed before.
+// rule adds or replaces the action of a model call; switched are the models that failed before.
 func (r *recorder) rule(at, kind string, switched []contract.Fallback, act llm.Action) {
 	x := recordedRules{at: at}
 	seen := map[string]bool{}
@@ -254,8 +254,8 @@ func (r *recorder) modelAnswer(at string, out *contract.ModelResult) {
 	r.rule(at, llm.KindAgent, out.Fallbacks, x)
 }
 
-// isScriptObject reports whether arguments are an object that a script gives back as the same text: ids of requests and
-// messages are made of it.
+// isScriptObject reports whether arguments are an object that a script reproduces verbatim: ids of requests and
+// messages depend on it.
 func isScriptObject(args string) bool {
 	doc, diags := source.ParseLoose("arguments.json", []byte(args))
 	return len(diags) == 0 && doc.Root.Kind == source.Object && string(doc.Root.JSON()) == args

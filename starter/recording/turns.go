@@ -14,21 +14,21 @@ import (
 	"weft/worker/rehearse"
 )
 
-// mailbox collects what came to a run, by workflow task.
+// mailbox collects the messages and results that a run received, by workflow task.
 type mailbox struct {
 	r *recorder
 	// run is the place of the run.
 	run string
-	// off reports that the run's order is not recorded: it is no part of a flow.
+	// off reports that the run's order is not recorded, because it is not part of a flow.
 	off bool
-	// waiting is what has come since the last task began, given what the one under way was given.
+	// waiting are the arrivals since the last task started, given the delivery to the current task.
 	waiting, given rehearse.Delivery
-	// began is when the task under way did, last the place of the last one's in the recorder's inbox.
+	// began is the start of the current task, last the index of the last delivery in the recorder's inbox.
 	began time.Time
 	last  int
 }
 
-// delivery is what a workflow task was given, which began at a time.
+// delivery is the delivery to a workflow task, with its start time.
 type delivery struct {
 	rehearse.Delivery
 	began time.Time
@@ -48,7 +48,7 @@ func (c *recordedRun) turns(s *history.Started) {
 	}
 }
 
-// addTurn notes the result of a turn of the run itself, once: later it may be omitted.
+// addTurn records the result of a turn of the run itself when it is first seen: later it may be omitted.
 func (c *recordedRun) addTurn(t *contract.Turn) {
 	if _, ok := c.turnResults[t.N]; !ok && c.id == c.root && t.N > 0 && t.Done() {
 		c.turnResults[t.N] = rehearse.NewTurnOf("", t)
@@ -66,7 +66,7 @@ func (r *recorder) below(id string) string {
 	return strings.TrimPrefix(id, r.root+"/")
 }
 
-// begin notes the start of a workflow task, which gets what a failed one before it got, too.
+// begin records the start of a workflow task, which also receives the delivery of a failed task before it.
 func (b *mailbox) begin(at time.Time) {
 	w := &b.waiting
 	b.began = at
@@ -82,7 +82,7 @@ func (b *mailbox) begin(at time.Time) {
 	b.waiting = rehearse.Delivery{}
 }
 
-// end notes that it is done. Updates that it took follow it.
+// end records the end of a workflow task. The Updates that it accepted follow.
 func (b *mailbox) end() {
 	if b.off {
 		return
@@ -93,7 +93,7 @@ func (b *mailbox) end() {
 	b.given = rehearse.Delivery{}
 }
 
-// ended notes that a call has, in the end: what an operator had repeated did not.
+// ended records the end of a call. It replaces an earlier end of the same call, which an operator retried.
 func (b *mailbox) ended(at string) {
 	if b.off {
 		return
@@ -107,7 +107,7 @@ func (b *mailbox) ended(at string) {
 	b.waiting.Ended = append(b.waiting.Ended, at)
 }
 
-// closed notes that a run below has ended. One that gave way to a new run of this one has not.
+// closed records the end of a child, unless the child yielded to the continued run.
 func (b *mailbox) closed(d *history.ChildEnded) {
 	if b.off || d.Type == contract.WorkflowWebhookDelivery || d.Result != nil && d.Result.Yielded != nil || d.Branch != nil && d.Branch.Yielded != nil {
 		return
@@ -144,7 +144,7 @@ func (b *mailbox) asked(to *rehearse.Delivery, m *history.Message) {
 		id := cmp.Or(in.ID, m.UpdateID)
 		key := [2]string{b.run, id}
 		if id != "" && b.r.prompted[key] {
-			return // the same again
+			return // a repetition
 		}
 		b.r.prompted[key] = true
 		q := rehearse.Prompt{ID: id, Prompt: in.Prompt, Media: in.Media}
@@ -159,8 +159,8 @@ func (b *mailbox) asked(to *rehearse.Delivery, m *history.Message) {
 	}
 }
 
-// order puts what all runs were given into the order in which they were, if one of them takes turns or calls were under
-// way beside each other: else there is only one.
+// order sorts the deliveries of all runs by time if one of them is a session or calls were in flight
+// concurrently; otherwise there is only one possible order.
 func (r *recorder) order() {
 	if !r.takesTurns && !r.overlapped() {
 		return
@@ -173,7 +173,7 @@ func (r *recorder) order() {
 	}
 }
 
-// overlapped reports whether a call was made before the result of an earlier one was given.
+// overlapped reports whether a call was made before the result of an earlier call was delivered.
 func (r *recorder) overlapped() bool {
 	given := map[string]time.Time{}
 	for i := range r.inbox {

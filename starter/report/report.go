@@ -1,4 +1,4 @@
-// Package report writes what commands print for people: statuses, requests, failures and tables.
+// Package report formats statuses, requests, failures and tables for users.
 package report
 
 import (
@@ -20,7 +20,7 @@ func line(out io.Writer, indent, label, format string, args ...any) {
 	fmt.Fprintf(out, "%s%-10s%s\n", indent, label, fmt.Sprintf(format, args...))
 }
 
-// Status writes a run's status. calls describes those that wait.
+// Status writes a run's status. calls describes the waiting calls.
 func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 	line := func(label, format string, args ...any) { line(out, "", label, format, args...) }
 	line("run", "%s", r.ID)
@@ -58,7 +58,7 @@ func Status(out io.Writer, r *runs.Run, st *contract.Status, calls []string) {
 	conversation(st.Conversation, line)
 	for i := range st.Requests {
 		q := &st.Requests[i]
-		line("request", "%s %s: %s", q.Kind, plaintext.Lines(q.ID), plaintext.Line(r.Worded(q.Text), 500))
+		line("request", "%s %s: %s", q.Kind, plaintext.Lines(q.ID), plaintext.Line(r.Reworded(q.Text), 500))
 		line("", "answer with: %s", r.Commands(q)[0])
 	}
 	for i := range st.Inbox {
@@ -134,7 +134,7 @@ func session(s *contract.SessionStatus, line func(label, format string, args ...
 	}
 }
 
-// Unread shows a message that no model call has had.
+// Unread formats a message that no model call has included.
 func Unread(m *contract.Inbound) string {
 	return fmt.Sprintf("%q", plaintext.Line(m.Text, 100)) +
 		plaintext.If(m.Node != "", " to %s", plaintext.Line(m.Node, 200)) +
@@ -161,7 +161,7 @@ func Request(out io.Writer, q *runs.Request) {
 	case len(q.Arguments) > 0:
 		line("arguments", "%s", plaintext.Line(string(textutil.Unescape(q.Arguments)), 4000))
 	case q.Call != nil:
-		line("arguments", "long; they are in: starter transcript %s", plaintext.ShellQuote(q.Of))
+		line("arguments", "long; they are in: starter transcript %s", plaintext.ShellQuote(q.WorkflowID))
 	}
 	for i, c := range q.Commands {
 		line([]string{"answer", "or"}[min(i, 1)], "%s", plaintext.Lines(c))
@@ -194,7 +194,7 @@ func Runs(out io.Writer, all []runs.Summary) {
 	plaintext.Table(out, []string{"ID", "FLOW", "STATUS", "STARTED", "TOOK"}, rows)
 }
 
-// Failure prints why a run failed: class, place, text, the path to it, and the remedy.
+// Failure formats the failure of a run: class, place, text, the path to it, and the remedy.
 func Failure(id string, f *contract.Failure) []string {
 	out := []string{fmt.Sprintf("starter: run %s failed: %s", id, f.Class)}
 	add := func(label, format string, args ...any) {

@@ -18,7 +18,7 @@ import (
 	"weft/starter/usage"
 )
 
-// MemoSession is the memo's key of the name that an HTTP client gave a session.
+// MemoSession is the memo key of the session id that an HTTP client chose.
 const MemoSession = "session_id"
 
 // Summary is a run in a list.
@@ -30,19 +30,19 @@ type Summary struct {
 	Status  string     `json:"status"`
 	Started time.Time  `json:"started"`
 	Closed  *time.Time `json:"closed,omitempty"`
-	// Seconds are those from the start to the end, or to now.
+	// Seconds is the duration from the start to the end, or to now.
 	Seconds float64 `json:"seconds"`
 
-	// Queue is its task queue, Session the name that an HTTP client gave it.
+	// Queue is its task queue, Session the session id that an HTTP client chose.
 	Queue   string `json:"-"`
 	Session string `json:"-"`
-	// Requests are those that its memo has; nil where that cannot be read.
+	// Requests are the requests in its memo; nil if the memo cannot be read.
 	Requests *contract.OpenRequests `json:"-"`
-	// Owner is who started it, as far as its client said so.
+	// Owner is the principal that started it, as claimed by its client; zero if the client named none.
 	Owner contract.Principal `json:"-"`
 }
 
-// SummaryOf reads what Temporal knows of a run.
+// SummaryOf returns the summary of a workflow execution.
 func SummaryOf(info *workflowpb.WorkflowExecutionInfo, now time.Time) Summary {
 	s := Summary{ID: info.GetExecution().GetWorkflowId(), Status: history.StatusName(info.GetStatus()), Started: info.GetStartTime().AsTime(), Queue: info.GetTaskQueue(),
 		Session: Memo(info, MemoSession), Owner: contract.Principal{Name: Memo(info, contract.MemoPrincipal), Tenant: Memo(info, contract.MemoTenant)}}
@@ -50,9 +50,9 @@ func SummaryOf(info *workflowpb.WorkflowExecutionInfo, now time.Time) Summary {
 	if s.Flow = attribute(contract.AttributeFlow); s.Flow == "" {
 		s.Flow = Memo(info, contract.MemoFlow)
 	}
-	// For Temporal a run that waits is running.
-	if own := attribute(contract.AttributeStatus); s.Status == contract.StatusRunning && byAttribute(own) {
-		s.Status = own
+	// Temporal reports a waiting run as running.
+	if status := attribute(contract.AttributeStatus); s.Status == contract.StatusRunning && inAttribute(status) {
+		s.Status = status
 	}
 	s.Requests = &contract.OpenRequests{}
 	if p := info.GetMemo().GetFields()[contract.MemoRequests]; p != nil && converter.GetDefaultDataConverter().FromPayload(p, s.Requests) != nil {
@@ -67,12 +67,12 @@ func SummaryOf(info *workflowpb.WorkflowExecutionInfo, now time.Time) Summary {
 	return s
 }
 
-// Memo returns a text of a run's memo, "" for anything else.
+// Memo returns a string of a run's memo, or "" if the field is missing or not a string.
 func Memo(info *workflowpb.WorkflowExecutionInfo, key string) string {
 	return history.Text(info.GetMemo().GetFields()[key])
 }
 
-// statuses are those of a list, each with Temporal's query. A run that waits or is idle is running for Temporal.
+// statuses are the statuses of a list, each with Temporal's query. Temporal reports a waiting or idle run as running.
 var statuses = []struct{ name, query string }{
 	{contract.StatusRunning, `ExecutionStatus = "Running"`},
 	{contract.StatusWaiting, `ExecutionStatus = "Running" AND ` + contract.AttributeStatus + ` = "` + contract.StatusWaiting + `"`},
@@ -84,7 +84,7 @@ var statuses = []struct{ name, query string }{
 	{"timed_out", `ExecutionStatus = "TimedOut"`},
 }
 
-// StatusNames returns the statuses that a [Filter] can ask for.
+// StatusNames returns the valid statuses of a [Filter].
 func StatusNames() []string {
 	var out []string
 	for _, s := range statuses {
@@ -93,73 +93,74 @@ func StatusNames() []string {
 	return out
 }
 
-func byAttribute(status string) bool {
+// inAttribute reports whether only a search attribute distinguishes the status from running.
+func inAttribute(status string) bool {
 	return status == contract.StatusWaiting || status == contract.StatusIdle
 }
 
 // Filter selects runs.
 type Filter struct {
-	// Flow and Status, if set, are those of the runs.
+	// Flow and Status, if set, must match.
 	Flow, Status string
 	// Closed includes closed runs; Status overrides it.
 	Closed bool
-	// Waiting leaves out runs of which the namespace's search attributes say that they wait for nothing.
+	// Waiting excludes runs that have no open requests according to the search attributes of the namespace.
 	Waiting bool
-	// Limit 0 is all.
+	// Limit is the maximum number of runs; 0 means no limit.
 	Limit int
-	// Owner, if set, is who started the runs; without a name everybody of the tenant.
+	// Owner, if set, is the principal that started the runs; without a name, any principal of the tenant.
 	Owner *contract.Principal
 }
 
 func (c *Connection) query(ctx context.Context, f *Filter) (string, error) {
 	query := `ExecutionStatus = "Running"`
 	if f.Closed {
-		query = `ExecutionStatus != "ContinuedAsNew"` // such a run goes on under its id
+		query = `ExecutionStatus != "ContinuedAsNew"` // such a run continues under its id
 	}
 	if f.Status != "" {
 		query = statuses[slices.Index(StatusNames(), f.Status)].query
 	}
 	// A workflow with a parent is a sub-agent.
 	query = fmt.Sprintf(`WorkflowType = %q AND ParentWorkflowId IS NULL AND %s`, contract.WorkflowFlow, query)
-	if f.Flow == "" && f.Owner == nil && !byAttribute(f.Status) && !f.Waiting {
+	if f.Flow == "" && f.Owner == nil && !inAttribute(f.Status) && !f.Waiting {
 		return query, nil
 	}
 	state, err := activities.NewAttributes(c.Client).Of(ctx, c.Namespace)
-	if byAttribute(f.Status) && !slices.Contains(state.Registered, contract.AttributeStatus) {
+	if inAttribute(f.Status) && !slices.Contains(state.Registered, contract.AttributeStatus) {
 		if err != nil {
 			return "", err
 		}
-		return "", usage.Errorf("-status %s needs the search attribute %s, which namespace %q does not have; add it with: %s",
+		return "", usage.Errorf("-status %s requires the search attribute %s, which namespace %q does not have; add it with: %s",
 			f.Status, contract.AttributeStatus, c.Namespace, activities.RegisterCommand(c.Namespace, contract.AttributeStatus))
 	}
 	return query + f.attributes(state.Registered), nil
 }
 
-// attributes is the part of a query that a namespace's search attributes can answer. Runs without them are in its answer.
+// attributes returns the conditions on the registered search attributes. Runs without a value match them.
 func (f *Filter) attributes(registered []string) (query string) {
 	owner := f.Owner.Value()
 	for _, w := range []struct {
 		attribute, value string
-		wanted           bool
+		enabled          bool
 	}{
 		{contract.AttributeStatus, contract.StatusWaiting, f.Waiting}, {contract.AttributeFlow, f.Flow, f.Flow != ""},
 		{contract.AttributeTenant, owner.Tenant, f.Owner != nil}, {contract.AttributePrincipal, owner.Name, owner.Name != ""},
 	} {
-		// Temporal's query language has escapes, but the server takes what is escaped for another text.
-		if w.wanted && slices.Contains(registered, w.attribute) && !strings.ContainsFunc(w.value, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
+		// Temporal's query language has escapes, but the server does not match escaped values.
+		if w.enabled && slices.Contains(registered, w.attribute) && !strings.ContainsFunc(w.value, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
 			query += fmt.Sprintf(` AND (%s = "%s" OR %[1]s IS NULL)`, w.attribute, contract.Keyword(w.value))
 		}
 	}
 	return query
 }
 
-// matches reports whether a run is one of those asked for: not all is known to Temporal's query.
+// matches reports whether the filter selects a run: the query may return more.
 func (f *Filter) matches(s *Summary) bool {
-	return (f.Flow == "" || s.Flow == contract.Keyword(f.Flow)) && (f.Status == "" || s.Status == f.Status) && f.Owns(s.Owner)
+	return (f.Flow == "" || s.Flow == contract.Keyword(f.Flow)) && (f.Status == "" || s.Status == f.Status) && f.MatchesOwner(s.Owner)
 }
 
-// Owns reports whether a run of somebody is one of those asked for.
-func (f *Filter) Owns(owner contract.Principal) bool {
+// MatchesOwner reports whether the filter selects runs of the owner.
+func (f *Filter) MatchesOwner(owner contract.Principal) bool {
 	return f.Owner == nil || *f.Owner == owner || f.Owner.Name == "" && f.Owner.Tenant == owner.Tenant
 }
 
@@ -190,7 +191,7 @@ func (c *Connection) List(ctx context.Context, f Filter) (all []Summary, more bo
 	}
 }
 
-// Page returns up to Limit runs behind a token, at least one if there is any, and the next token.
+// Page returns up to Limit runs from a page token on, at least one if there is any, and the next token.
 func (c *Connection) Page(ctx context.Context, f Filter, token []byte) (out []Summary, next []byte, err error) {
 	query, err := c.query(ctx, &f)
 	for err == nil && len(out) == 0 {
@@ -217,10 +218,10 @@ func (c *Connection) page(ctx context.Context, f *Filter, query string, token []
 	return out, page.GetNextPageToken(), nil
 }
 
-// listPauses are those before a page is asked for again.
+// listPauses are the pauses before retries of a page.
 var listPauses = []time.Duration{time.Second, 4 * time.Second}
 
-// retryPage retries a page after pauses if the server is busy, so that what was read is not lost.
+// retryPage retries a page after pauses if the server is busy, so that the pages read before are not lost.
 func (c *Connection) retryPage(ctx context.Context, f *Filter, query string, token []byte, pauses []time.Duration) ([]Summary, []byte, error) {
 	for try := 0; ; try++ {
 		page, next, err := c.page(ctx, f, query, token, pageSize)

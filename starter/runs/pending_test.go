@@ -52,7 +52,7 @@ func TestPendingCalls(t *testing.T) {
 	if len(got) == 4 {
 		got[3], _, _ = strings.Cut(got[3], " in 3") // some seconds
 	}
-	const paused = "g#1/model/1: it is paused at Temporal by kim: too dear; resume it with: temporal activity unpause --workflow-id root --activity-id 'g#1/model/1'"
+	const paused = "g#1/model/1: it is paused in Temporal by kim: too dear; resume it with: temporal activity unpause --workflow-id root --activity-id 'g#1/model/1'"
 	if diff := cmp.Diff([]string{"a#1/model/1: " + turn, "f#1/model/1: waiting for its turn until 2100-01-01T00:00:00Z", paused, "e#2/model/1: attempt 3"}, got); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}

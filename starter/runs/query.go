@@ -21,17 +21,17 @@ import (
 	"weft/workflows/plan"
 )
 
-// NoAnswerError is the error of a question that no worker answers.
+// NoAnswerError is the error of a query that no worker answers.
 type NoAnswerError struct {
 	ID, Status, Queue  string
 	Namespace, Address string
 	Cause              error
 }
 
-// Error returns who does not answer, and the remedy.
+// Error describes the problem and the remedy.
 func (n *NoAnswerError) Error() string { return n.Problem() + "; start one with: bin/worker" }
 
-// Problem returns who does not answer.
+// Problem describes the run and the task queue without a remedy.
 func (n *NoAnswerError) Problem() string {
 	return fmt.Sprintf("the run %q is %s, but no worker responds for it on task queue %q, namespace %s at %s (%v)", n.ID, n.Status, n.Queue, n.Namespace, n.Address, n.Cause)
 }
@@ -40,19 +40,19 @@ func (r *Run) noAnswer(cause error) error {
 	return &NoAnswerError{r.ID, history.StatusName(r.Status), r.Queue, r.Namespace, r.Address, cause}
 }
 
-// Query asks the run's worker. The error is a [*NoAnswerError] if nobody answers.
+// Query queries the run's worker. The error is a [*NoAnswerError] if no worker answers in time.
 func (r *Run) Query(ctx context.Context, query string, out any, args ...any) error {
-	patience := r.patience()
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	timeout := r.queryTimeout()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	asked := time.Now()
+	start := time.Now()
 	value, err := r.Client.QueryWorkflow(ctx, r.ID, r.RunID, query, args...)
 	switch {
 	case Is[*serviceerror.QueryFailed](err) && len(args) == 0:
 		return usage.Errorf("the run %q does not support the query %q: %v; is it a run of a flow?", r.ID, query, err)
 	case err != nil:
-		// The server may end the call a little before this side does, in various words.
-		if took := time.Since(asked); ctx.Err() != nil || Is[*serviceerror.DeadlineExceeded](err) || took > patience*9/10 {
+		// The server may end the call slightly before the deadline, with various errors.
+		if took := time.Since(start); ctx.Err() != nil || Is[*serviceerror.DeadlineExceeded](err) || took > timeout*9/10 {
 			err = fmt.Errorf("no answer within %v", max(took.Round(time.Second), time.Second))
 		}
 		return r.noAnswer(err)
@@ -63,22 +63,22 @@ func (r *Run) Query(ctx context.Context, query string, out any, args ...any) err
 	return nil
 }
 
-func (r *Run) patience() time.Duration {
+func (r *Run) queryTimeout() time.Duration {
 	if r.Open() {
-		return cmp.Or(r.Patience, CallTimeout)
+		return cmp.Or(r.QueryTimeout, CallTimeout)
 	}
-	return cmp.Or(r.Patience, ClosedTimeout)
+	return cmp.Or(r.QueryTimeout, ClosedTimeout)
 }
 
-// Reported asks the run's worker for its status.
-func (r *Run) Reported(ctx context.Context) (*contract.Status, error) {
+// QueryStatus queries the run's worker for its status.
+func (r *Run) QueryStatus(ctx context.Context) (*contract.Status, error) {
 	st := &contract.Status{}
 	return st, r.Query(ctx, contract.QueryStatus, st)
 }
 
-// Standing returns a run's status, for a closed run without a worker from its transcript, which is returned, too.
-func (r *Run) Standing(ctx context.Context) (*contract.Status, *transcript.Transcript, error) {
-	st, err := r.Reported(ctx)
+// CurrentStatus queries a run's status. If no worker answers for a closed run, it reads and also returns the transcript.
+func (r *Run) CurrentStatus(ctx context.Context) (*contract.Status, *transcript.Transcript, error) {
+	st, err := r.QueryStatus(ctx)
 	var read *transcript.Transcript
 	if Is[*NoAnswerError](err) && !r.Open() {
 		if read, err = transcript.Read(ctx, history.From(r.Client), r.ID, r.RunID); err == nil {
@@ -89,16 +89,16 @@ func (r *Run) Standing(ctx context.Context) (*contract.Status, *transcript.Trans
 		return nil, nil, err
 	}
 	if !r.Open() {
-		st.Status = history.StatusName(r.Status) // a run that was terminated could not note it, nor that nobody waits
+		st.Status = history.StatusName(r.Status) // a terminated run cannot record its status or close its requests
 		st.Requests, st.MoreRequests = nil, 0
 	}
 	return st, read, nil
 }
 
-// maxBranches bounds the branches that are asked. Of others their first node is known.
+// maxBranches is the maximum number of branches that are queried. For the others, only the first node is known.
 const maxBranches = 100
 
-// AddBranches adds the progress of branches that answer to the status of an open run, which knows their first nodes.
+// AddBranches queries the branches of an open run and adds their progress to its status, which has only their first nodes.
 func (r *Run) AddBranches(ctx context.Context, st *contract.Status) {
 	if !r.Open() || len(st.Running) == 0 {
 		return
@@ -114,38 +114,38 @@ func (r *Run) AddBranches(ctx context.Context, st *contract.Status) {
 		children[c.GetWorkflowId()] = c.GetRunId()
 	}
 	var running []string
-	asked := 0
+	queried := 0
 	for _, exec := range st.Running {
 		id := r.ID + "/" + exec
-		of := &contract.Status{}
-		if child, known := children[id]; known && asked < maxBranches {
-			asked++
-			if of, err = r.Below(id, child, r.Status).Reported(ctx); err != nil {
-				asked, of = maxBranches, &contract.Status{}
+		branch := &contract.Status{}
+		if child, ok := children[id]; ok && queried < maxBranches {
+			queried++
+			if branch, err = r.InTree(id, child, r.Status).QueryStatus(ctx); err != nil {
+				queried, branch = maxBranches, &contract.Status{}
 			}
 		}
-		if len(of.Running) == 0 {
+		if len(branch.Running) == 0 {
 			running = append(running, exec)
 			continue
 		}
-		running = append(running, of.Running...)
-		st.Executions = append(st.Executions, of.Executions...)
+		running = append(running, branch.Running...)
+		st.Executions = append(st.Executions, branch.Executions...)
 	}
 	st.Running = running
 }
 
-// Paused returns who has paused a call of a workflow in Temporal, and how to continue it; "" if it is not paused.
+// Paused describes who paused an activity in Temporal, and how to resume it; "" if it is not paused.
 func Paused(p *workflowpb.PendingActivityInfo, workflow string) string {
 	if !p.GetPaused() {
 		return ""
 	}
 	m := p.GetPauseInfo().GetManual()
-	return fmt.Sprintf("it is paused at Temporal%s%s; resume it with: temporal activity unpause --workflow-id %s --activity-id %s",
+	return fmt.Sprintf("it is paused in Temporal%s%s; resume it with: temporal activity unpause --workflow-id %s --activity-id %s",
 		plaintext.If(m != nil, " by %s", cmp.Or(plaintext.Line(m.GetIdentity(), 200), "-")), plaintext.If(m.GetReason() != "", ": %s", plaintext.Line(m.GetReason(), 300)),
 		plaintext.ShellQuote(workflow), plaintext.ShellQuote(p.GetActivityId()))
 }
 
-// PendingCalls describes the calls, of an open run and its branches, that wait for a limit or another attempt.
+// PendingCalls describes the calls of an open run and its branches that wait for a limit or their next attempt.
 func (r *Run) PendingCalls(ctx context.Context) []string {
 	if !r.Open() {
 		return nil
@@ -167,14 +167,14 @@ func (r *Run) PendingCalls(ctx context.Context) []string {
 	add(r.ID, d.GetPendingActivities())
 	children := d.GetPendingChildren()
 	for _, c := range children[:min(len(children), maxBranches)] {
-		if of, err := r.Client.DescribeWorkflowExecution(ctx, c.GetWorkflowId(), c.GetRunId()); err == nil {
-			add(c.GetWorkflowId(), of.GetPendingActivities())
+		if child, err := r.Client.DescribeWorkflowExecution(ctx, c.GetWorkflowId(), c.GetRunId()); err == nil {
+			add(c.GetWorkflowId(), child.GetPendingActivities())
 		}
 	}
 	return out
 }
 
-// pendingText says why a call has not begun; "" if it has.
+// pendingText describes why a call has not started; "" if it has.
 func pendingText(p *workflowpb.PendingActivityInfo, workflow string, now time.Time) string {
 	if text := cmp.Or(Paused(p, workflow), history.Waiting(p)); text != "" {
 		return text
@@ -189,10 +189,10 @@ func pendingText(p *workflowpb.PendingActivityInfo, workflow string, now time.Ti
 	return fmt.Sprintf("attempt %d %s, after %s", p.GetAttempt(), next, history.FailureText(p.GetLastFailure()))
 }
 
-// ReceiptTimeout is how long an answer waits for its receipt.
+// ReceiptTimeout is the maximum time to wait for the receipt of an answer.
 const ReceiptTimeout = time.Minute
 
-// ErrNoReceipt is the error of an Update that no worker took in time.
+// ErrNoReceipt is the error of an Update that no worker accepted in time.
 var ErrNoReceipt = errors.New("no receipt")
 
 // Signal sends a signal.
@@ -218,14 +218,14 @@ func (r *Run) Update(ctx context.Context, name string, arg any) (*contract.Recei
 	return &receipt, err
 }
 
-// within cancels a context after d, without a deadline, to which the server could respond first.
+// within returns a context that is cancelled after d. It has no deadline, because the server would respond to that first.
 func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(d, cancel)
 	return ctx, func() { timer.Stop(); cancel() }
 }
 
-// Plan asks a worker for the run's flow.
+// Plan queries a worker for the run's flow.
 func (r *Run) Plan(ctx context.Context) (*plan.Flow, error) {
 	flow := &plan.Flow{}
 	if err := r.Query(ctx, contract.QueryPlan, flow); err != nil {
@@ -237,7 +237,8 @@ func (r *Run) Plan(ctx context.Context) (*plan.Flow, error) {
 	return flow, nil
 }
 
-// Resume sends a prompt to a session, again if it continues as new, and waits for its turn, or with detach until it is accepted.
+// Resume sends a prompt to a session and waits for its turn, or with detach until it is accepted. It sends the prompt again if the
+// session continues as new.
 func (r *Run) Resume(ctx context.Context, in contract.PromptInput, detach bool) (*contract.Turn, error) {
 	stage := client.WorkflowUpdateStageCompleted
 	if detach {
@@ -256,7 +257,7 @@ func (r *Run) Resume(ctx context.Context, in contract.PromptInput, detach bool) 
 			if err = h.Get(limited, &turn); err == nil || limited.Err() == nil || ctx.Err() != nil {
 				break
 			}
-			// It was taken: the turn lasts.
+			// The prompt was accepted, and its turn is still running.
 			cancel()
 			limited, cancel = within(ctx, ReceiptTimeout)
 			err = nil
@@ -276,8 +277,8 @@ func (r *Run) Resume(ctx context.Context, in contract.PromptInput, detach bool) 
 	}
 }
 
-// refusal returns why an Update was refused, nil if it was not: a handle knows that without asking
-// the server, and returns nothing else to a context that is done.
+// refusal returns the error of a rejected Update, nil if it was accepted. The handle of a rejected Update has
+// its error; with a cancelled context, Get does not call the server.
 func refusal(ctx context.Context, h client.WorkflowUpdateHandle) error {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
@@ -287,9 +288,9 @@ func refusal(ctx context.Context, h client.WorkflowUpdateHandle) error {
 	return nil
 }
 
-// Turns asks a session for its turns. The error is a [*NoAnswerError] if nobody answers in time.
+// Turns queries a session for its turns. The error is a [*NoAnswerError] if no worker answers in time.
 func (r *Run) Turns(ctx context.Context) ([]contract.Turn, error) {
-	limited, cancel := within(ctx, r.patience())
+	limited, cancel := within(ctx, r.queryTimeout())
 	defer cancel()
 	value, err := r.Client.QueryWorkflow(limited, r.ID, "", contract.QueryTurns)
 	switch {
@@ -297,8 +298,8 @@ func (r *Run) Turns(ctx context.Context) ([]contract.Turn, error) {
 	case ctx.Err() != nil || Is[*serviceerror.QueryFailed](err) || Is[*serviceerror.NotFound](err) || Is[*serviceerror.Unavailable](err):
 		return nil, err
 	default:
-		// The server may know that no worker is there, or have waited as long, and says so in various words.
-		return nil, r.noAnswer(errors.New("the question got no answer"))
+		// The server reports a missing worker, or its own timeout, with various errors.
+		return nil, r.noAnswer(errors.New("the query got no answer"))
 	}
 	var out []contract.Turn
 	err = value.Get(&out)
@@ -311,7 +312,7 @@ func (r *Run) AwaitFirstTurn(ctx context.Context) *contract.Turn {
 		turns, _ := r.Turns(ctx)
 		for i := range turns {
 			if t := &turns[i]; t.Done() && t.N == 1 {
-				_ = Sleep(ctx, TurnInterval) // its last events are on their way
+				_ = Sleep(ctx, TurnInterval) // its last events may not have arrived yet
 				return t
 			}
 		}
@@ -320,5 +321,5 @@ func (r *Run) AwaitFirstTurn(ctx context.Context) *contract.Turn {
 	return nil
 }
 
-// TurnInterval is how long to wait between two questions about a session's turn.
+// TurnInterval is the interval between two queries for a session's turns.
 const TurnInterval = 500 * time.Millisecond

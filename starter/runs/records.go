@@ -16,17 +16,17 @@ import (
 	"weft/workflows/schedule"
 )
 
-// replayTimeout is long: a closed run is replayed for its answer.
+// replayTimeout is the timeout of a query for which the worker may have to replay the run.
 const replayTimeout = time.Minute
 
-// Record is what a finished execution of a run did, as its worker knows it.
+// Record is the record of a finished execution, as queried from a worker.
 type Record struct {
 	contract.ExecutionRecord
 	run *Run
 }
 
-// Records asks the workers what the finished executions of a flow did, each once. Place is that of a sub-agent in the
-// run's tree, "" for the run's own flow.
+// Records queries the workers for the records of a flow's finished executions, without duplicates. place is the place of a
+// sub-agent in the run's tree, "" for the run's own flow.
 func (r *Run) Records(ctx context.Context, tree *runtree.Tree, place string) ([]Record, error) {
 	var out []Record
 	seen := map[string]bool{}
@@ -35,7 +35,7 @@ func (r *Run) Records(ctx context.Context, tree *runtree.Tree, place string) ([]
 			continue
 		}
 		for _, id := range v.RunIDs {
-			run := r.Patiently().Below(v.ID, id, r.Status)
+			run := r.WithReplayTimeout().InTree(v.ID, id, r.Status)
 			for from := 0; ; {
 				var page contract.ExecutionsPage
 				if err := run.Query(ctx, contract.QueryExecutions, &page, contract.ExecutionsQuery{From: from}); err != nil {
@@ -56,7 +56,7 @@ func (r *Run) Records(ctx context.Context, tree *runtree.Tree, place string) ([]
 	return out, nil
 }
 
-// Content asks for the stored bytes that a record names. It returns nil where they are more than limit.
+// Content queries the stored content that a record refers to. It returns nil if the content exceeds limit bytes.
 func (p *Record) Content(ctx context.Context, sha string, limit int) (json.RawMessage, error) {
 	var raw json.RawMessage
 	for {
@@ -74,7 +74,7 @@ func (p *Record) Content(ctx context.Context, sha string, limit int) (json.RawMe
 	}
 }
 
-// StateChange is what an execution found in the state, and how it left it.
+// StateChange is the state before and after an execution.
 type StateChange struct {
 	Before []StateValue `json:"before"`
 	// After is null while the execution is in progress.
@@ -84,51 +84,51 @@ type StateChange struct {
 // StateValue is a key of the state.
 type StateValue struct {
 	Key string `json:"key"`
-	// Value is absent where it is longer than the answer has room for; Bytes is its size then.
+	// Value is absent if it is too large for the response; then Bytes is its size.
 	Value json.RawMessage `json:"value,omitempty"`
 	Bytes int             `json:"bytes,omitempty"`
-	// By is the execution that wrote it, node#step, "" if it was there from the start.
+	// By is the execution that wrote it, node#step; "" for an initial value.
 	By string `json:"by,omitempty"`
 }
 
-// maxStateValue bounds a value that is fetched for a [StateChange], maxStateChange all of them.
+// maxStateValue is the maximum size of a value that is fetched for a [StateChange], maxStateChange of all values.
 const (
 	maxStateValue  = 64 << 10
 	maxStateChange = 1 << 20
 )
 
-// StateOf returns the state before and after an execution: node#step, behind the place of its sub-agent. It schedules
-// again what the run's executions did: what an execution knows is a property of the graph and of their records.
+// StateOf returns the state before and after an execution: node#step, prefixed with the place of its sub-agent. It replays
+// the schedule from the records, because the graph and the records determine the state of each execution.
 func (r *Run) StateOf(ctx context.Context, tree *runtree.Tree, execution string) (*StateChange, error) {
-	of := flowOf(tree, execution)
+	w := flowOf(tree, execution)
 	switch {
-	case of == nil:
-		return nil, usage.Errorf("the run %q has no state for %s; state is kept for nodes of the flow and of sub-agents that are separate runs", r.ID, source.Quote(execution))
-	case of.Input != nil && of.Input.Session || of.Flow.StartsSessions():
-		return nil, usage.Errorf("%q takes turns, and the state between its nodes is not kept", of.ID)
+	case w == nil:
+		return nil, usage.Errorf("the run %q has no state for %s; state is recorded for nodes of the flow and of sub-agents that are separate runs", r.ID, source.Quote(execution))
+	case w.Input != nil && w.Input.Session || w.Flow.StartsSessions():
+		return nil, usage.Errorf("%q is a session, and the state between its nodes is not recorded", w.ID)
 	}
-	entry, err := r.Patiently().Below(of.ID, of.RunID, of.Status).Reported(ctx)
+	entry, err := r.WithReplayTimeout().InTree(w.ID, w.RunID, w.Status).QueryStatus(ctx)
 	if err != nil {
 		return nil, err
 	}
-	records, err := r.Records(ctx, tree, of.Place)
+	records, err := r.Records(ctx, tree, w.Place)
 	if err != nil {
 		return nil, err
 	}
-	before, after, err := viewsOf(of, entry.Entry, records, strings.TrimPrefix(execution, of.Place))
+	before, after, err := viewsOf(w, entry.Entry, records, strings.TrimPrefix(execution, w.Place))
 	if err != nil || before == nil {
 		return nil, usage.Errorf("the run %q has not started %s", r.ID, source.Quote(execution))
 	}
-	filled := stateValues{records: records}
+	values := stateValues{records: records}
 	out := &StateChange{}
-	if out.Before, err = filled.of(ctx, before); err == nil && after != nil {
-		out.After, err = filled.of(ctx, after)
+	if out.Before, err = values.of(ctx, before); err == nil && after != nil {
+		out.After, err = values.of(ctx, after)
 	}
 	return out, err
 }
 
-// flowOf returns the workflow that runs the flow of an execution, nil where none is known. The elements of a map that
-// run in its own workflow have none.
+// flowOf returns the workflow that runs the flow of an execution, nil if there is none, as for elements of a map that run
+// in the map's workflow.
 func flowOf(tree *runtree.Tree, execution string) *runtree.Workflow {
 	place, _, below := history.CutLast(execution, " › ")
 	for _, v := range tree.Workflows {
@@ -139,19 +139,19 @@ func flowOf(tree *runtree.Tree, execution string) *runtree.Workflow {
 	return nil
 }
 
-// viewsOf returns what an execution knew at its start and at its end, nil where it did not start or end.
+// viewsOf returns the views of an execution at its start and at its end, nil if it has not started or ended.
 func viewsOf(of *runtree.Workflow, entry *contract.Execution, records []Record, execution string) (before, after *contract.View, err error) {
-	err = replay(of, entry, records, contract.View{}, func(x *contract.Execution, began, ended *contract.View) error {
+	err = replay(of, entry, records, contract.View{}, func(x *contract.Execution, start, end *contract.View) error {
 		if history.Label(*x) == execution {
-			before, after = began, ended
+			before, after = start, end
 		}
 		return nil
 	})
 	return before, after, err
 }
 
-// replay schedules again what records tell, from what the flow began with on. It calls visit for each execution, with what it knew at its start and at its
-// end, which is nil for one in progress.
+// replay replays the schedule of a flow from its records and its first view. It calls visit for each execution with its views before
+// and after, which is nil while it is in progress.
 func replay(of *runtree.Workflow, entry *contract.Execution, records []Record, first contract.View, visit func(x *contract.Execution, before, after *contract.View) error) error {
 	if entry == nil {
 		return nil
@@ -165,21 +165,21 @@ func replay(of *runtree.Workflow, entry *contract.Execution, records []Record, f
 	for i := range records {
 		entries[i] = records[i].ExecutionRecord
 	}
-	left, err := s.Ready(schedule.NewLog(entries), func(r *schedule.Replayed) error {
-		began, _ := schedule.Join(r.Execution.Arrivals)
-		ended := schedule.Clone(&r.View)
-		return visit(&r.Entry.Execution, &began, &ended)
+	unfinished, err := s.Ready(schedule.NewLog(entries), func(r *schedule.Replayed) error {
+		before, _ := schedule.Join(r.Execution.Arrivals)
+		after := schedule.Clone(&r.View)
+		return visit(&r.Entry.Execution, &before, &after)
 	})
-	for _, x := range left {
-		began, _ := schedule.Join(x.Arrivals)
+	for _, x := range unfinished {
+		before, _ := schedule.Join(x.Arrivals)
 		if err == nil {
-			err = visit(&contract.Execution{Node: of.Flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence}, &began, nil)
+			err = visit(&contract.Execution{Node: of.Flow.Nodes[x.Node].ID, Step: x.Step, Occurrence: x.Occurrence}, &before, nil)
 		}
 	}
 	return err
 }
 
-// stateValues fills in values that are stored by their hash.
+// stateValues resolves values that are stored by their hash.
 type stateValues struct {
 	records []Record
 	size    int
@@ -196,15 +196,15 @@ func (f *stateValues) of(ctx context.Context, v *contract.View) ([]StateValue, e
 	return out, nil
 }
 
-// value asks for a stored value the run of the record that wrote it.
+// value returns a value of the state; it queries a stored value from the run that wrote it.
 func (f *stateValues) value(ctx context.Context, e *contract.StateEntry) (value StateValue, err error) {
 	value = StateValue{Key: e.Key, Value: e.Value}
 	if e.By.Exec != "" {
 		value.By = history.Label(history.ExecutionOf(e.By.Exec))
 	}
 	if e.SHA != "" && f.size+e.Size <= maxStateChange {
-		written := func(w contract.StateEntry) bool { return w.SHA == e.SHA }
-		i := slices.IndexFunc(f.records, func(p Record) bool { return slices.ContainsFunc(p.Writes, written) })
+		wrote := func(w contract.StateEntry) bool { return w.SHA == e.SHA }
+		i := slices.IndexFunc(f.records, func(p Record) bool { return slices.ContainsFunc(p.Writes, wrote) })
 		if value.Value = nil; i >= 0 {
 			value.Value, err = f.records[i].Content(ctx, e.SHA, maxStateValue)
 		}
@@ -215,20 +215,20 @@ func (f *stateValues) value(ctx context.Context, e *contract.StateEntry) (value 
 	return value, err
 }
 
-// NodeRun is one execution of a node, as its worker knows it.
+// NodeRun is one execution of a node, as queried from a worker.
 type NodeRun struct {
 	contract.Execution
-	// Inputs and Outputs are the values that a node takes and leaves by name; both are nil in flows without named values.
-	// A value that is longer than an answer has room for is absent.
+	// Inputs and Outputs are the named values of a node; both are nil in flows without named values.
+	// A value that is too large for a response is absent.
 	Inputs, Outputs map[string]json.RawMessage
 	// Ended reports whether it has ended.
 	Ended bool
 }
 
-// NodeRuns returns what the workers know of the executions of a flow, with the values of their ports. Executions that another
-// run did, from which this one was forked, are left out.
+// NodeRuns queries the workers for the executions of a flow, with the values of their ports. It excludes executions that a fork
+// reuses from another run.
 func (r *Run) NodeRuns(ctx context.Context, tree *runtree.Tree, of *runtree.Workflow) ([]NodeRun, error) {
-	st, err := r.Below(of.ID, of.RunID, of.Status).Reported(ctx)
+	st, err := r.InTree(of.ID, of.RunID, of.Status).QueryStatus(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +236,7 @@ func (r *Run) NodeRuns(ctx context.Context, tree *runtree.Tree, of *runtree.Work
 	if err != nil {
 		return nil, err
 	}
-	// first are the inputs of the flow, as its first nodes find them.
+	// first is the view of the first nodes: the inputs of the flow.
 	var first contract.View
 	var params map[string]json.RawMessage
 	if of.Input != nil && json.Unmarshal(of.Input.Params, &params) == nil {
@@ -244,7 +244,7 @@ func (r *Run) NodeRuns(ctx context.Context, tree *runtree.Tree, of *runtree.Work
 			schedule.SetEntry(&first, contract.StateEntry{Key: plan.InKey(name), Value: value, By: contract.Stamp{Exec: plan.Start}})
 		}
 	}
-	filled := stateValues{records: records}
+	values := stateValues{records: records}
 	var out []NodeRun
 	err = replay(of, st.Entry, records, first, func(x *contract.Execution, before, after *contract.View) error {
 		if x.Recorded {
@@ -252,8 +252,8 @@ func (r *Run) NodeRuns(ctx context.Context, tree *runtree.Tree, of *runtree.Work
 		}
 		run := NodeRun{Execution: *x, Ended: after != nil}
 		if n := of.Flow.Node(x.Node); n.Ports != nil {
-			if run.Inputs, err = filled.values(ctx, n.Ports.In, before); err == nil && after != nil {
-				run.Outputs, err = filled.values(ctx, written(n.Ports.Out), after)
+			if run.Inputs, err = values.ofPorts(ctx, n.Ports.In, before); err == nil && after != nil {
+				run.Outputs, err = values.ofPorts(ctx, outputPorts(n.Ports.Out), after)
 			}
 		}
 		out = append(out, run)
@@ -262,9 +262,9 @@ func (r *Run) NodeRuns(ctx context.Context, tree *runtree.Tree, of *runtree.Work
 	return out, err
 }
 
-// values are the values of ports by their names. A port whose name begins with a point is no input or output of its node
-// in the document, such as the collections that a run keeps.
-func (f *stateValues) values(ctx context.Context, ports []plan.In, v *contract.View) (map[string]json.RawMessage, error) {
+// ofPorts returns the values of ports by name, except for ports whose name begins with a dot: they are not declared by the
+// document, such as the collections of in-memory datastores.
+func (f *stateValues) ofPorts(ctx context.Context, ports []plan.In, v *contract.View) (map[string]json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
 	for _, port := range ports {
 		value := port.Default
@@ -284,8 +284,8 @@ func (f *stateValues) values(ctx context.Context, ports []plan.In, v *contract.V
 	return out, nil
 }
 
-// written are a node's outputs as ports that read what it wrote, each under its first key.
-func written(ports []plan.Out) []plan.In {
+// outputPorts returns ports that read a node's outputs, each by its first key.
+func outputPorts(ports []plan.Out) []plan.In {
 	out := make([]plan.In, len(ports))
 	for i, port := range ports {
 		if out[i].Name = port.Name; len(port.Keys) > 0 {

@@ -14,23 +14,23 @@ import (
 	"weft/starter/usage"
 )
 
-// Request is an open request with what a person needs to answer it.
+// Request is an open request with the commands that answer it.
 type Request struct {
-	// Of is the run to which an answer is sent.
-	Of   string `json:"workflow_id"`
-	Flow string `json:"flow,omitempty"`
-	// Seconds are those since it was opened.
+	// WorkflowID is the run to which an answer is sent.
+	WorkflowID string `json:"workflow_id"`
+	Flow       string `json:"flow,omitempty"`
+	// Seconds is the time since it was opened.
 	Seconds float64 `json:"seconds"`
-	// Commands are the command lines that answer it; words in capital letters are to be replaced.
+	// Commands are the command lines that answer it; words in capital letters are placeholders.
 	Commands []string `json:"commands"`
 	contract.Request
 }
 
 // Request describes a request of the run.
 func (r *Run) Request(flow string, q *contract.Request, now time.Time) Request {
-	own := *q
-	own.Text = r.Worded(q.Text)
-	return Request{Of: r.ID, Flow: flow, Request: own, Commands: r.Commands(q), Seconds: max(0, now.Sub(q.OpenedAt).Round(time.Millisecond).Seconds())}
+	reworded := *q
+	reworded.Text = r.Reworded(q.Text)
+	return Request{WorkflowID: r.ID, Flow: flow, Request: reworded, Commands: r.Commands(q), Seconds: max(0, now.Sub(q.OpenedAt).Round(time.Millisecond).Seconds())}
 }
 
 // Commands returns the command lines that answer a request.
@@ -50,22 +50,22 @@ func (r *Run) Commands(q *contract.Request) []string {
 // CommandOf returns the command that answers requests of a kind.
 func CommandOf(kind string) string { return strings.ReplaceAll(kind, "_", "-") }
 
-// Choose finds the request that an answer of a kind is for, and returns its id. word is the id, or the
-// beginning or the end of one; "" stands for the only request of the kind.
-func (r *Run) Choose(kind, word string, st *contract.Status) (string, error) {
+// Choose returns the id of the request that an answer of a kind is for. ref is the id, or a prefix
+// or suffix of it; "" selects the only request of the kind.
+func (r *Run) Choose(kind, ref string, st *contract.Status) (string, error) {
 	open := st.Requests
-	found := matching(kind, word, open)
+	found := matching(kind, ref, open)
 	switch {
-	case word == "" && len(found) == 0:
+	case ref == "" && len(found) == 0:
 		return "", usage.Errorf("the run %q has no open request of kind %s%s", r.ID, kind, r.Listing(open))
-	case word == "" && len(found) > 1:
+	case ref == "" && len(found) > 1:
 		return "", usage.Errorf("the run %q has %d open requests of kind %s; specify one%s", r.ID, len(found), kind, r.Listing(open))
-	case len(found) == 0 && slices.ContainsFunc(st.Answered, func(x contract.Answered) bool { return x.ID == word }):
-		return word, nil // the run reports whether this is the same answer again
+	case len(found) == 0 && slices.ContainsFunc(st.Answered, func(x contract.Answered) bool { return x.ID == ref }):
+		return ref, nil // the run reports whether the answer differs from the first
 	case len(found) == 0:
-		return "", usage.Errorf("the run %q has no open request %q%s", r.ID, word, r.Listing(open))
+		return "", usage.Errorf("the run %q has no open request %q%s", r.ID, ref, r.Listing(open))
 	case len(found) > 1:
-		return "", usage.Errorf("%q matches %d open requests of the run %q; use a longer prefix or suffix%s", word, len(found), r.ID, r.Listing(open))
+		return "", usage.Errorf("%q matches %d open requests of the run %q; use a longer prefix or suffix%s", ref, len(found), r.ID, r.Listing(open))
 	case found[0].Kind != kind:
 		return "", usage.Errorf("the request %q is of kind %s, which %s cannot answer; use: %s", found[0].ID, found[0].Kind, CommandOf(kind),
 			strings.Join(r.Commands(found[0]), "\n  or: "))
@@ -73,15 +73,15 @@ func (r *Run) Choose(kind, word string, st *contract.Status) (string, error) {
 	return found[0].ID, nil
 }
 
-// matching returns the requests whose id is word, or begins or ends with it; for "" those of a kind.
-func matching(kind, word string, open []contract.Request) []*contract.Request {
+// matching returns the requests whose id is, begins with or ends with ref; if ref is "", all requests of the kind.
+func matching(kind, ref string, open []contract.Request) []*contract.Request {
 	var found []*contract.Request
 	for i := range open {
 		q := &open[i]
 		switch {
-		case q.ID == word:
+		case q.ID == ref:
 			return []*contract.Request{q}
-		case word == "" && q.Kind == kind, word != "" && (strings.HasPrefix(q.ID, word) || strings.HasSuffix(q.ID, word)):
+		case ref == "" && q.Kind == kind, ref != "" && (strings.HasPrefix(q.ID, ref) || strings.HasSuffix(q.ID, ref)):
 			found = append(found, q)
 		}
 	}
@@ -90,7 +90,7 @@ func matching(kind, word string, open []contract.Request) []*contract.Request {
 
 const maxListed = 10
 
-// Listing lists open requests for an error.
+// Listing formats open requests for an error message.
 func (r *Run) Listing(open []contract.Request) string {
 	if len(open) == 0 {
 		return "; it has no open requests"
@@ -107,13 +107,13 @@ func (r *Run) Listing(open []contract.Request) string {
 	return b.String()
 }
 
-// requestsTimeout is how long one run's worker has to answer.
+// requestsTimeout is the query timeout for each run in a list.
 const requestsTimeout = 5 * time.Second
 
-// Waiting is what open runs wait for.
-type Waiting struct {
+// RequestList holds the open requests of runs.
+type RequestList struct {
 	Requests []Request `json:"requests"`
-	// Silent are the runs for which nobody answers.
+	// Silent are the runs whose worker does not answer.
 	Silent []SilentRun `json:"silent"`
 }
 
@@ -124,20 +124,20 @@ type SilentRun struct {
 	Error string `json:"error"`
 }
 
-// Requests returns what open runs wait for, in their order, as their memos have it. It asks those whose memo has no
-// room for all, or cannot be read.
-func (c *Connection) Requests(ctx context.Context, list []Summary) *Waiting {
-	out := &Waiting{Requests: []Request{}, Silent: []SilentRun{}}
+// Requests returns the open requests of runs, in the order of the list, from their memos. It queries the runs whose memo is
+// incomplete or cannot be read.
+func (c *Connection) Requests(ctx context.Context, list []Summary) *RequestList {
+	out := &RequestList{Requests: []Request{}, Silent: []SilentRun{}}
 	now := time.Now()
 	for i := range list {
 		s := &list[i]
-		r := &Run{Connection: c, ID: s.ID, Queue: s.Queue, Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, Patience: requestsTimeout}
+		r := &Run{Connection: c, ID: s.ID, Queue: s.Queue, Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, QueryTimeout: requestsTimeout}
 		var open []contract.Request
 		if s.Requests != nil {
 			open = s.Requests.Requests
 		}
 		if s.Requests == nil || s.Requests.More > 0 {
-			answer, err := r.Reported(ctx)
+			answer, err := r.QueryStatus(ctx)
 			if err != nil {
 				out.Silent = append(out.Silent, SilentRun{Run: s.ID, Flow: s.Flow, Error: err.Error()})
 			} else {

@@ -67,7 +67,7 @@ func TestWaiting(t *testing.T) {
 	box := (&Connection{Temporal: &config.Temporal{Client: c, Namespace: "default", Address: "127.0.0.1:7233"}, Starter: "starter "}).Requests(t.Context(), list)
 	var got []string
 	for _, q := range box.Requests {
-		got = append(got, q.Of+" "+q.Flow+" "+q.ID)
+		got = append(got, q.WorkflowID+" "+q.Flow+" "+q.ID)
 	}
 	if diff := cmp.Diff([]string{"many Triage a#1/confirm/1.1-0000aaaa", "many Triage a#1/client/1.2-1111aaaa", "listed  b#2/model/1~1-2222bbbb"}, got); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)

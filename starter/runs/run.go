@@ -27,46 +27,46 @@ import (
 )
 
 const (
-	// CallTimeout bounds one question to Temporal or to a run's worker.
+	// CallTimeout is the timeout of one call to Temporal or query to a run's worker.
 	CallTimeout = 10 * time.Second
-	// ClosedTimeout is how long a closed run's worker has to answer: history can answer too.
+	// ClosedTimeout is the timeout of a query to a closed run, whose history can be read instead.
 	ClosedTimeout = 3 * time.Second
 )
 
-// Connection is a connection to the Temporal that has the runs.
+// Connection is a connection to Temporal.
 type Connection struct {
 	*config.Temporal
 	// Starter begins the command lines in messages: "starter ", with -dev if that was used.
 	Starter string
-	// Words, if set, words for this command what a run's worker lacks.
-	Words func(text string) string
-	// Caught, if set, is deferred by goroutines and reports their panics.
-	Caught func()
+	// Reword, if set, adapts remedies in failures and requests to this command.
+	Reword func(text string) string
+	// HandlePanic, if set, is deferred by goroutines and reports their panics.
+	HandlePanic func()
 }
 
-// Worded returns the text of a failure, or of a request, for this command.
-func (c *Connection) Worded(text string) string {
-	if c == nil || c.Words == nil {
+// Reworded returns the text of a failure or a request, adapted by Reword.
+func (c *Connection) Reworded(text string) string {
+	if c == nil || c.Reword == nil {
 		return text
 	}
-	return c.Words(text)
+	return c.Reword(text)
 }
 
-// Run is what Temporal knows of a run.
+// Run describes a workflow execution of a flow.
 type Run struct {
 	*Connection
 	ID, RunID, Queue string
-	// First is the run with which the workflow began, before it continued as new; "" if that is not known.
+	// First is the first run id of the workflow's continue-as-new chain; "" if unknown.
 	First  string
 	Status enumspb.WorkflowExecutionStatus
-	// Patience bounds a question to its worker; zero is [CallTimeout], or [ClosedTimeout] if it is closed.
-	Patience time.Duration
+	// QueryTimeout is the timeout of a query; zero means [CallTimeout], or [ClosedTimeout] if the run is closed.
+	QueryTimeout time.Duration
 	// Events is the length of its history.
 	Events   int64
 	Priority temporal.Priority
 }
 
-// types are those of Weft's workflows: others may use the namespace, too.
+// types are the workflow types of Weft: the namespace may contain others.
 var types = []string{contract.WorkflowFlow, contract.WorkflowBranch, contract.WorkflowWebhookDelivery, contract.WorkflowHeldResult}
 
 // Find describes the latest run of a workflow.
@@ -80,22 +80,22 @@ func (c *Connection) Find(ctx context.Context, id string) (*Run, error) {
 	}
 	info := d.GetWorkflowExecutionInfo()
 	if kind := info.GetType().GetName(); kind != "" && !slices.Contains(types, kind) {
-		return nil, usage.Errorf("%q is not a run of Weft but a workflow of type %q; list runs with: %slist -all", id, plaintext.Line(kind, 100), c.Starter)
+		return nil, usage.Errorf("%q is not a run of Weft: its workflow type is %q; list runs with: %slist -all", id, plaintext.Line(kind, 100), c.Starter)
 	}
 	p := info.GetPriority()
 	return &Run{Connection: c, ID: id, RunID: info.GetExecution().GetRunId(), First: info.GetFirstRunId(), Queue: info.GetTaskQueue(), Status: info.GetStatus(), Events: info.GetHistoryLength(),
 		Priority: temporal.Priority{PriorityKey: int(p.GetPriorityKey()), FairnessKey: p.GetFairnessKey(), FairnessWeight: p.GetFairnessWeight()}}, nil
 }
 
-// Whole returns the run from the beginning of what Temporal keeps: with its first history, if that is there.
-func (r *Run) Whole(ctx context.Context) *Run {
-	whole := *r
+// FromFirst returns the run with the first run id of its chain, if Temporal still retains that history.
+func (r *Run) FromFirst(ctx context.Context) *Run {
+	out := *r
 	if r.First != "" {
 		if _, err := r.Describe(ctx, r.ID, r.First); err == nil {
-			whole.RunID = r.First
+			out.RunID = r.First
 		}
 	}
-	return &whole
+	return &out
 }
 
 // Open reports whether the run has not closed.
@@ -104,26 +104,26 @@ func (r *Run) Open() bool { return r.Status == enumspb.WORKFLOW_EXECUTION_STATUS
 // Quoted returns the id for a command line.
 func (r *Run) Quoted() string { return plaintext.ShellQuote(r.ID) }
 
-// Patiently returns the run as one that gives its worker time to replay it, for what nobody else knows.
-func (r *Run) Patiently() *Run {
+// WithReplayTimeout returns a copy of the run whose queries leave its worker time to replay it.
+func (r *Run) WithReplayTimeout() *Run {
 	out := *r
-	out.Patience = replayTimeout
+	out.QueryTimeout = replayTimeout
 	return &out
 }
 
-// Below returns another workflow of the run's tree.
-func (r *Run) Below(id, runID string, status enumspb.WorkflowExecutionStatus) *Run {
-	return &Run{Connection: r.Connection, ID: id, RunID: runID, Queue: r.Queue, Status: status, Patience: cmp.Or(r.Patience, ClosedTimeout)}
+// InTree returns another workflow of the run's tree.
+func (r *Run) InTree(id, runID string, status enumspb.WorkflowExecutionStatus) *Run {
+	return &Run{Connection: r.Connection, ID: id, RunID: runID, Queue: r.Queue, Status: status, QueryTimeout: cmp.Or(r.QueryTimeout, ClosedTimeout)}
 }
 
-// Describe asks Temporal about a run of a workflow, or the latest for "".
+// Describe describes a run of a workflow, or its latest run if run is "".
 func (c *Connection) Describe(ctx context.Context, id, run string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	return c.Client.DescribeWorkflowExecution(ctx, id, run)
 }
 
-// Closed describes how a closed run ended, and names the command that shows more.
+// Closed describes how a closed run ended, with the command that shows more.
 func (r *Run) Closed(ctx context.Context) string {
 	text := fmt.Sprintf("the run %q is already closed: %s", r.ID, history.StatusName(r.Status))
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
@@ -135,7 +135,7 @@ func (r *Run) Closed(ctx context.Context) string {
 	return text + "; see: " + r.Starter + "result " + r.Quoted()
 }
 
-// Pollers returns the workers that polled a task queue lately.
+// Pollers returns the workers that polled a task queue recently.
 func (c *Connection) Pollers(ctx context.Context, queue string) ([]*taskqueuepb.PollerInfo, error) {
 	d, err := c.Client.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
 		Namespace: c.Namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: queue}, TaskQueueType: enumspb.TASK_QUEUE_TYPE_WORKFLOW,
@@ -143,7 +143,7 @@ func (c *Connection) Pollers(ctx context.Context, queue string) ([]*taskqueuepb.
 	return d.GetPollers(), err
 }
 
-// LastPoll returns when a worker last polled a task queue; zero if none did lately.
+// LastPoll returns the time when a worker last polled a task queue; zero if none did recently.
 func (c *Connection) LastPoll(ctx context.Context, queue string) (last time.Time, err error) {
 	all, err := c.Pollers(ctx, queue)
 	for _, p := range all {
@@ -160,12 +160,12 @@ func Is[T error](err error) bool {
 	return ok
 }
 
-// Unavailable reports whether an error means that Temporal cannot be reached, or not in time.
+// Unavailable reports whether an error means that Temporal is unavailable, or did not respond in time.
 func Unavailable(err error) bool {
 	return Is[*serviceerror.Unavailable](err) || Is[*serviceerror.DeadlineExceeded](err) || Is[*serviceerror.ResourceExhausted](err) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Every yields whenever d has passed, until ctx is done.
+// Every yields the time at intervals of d, until ctx is done.
 func Every(ctx context.Context, d time.Duration) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		ticker := time.NewTicker(d)
@@ -183,7 +183,7 @@ func Every(ctx context.Context, d time.Duration) iter.Seq[time.Time] {
 	}
 }
 
-// Sleep waits for d, or until ctx is done; then it returns its error.
+// Sleep waits for d. If ctx is done first, it returns ctx's error.
 func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -193,7 +193,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// How a run without a result ended.
+// Statuses of a run that closed without a result.
 const (
 	Failed     = "failed"
 	Cancelled  = "cancelled"
@@ -201,15 +201,15 @@ const (
 	TimedOut   = "timed_out"
 )
 
-// Ending is what -output json prints in place of a result.
+// Ending is the output of -output json for a run that closed without a result.
 type Ending struct {
-	// Status is one of the constants above; a result's is "completed".
+	// Status is one of the constants above; results have "completed".
 	Status string `json:"status"`
 	Run    string `json:"run"`
 	contract.Failure
 }
 
-// Failure describes how a run ended whose result is an error.
+// Failure returns the outcome of a run that closed with err.
 func (r *Run) Failure(ctx context.Context, err error) Ending {
 	end := Ending{Status: EndStatus(err), Run: r.ID, Failure: *contract.FailureOf(err)}
 	if end.Status == Terminated {
@@ -222,7 +222,7 @@ func (r *Run) Failure(ctx context.Context, err error) Ending {
 	return end
 }
 
-// EndStatus returns how a run ended whose result is an error.
+// EndStatus returns the status of a run that closed with err.
 func EndStatus(err error) string {
 	switch {
 	case Is[*temporal.TerminatedError](err):
@@ -235,7 +235,7 @@ func EndStatus(err error) string {
 	return Failed
 }
 
-// TurnFailure returns why a turn has no result.
+// TurnFailure returns the failure of a turn without a result.
 func TurnFailure(t *contract.Turn) *contract.Failure {
 	if t.Failure != nil {
 		return t.Failure
@@ -243,19 +243,19 @@ func TurnFailure(t *contract.Turn) *contract.Failure {
 	return &contract.Failure{Class: contract.ClassCancelled, Text: "the session was stopped"}
 }
 
-// Graph is a run's flow with the states of its nodes. FromHistory says that no worker answered for the run.
+// Graph is a run's flow with the states of its nodes. FromHistory reports that no worker answered.
 type Graph struct {
 	Flow        *plan.Flow
 	States      drawing.States
 	FromHistory bool
 }
 
-// ErrNoPlan is the error of a run whose plan is not known.
+// ErrNoPlan is the error for a run whose plan is unknown.
 var ErrNoPlan = errors.New("no plan")
 
-// Graph returns the run's graph, from its worker or, where none answers for a run that has ended, from its history.
+// Graph returns the run's graph, from its worker or, if none answers for a closed run, from its history.
 func (r *Run) Graph(ctx context.Context) (*Graph, error) {
-	st, read, err := r.Standing(ctx)
+	st, read, err := r.CurrentStatus(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -263,21 +263,21 @@ func (r *Run) Graph(ctx context.Context) (*Graph, error) {
 	if read == nil {
 		flow, err = r.Plan(ctx)
 	} else if flow = read.Root().Flow; flow == nil {
-		err = fmt.Errorf("the history of the run %q holds %w: it failed earlier, or its beginning is no longer readable", r.ID, ErrNoPlan)
+		err = fmt.Errorf("the history of the run %q has %w: the run failed before it was compiled, or the beginning of the history is no longer readable", r.ID, ErrNoPlan)
 	}
 	if err != nil {
 		return nil, err
 	}
 	r.AddBranches(ctx, st)
 	failed := ""
-	if f := r.FailedBy(ctx); f != nil {
+	if f := r.GetFailure(ctx); f != nil {
 		failed = f.Node
 	}
 	return &Graph{flow, StatesOf(st, read, failed), read != nil}, nil
 }
 
-// FailedBy is why the run failed, nil where it did not.
-func (r *Run) FailedBy(ctx context.Context) *contract.Failure {
+// GetFailure returns the failure of the run, nil if it did not fail.
+func (r *Run) GetFailure(ctx context.Context) *contract.Failure {
 	if r.Status != enumspb.WORKFLOW_EXECUTION_STATUS_FAILED {
 		return nil
 	}
@@ -289,7 +289,7 @@ func (r *Run) FailedBy(ctx context.Context) *contract.Failure {
 	return nil
 }
 
-// StatesOf returns the states of nodes by a run's status, its transcript where no worker answered, and the node that failed, if any.
+// StatesOf returns the states of nodes from a run's status, its transcript if no worker answered, and the node that failed, if any.
 func StatesOf(st *contract.Status, read *transcript.Transcript, failed string) drawing.States {
 	states := drawing.States{}
 	put := func(node string, state drawing.State, runs int) {

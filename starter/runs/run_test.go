@@ -18,7 +18,7 @@ import (
 func TestOtherWorkflowsAreNotRuns(t *testing.T) {
 	for kind, want := range map[string]string{
 		contract.WorkflowFlow: "", contract.WorkflowBranch: "", contract.WorkflowWebhookDelivery: "",
-		"Payroll": `"pay-1" is not a run of Weft but a workflow of type "Payroll"; list runs with: starter list -all`,
+		"Payroll": `"pay-1" is not a run of Weft: its workflow type is "Payroll"; list runs with: starter list -all`,
 	} {
 		c := &mocks.Client{}
 		c.On("DescribeWorkflowExecution", mock.Anything, "pay-1", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{

@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// MaxID bounds the id of a run. Children add to it, and Temporal allows 1,000 bytes.
+	// MaxID is the maximum length of a run's id, in bytes. The ids of children extend it, and Temporal allows 1,000 bytes.
 	MaxID = 200
-	// MaxFairnessKey bounds a fairness key, in bytes.
+	// MaxFairnessKey is the maximum length of a fairness key, in bytes.
 	MaxFairnessKey = 64
 	// maxDescription leaves room in the 20,000 bytes that Temporal allows as a run's details.
 	maxDescription = 10_000
@@ -39,10 +39,10 @@ func NewID(name string) string {
 	return cmp.Or(slug, "flow") + "-" + strings.ToLower(rand.Text()[:8])
 }
 
-// CheckID refuses what cannot be the id of a run.
+// CheckID returns an error if id is not a valid id of a run.
 func CheckID(id string) error {
 	if strings.ContainsFunc(id, plaintext.Unprintable) || len(id) > MaxID {
-		return usage.Errorf("invalid -id %.100q: want printable ASCII, at most %d bytes", id, MaxID)
+		return usage.Errorf("invalid -id %.100q: expected printable ASCII, at most %d bytes", id, MaxID)
 	}
 	if err := contract.CheckRunID(id); err != nil {
 		return usage.Errorf("-id: %v", err)
@@ -50,7 +50,7 @@ func CheckID(id string) error {
 	return nil
 }
 
-// MaxInput is the largest input of a run, in bytes: what the store takes, or Temporal.
+// MaxInput returns the maximum size of a run's input, in bytes: the limit of the store, or of Temporal.
 func (c *Connection) MaxInput() int {
 	if c.Store == nil {
 		return contract.MaxPayload
@@ -72,19 +72,19 @@ func (c *Connection) checkSize(in *contract.RunInput) error {
 	if err != nil {
 		return usage.Errorf("encode the run's input: %v", err)
 	}
-	if most := c.MaxInput(); len(encoded) > most {
+	if limit := c.MaxInput(); len(encoded) > limit {
 		how := "can be sent through Temporal; shorten the largest, or configure a store (store.dir) for workers and starter"
-		if most > contract.MaxPayload {
-			how = "go into the store; shorten the largest, or raise store.max_payload"
+		if limit > contract.MaxPayload {
+			how = "can be stored; shorten the largest, or raise store.max_payload"
 		}
 		return TooLargeError{usage.Errorf("the run's input is %d bytes with flow, input (%d) and script (%d), at most %d %s",
-			len(encoded), len(in.Input)+len(in.Params), len(in.Script), most, how)}
+			len(encoded), len(in.Input)+len(in.Params), len(in.Script), limit, how)}
 	}
 	return nil
 }
 
-// Start starts a run of a flow under an id that no open run has, with memo, descriptions, and those search attributes that the
-// namespace has. The input names the flow, or brings it.
+// Start starts a run of a flow with a memo, descriptions, and the search attributes that are registered in the namespace. It
+// returns an error if a run with the id is open. The input contains the flow or its name.
 func (c *Connection) Start(ctx context.Context, o client.StartWorkflowOptions, flow *plan.Flow, in *contract.RunInput) (*Run, error) {
 	if err := c.checkSize(in); err != nil {
 		return nil, err
@@ -106,9 +106,9 @@ func (c *Connection) Start(ctx context.Context, o client.StartWorkflowOptions, f
 	if !Is[*serviceerror.InvalidArgument](err) {
 		return run, err
 	}
-	// Perhaps because of an attribute that is not there: with those that are, then with none.
-	state, asking := activities.NewAttributes(c.Client).Of(ctx, c.Namespace)
-	if asking == nil && len(state.Registered) > 0 && len(state.Registered) < len(contract.Attributes) {
+	// A search attribute may be missing: retry with the registered ones, then with none.
+	state, attrErr := activities.NewAttributes(c.Client).Of(ctx, c.Namespace)
+	if attrErr == nil && len(state.Registered) > 0 && len(state.Registered) < len(contract.Attributes) {
 		if run, err = start(state.Registered); !Is[*serviceerror.InvalidArgument](err) {
 			return run, err
 		}

@@ -15,11 +15,11 @@ import (
 	"weft/workflows/plan"
 )
 
-// Tree is what the histories of a run and of all below it hold of nodes and edges.
+// Tree holds the executions and edges in the histories of a run and its descendants.
 type Tree struct {
-	// Workflows are in the order in which the flow began them, the root first.
+	// Workflows are in the order in which the flow started them, the root first.
 	Workflows []*Workflow
-	// Missing are the ids of workflows whose histories are not kept any more.
+	// Missing are the ids of workflows whose histories are no longer retained.
 	Missing []string
 
 	workflows map[*history.Workflow]*Workflow
@@ -27,41 +27,41 @@ type Tree struct {
 
 // Workflow is one workflow of the tree: a flow, or a branch of one.
 type Workflow struct {
-	// ID is the workflow's, RunID that of its last run; RunIDs are those of all, in order.
+	// ID is the workflow id, RunID the id of its last run, RunIDs the ids of all its runs, in order.
 	ID, RunID string
 	RunIDs    []string
-	// Place is that of the sub-agent to which the workflow belongs, "" for the root's.
+	// Place is the place of the workflow's sub-agent, "" for the root.
 	Place string
-	// Branch reports whether it is a branch; First is the execution that its chain began with.
+	// Branch reports whether it is a branch; First is the first execution of its chain.
 	Branch             bool
 	First              contract.Execution
 	Status             enumspb.WorkflowExecutionStatus
 	StartedAt, EndedAt time.Time
-	// Flow is the plan that runs, Source where it comes from.
+	// Flow is the plan, Source its source.
 	Flow   *plan.Flow
 	Source plan.Source
-	// Entry is what was decided at START.
+	// Entry records the decisions at START.
 	Entry *contract.Execution
-	// Executions are those that have ended and whose outcome is known.
+	// Executions are the finished executions whose outcome is known.
 	Executions []contract.Execution
-	// Called are executions with calls, in order, Answers those to questions of edges, by execution.
+	// Called are the executions with calls, in order; Answers are the answers to questions of edges, by execution.
 	Called  []string
 	Answers map[string][]contract.Answer
 	Usage   contract.Usage
 	Result  *contract.RunResult
-	// Input is what the run was started with, Compiled its compiled document, Model the default model.
+	// Input is the input of the run, Compiled its compiled document, Model the default model.
 	Input    *contract.RunInput
 	Compiled *contract.CompileFlowResult
 	Model    string
 	Costs    []*Cost
-	// Failure is that of a run that failed, as Temporal recorded it.
+	// Failure is the failure of a failed run, as Temporal recorded it.
 	Failure *failurepb.Failure
 }
 
-// Open reports whether the workflow runs.
+// Open reports whether the workflow is running.
 func (v *Workflow) Open() bool { return v.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING }
 
-// Node returns the node of the plan with an id, nil where it is not known.
+// Node returns the node of the plan with an id, nil if it is unknown.
 func (v *Workflow) Node(id string) *plan.Node {
 	if v.Flow == nil {
 		return nil
@@ -69,11 +69,11 @@ func (v *Workflow) Node(id string) *plan.Node {
 	return v.Flow.Node(id)
 }
 
-// Cost is what the calls of one execution used, and the last text that they gave.
+// Cost is the usage of the calls of one execution, and their last text.
 type Cost struct {
 	Execution string
 	Usage     contract.Usage
-	// Retries is how often calls that have ended were made again.
+	// Retries is the number of retries of calls that have ended.
 	Retries  int
 	From, To time.Time
 	Text     string
@@ -91,7 +91,7 @@ func (v *Workflow) costOf(exec string) *Cost {
 	return c
 }
 
-// Read reads the histories of a run and of all below it.
+// Read reads the histories of a run and its descendants.
 func Read(ctx context.Context, from history.Source, id, run string) (*Tree, error) {
 	t := New(id, run)
 	for e, err := range history.Read(ctx, from, id, run) {
@@ -103,7 +103,7 @@ func Read(ctx context.Context, from history.Source, id, run string) (*Tree, erro
 	return t, nil
 }
 
-// New returns the tree of a run of which nothing has been read.
+// New returns an empty tree of a run.
 func New(id, run string) *Tree {
 	return &Tree{Workflows: []*Workflow{{ID: id, RunID: run}}, workflows: map[*history.Workflow]*Workflow{}}
 }
@@ -111,7 +111,7 @@ func New(id, run string) *Tree {
 // Root returns the workflow at the root.
 func (t *Tree) Root() *Workflow { return t.Workflows[0] }
 
-// Usage returns what all workflows used.
+// Usage returns the total usage of all workflows.
 func (t *Tree) Usage() contract.Usage {
 	var sum contract.Usage
 	for _, v := range t.Workflows {
@@ -120,7 +120,7 @@ func (t *Tree) Usage() contract.Usage {
 	return sum
 }
 
-// Add adds what the next event holds, in the order of [history.Read].
+// Add adds the next event, in the order of [history.Read].
 func (t *Tree) Add(e *history.Event) {
 	v := t.workflows[e.Run.Workflow]
 	if v == nil && e.Run.Root {
@@ -140,7 +140,7 @@ func (t *Tree) Add(e *history.Event) {
 	v.event(e)
 }
 
-// ofMap takes over what the run of a map says of an element that runs in it.
+// ofMap initializes the virtual workflow of a map's element from the map's workflow.
 func (v *Workflow) ofMap(of *Workflow, e *history.Event) {
 	v.RunID, v.RunIDs, v.StartedAt, v.Status, v.Model = e.Run.RunID, []string{e.Run.RunID}, e.Time, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, of.Model
 	exec, _, _ := strings.Cut(strings.TrimPrefix(v.ID, of.ID+"/"), ":")

@@ -14,28 +14,28 @@ import (
 //go:embed files
 var files embed.FS
 
-// flows are the flow's file and what a first run of it is given, by dialect.
-var flows = map[string]struct{ file, given string }{
+// flows are the flow's file and the input flags of its first run, by dialect.
+var flows = map[string]struct{ file, input string }{
 	"continuum": {"flow.json", `-input "Weft"`},
 	"koog":      {"flow.json", `-input "Weft"`},
 	"agentspec": {"flow.yaml", `-param topic=Weft`},
 	"blueprint": {"agents/writer", `-input "Keep it short." -param topic=Weft`},
 }
 
-// Dialects are those that [Write] knows.
+// Dialects are the dialects that [Write] supports.
 var Dialects = []string{"continuum", "koog", "agentspec", "blueprint"}
 
-// Command is the command line, behind the program's name, that runs a dialect's first flow in its folder.
+// Command returns the arguments of starter that run a dialect's first flow in its folder.
 func Command(dialect string) string {
-	return fmt.Sprintf("-dev -flow %s %s -script flow.script", flows[dialect].file, flows[dialect].given)
+	return fmt.Sprintf("-dev -flow %s %s -script flow.script", flows[dialect].file, flows[dialect].input)
 }
 
-// Write writes the files of a first flow of a dialect into a folder, which it makes where it is not there, and returns
-// their names. It replaces no file.
+// Write writes the files of a first flow of a dialect into a folder, which it creates if necessary, and returns
+// their names. It never replaces a file.
 func Write(dialect, dir string) ([]string, error) {
 	f, ok := flows[dialect]
 	if !ok {
-		return nil, fmt.Errorf("unknown dialect %q; known: %s", dialect, strings.Join(Dialects, ", "))
+		return nil, fmt.Errorf("unknown dialect %q; available dialects: %s", dialect, strings.Join(Dialects, ", "))
 	}
 	texts, names := map[string][]byte{}, []string(nil)
 	add := func(from fs.FS, path, name string) error {
@@ -59,7 +59,7 @@ func Write(dialect, dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	texts["README.md"] = []byte(strings.NewReplacer("FLOW", f.file, "GIVEN", f.given).Replace(string(texts["README.md"])))
+	texts["README.md"] = []byte(strings.NewReplacer("FLOW", f.file, "INPUT", f.input).Replace(string(texts["README.md"])))
 	for _, name := range names {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return nil, fmt.Errorf("%s already exists; use another folder", filepath.Join(dir, name))

@@ -35,7 +35,7 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%s: a file was written although another was there", dialect)
 		}
 	}
-	if _, err := Write("cobol", t.TempDir()); err == nil || !strings.Contains(err.Error(), "known: continuum, koog, agentspec, blueprint") {
+	if _, err := Write("cobol", t.TempDir()); err == nil || !strings.Contains(err.Error(), "available dialects: continuum, koog, agentspec, blueprint") {
 		t.Errorf("an unknown dialect gives %v", err)
 	}
 }

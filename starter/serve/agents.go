@@ -19,31 +19,31 @@ import (
 
 const agentsDir = "agents"
 
-// The files of an agent's folder beside its document.
+// The files of an agent's folder other than its document.
 const (
 	promptFile   = "agent.system-prompt.md"
 	serversFile  = "agent.mcp.json"
 	disabledFile = ".disabled"
 )
 
-// agentName is what the API of the blueprint dialect's framework takes as a name.
+// agentName matches the names that the API of the blueprint dialect's framework accepts.
 var agentName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,59}$`)
 
-// folderName is what the folder of an agent may be called; others are no agents.
+// folderName matches the names of agents' folders; other folders are not agents.
 var folderName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,99}$`)
 
 type agent struct {
 	name   string
 	folder *specadapter.Folder
-	// root is the document, or an empty object where it cannot be parsed.
+	// root is the document, or an empty object if it cannot be parsed.
 	root  *source.Value
 	diags []source.Diagnostic
-	// runs says that a run of it can be started; inputs are what it declares then.
+	// runs reports whether a run can be started; if so, inputs are its declared inputs.
 	runs   bool
 	inputs *plan.Inputs
 }
 
-// openRoot opens the folder of flows. No name and no link lead out of it.
+// openRoot opens the folder of flows. Neither names nor links can escape it.
 func (srv *Server) openRoot() (*os.Root, error) {
 	if srv.Flows.Dir == "" {
 		return nil, NewProblem(UnknownAgent, "set in weft.yaml: flows: {dir: /PATH/TO/FLOWS}; or start it with -agents", "no folder of agents is configured")
@@ -65,7 +65,7 @@ func (srv *Server) agentIn(root *os.Root, name string) (*agent, error) {
 		return nil, srv.noSuchAgent(root, name)
 	}
 	main := path.Join(agentsDir, name, specadapter.FolderMain)
-	// A link out of the folder leads to no agent of it, either.
+	// A link that leaves the folder is not an agent, either.
 	if _, err := root.Stat(main); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return nil, srv.noSuchAgent(root, name)
 	}
@@ -122,7 +122,7 @@ func agentNames(root *os.Root) ([]string, error) {
 	return out, nil
 }
 
-// AgentView is an agent as clients see it.
+// AgentView is the representation of an agent for clients.
 type AgentView struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
@@ -130,7 +130,7 @@ type AgentView struct {
 	Type             string          `json:"type"`
 	ParametersSchema json.RawMessage `json:"parameters_schema"`
 	OutputSchema     json.RawMessage `json:"output_schema"`
-	// InputMode is merged or authoritative where the document says so.
+	// InputMode is merged or authoritative, if the document sets it.
 	InputMode    string          `json:"input_mode,omitempty"`
 	SystemPrompt *string         `json:"system_prompt"`
 	MCPServers   json.RawMessage `json:"mcp_servers"`
@@ -139,14 +139,14 @@ type AgentView struct {
 	Capabilities json.RawMessage `json:"capabilities"`
 	Demands      json.RawMessage `json:"demands"`
 	Hooks        json.RawMessage `json:"hooks"`
-	// Status is active, inactive (.disabled lies beside the agent), or invalid (no run can be started).
+	// Status is active, inactive (the folder contains .disabled), or invalid (no run can be started).
 	Status string `json:"status"`
-	// Diagnostics say what is wrong, or worth knowing.
+	// Diagnostics are the errors, warnings and notes about the document.
 	Diagnostics []string `json:"diagnostics"`
 }
 
 func (a *agent) view() *AgentView {
-	o := &object{Value: a.root} // its problems are among the diagnostics
+	o := &object{Value: a.root} // problems are already among the diagnostics
 	raw := func(key string, kind source.Kind, without string) json.RawMessage {
 		if v := o.get(key, kind); v != nil {
 			return v.JSON()
@@ -165,7 +165,7 @@ func (a *agent) view() *AgentView {
 		v.Status = "invalid"
 	}
 	if a.inputs != nil && len(a.inputs.Schema) > 0 {
-		v.ParametersSchema = a.inputs.Schema // a program's own schema stands before the agent's
+		v.ParametersSchema = a.inputs.Schema // a program's own schema takes precedence over the agent's
 	}
 	a.files(v)
 	for _, g := range a.diags {
@@ -193,7 +193,7 @@ func (a *agent) files(v *AgentView) {
 
 func (a *agent) beside(file string) string { return path.Join(path.Dir(a.folder.Name), file) }
 
-// View shows an agent of a folder as clients see it.
+// View returns the representation of an agent in a folder.
 func View(name string, folder *specadapter.Folder, reading specadapter.Options) *AgentView {
 	return compiled(name, folder, reading).view()
 }
@@ -224,7 +224,7 @@ func (srv *Server) listAgents(w http.ResponseWriter, r *http.Request) (any, erro
 	for _, name := range names {
 		a, err := srv.agentIn(root, name)
 		if _, known := errors.AsType[*Problem](err); known {
-			continue // it has gone since
+			continue // it has been removed in the meantime
 		}
 		if err != nil {
 			return nil, err

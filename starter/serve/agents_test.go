@@ -117,7 +117,7 @@ func TestAgentsThatAreNotSaved(t *testing.T) {
 		"a program as MCP server":          {`{"name": "x", "description": "x", "mcp_servers": {"a": {"command": "sh"}}}`, 422, "invalid-agent"},
 		"a capability that is not there":   {`{"name": "x", "description": "x", "capabilities": ["zzz"]}`, 422, "zzz"},
 		"a misspelt field":                 {`{"name": "x", "description": "x", "outputschema": {}}`, 422, `did you mean \"output_schema\"?`},
-		"a text that is a number":          {`{"name": "x", "description": "x", "system_prompt": 7}`, 422, "body:1:52: system_prompt is 7, want a string"},
+		"a text that is a number":          {`{"name": "x", "description": "x", "system_prompt": 7}`, 422, "body:1:52: system_prompt is 7, expected a string"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"weft/worker/flows"
 )
 
-// sessionFields are those of a start in the blueprint dialect's framework, with model and script.
+// sessionFields are the fields of a start in the blueprint dialect's framework, with model and script.
 var sessionFields = []string{"type", "session_id", "agent_name", "parameters", "project_dir", "parent_session_id", "execution_mode",
 	"additional_demands", "scope", "id", "model", "script", "images"}
 
@@ -31,14 +31,14 @@ type unheeded struct {
 	why  string
 }
 
-// withoutEffect are those that no run here can heed.
+// withoutEffect are fields that are accepted only if they are empty.
 var withoutEffect = []unheeded{
 	{"project_dir", source.String, "runs have no working directory"},
 	{"parent_session_id", source.String, "a run cannot be started for another session"},
 	{"additional_demands", source.Object, "any worker may execute a run"},
 }
 
-// noEffect notes fields that cannot be heeded and are not empty.
+// noEffect adds problems for fields that have no effect and are not empty.
 func (o *object) noEffect(fields []unheeded) {
 	for _, f := range fields {
 		if v := o.get(f.key, f.kind); v != nil && (v.Text != "" || len(v.Members) > 0) {
@@ -53,11 +53,11 @@ func (o *object) mode() {
 	case contract.ModeCallback:
 		o.addProblem(o.place("execution_mode"), "execution_mode is %q, but callbacks are not supported; use async_poll and poll the run", mode)
 	default:
-		o.addProblem(o.place("execution_mode"), "execution_mode is %s, want sync or async_poll", source.Quote(mode))
+		o.addProblem(o.place("execution_mode"), "execution_mode is %s, expected sync or async_poll", source.Quote(mode))
 	}
 }
 
-// noAgent is the document of a session without an agent, and what errors call it.
+// noAgent is the document of a session without an agent; errors use noAgentName for it.
 const (
 	noAgent     = `{"name": "session", "description": "A session without an agent."}`
 	noAgentName = "(no agent)"
@@ -121,7 +121,7 @@ func (o *object) media() []contract.Media {
 func (o *object) session() (*contract.RunInput, error) {
 	o.checkFields(sessionFields...)
 	if kind := o.text("type"); kind != "start_session" && len(o.problems) == 0 {
-		o.addProblem(o.place("type"), `type is %s, want "start_session" or "resume_session"; for a flow set "flow"`, source.Quote(kind))
+		o.addProblem(o.place("type"), `type is %s, expected "start_session" or "resume_session"; for a flow set "flow"`, source.Quote(kind))
 	}
 	o.mode()
 	o.noEffect(withoutEffect)
@@ -143,7 +143,7 @@ func (o *object) session() (*contract.RunInput, error) {
 var flowFields = []string{"flow", "input", "images", "params", "scope", "value", "components", "component_ids", "state", "history", "model", "script",
 	"data_connections", "max_steps", "budget", "max_events", "on_error", "session", "v", "id"}
 
-// flowStart reads a start of a flow in any dialect: of a document, or by a name.
+// flowStart reads a start of a flow in any dialect, by document or by name.
 func (srv *Server) flowStart(ctx context.Context, o *object, s *Start) error {
 	o.checkFields(flowFields...)
 	if ref := o.get("flow", source.Object); ref != nil {
@@ -151,7 +151,7 @@ func (srv *Server) flowStart(ctx context.Context, o *object, s *Start) error {
 		inner.checkFields("text", "name", "dialect", "profile", "files")
 		o.problems = append(o.problems, inner.problems...)
 	}
-	// A script may be a text, which the contract's is not.
+	// Unlike in the contract, a script may be text.
 	in := &contract.RunInput{V: contract.Version}
 	plain := &object{Value: without(o.Value, "script", "id")}
 	plain.decode(in)
@@ -201,7 +201,7 @@ func without(v *source.Value, keys ...string) *source.Value {
 	return &out
 }
 
-// modelAndScript reads the model, and what the scripted one answers: an object, or its text.
+// modelAndScript reads the model and the script, which is an object or text.
 func (o *object) modelAndScript(in *contract.RunInput) {
 	at := o.place("model")
 	var script []byte
@@ -276,8 +276,8 @@ func invalidDocument(kind Kind, remedy string, diags []source.Diagnostic) *Probl
 	return p
 }
 
-// mayStart refuses what the caller, or the server, does not start: name is that of a flow of the folder, empty where the
-// client brought its own.
+// mayStart returns an error if the caller may not start the flow, or if the server does not accept it. name is the name of a
+// flow of the folder, "" if the client supplied the flow.
 func (srv *Server) mayStart(ctx context.Context, name string) error {
 	if err := mayStart(callerIn(ctx), name); err != nil || name != "" || srv.Flows.Accept != config.AcceptNamed {
 		return err
@@ -285,8 +285,8 @@ func (srv *Server) mayStart(ctx context.Context, name string) error {
 	return NewProblem(Forbidden, "start a flow by name, without components; to allow documents set in weft.yaml: flows: {accept: any}", "only flows of flows.dir can be started (flows.accept: named)")
 }
 
-// accept checks what the run is given, which errors name as called, and gives it an id unless it has one. Named is the flow
-// of the folder, without a name where the client brought its own, or components for it.
+// accept validates the input of the run, and sets its id unless it has one. Errors refer to the flow as called. named is the
+// flow of the folder; it has no name if the client supplied the flow or components.
 func (srv *Server) accept(ctx context.Context, s *Start, named contract.FlowRef, id, called string) error {
 	s.ID, s.Input.OnError = cmp.Or(s.ID, id), cmp.Or(s.Input.OnError, srv.OnError)
 	if caller := callerIn(ctx); caller != nil {
@@ -302,7 +302,7 @@ func (srv *Server) accept(ctx context.Context, s *Start, named contract.FlowRef,
 	return fits(s.Input)
 }
 
-// fits refuses what the run itself would refuse, and what is too large to be sent to it.
+// fits returns an error for input that the run would reject, or that is too large to be sent.
 func fits(in *contract.RunInput) error {
 	for i := range in.DataConnections {
 		if _, err := in.DataConnections[i].Connection(); err != nil {

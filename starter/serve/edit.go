@@ -18,8 +18,8 @@ import (
 	"weft/specadapter/source"
 )
 
-// documentFields are those of an agent in its document, in the order in which they
-// are written; besideFields are those that have a file of their own.
+// documentFields are the fields of an agent's document, in the order in which they
+// are written; besideFields are stored in separate files.
 var (
 	documentFields = []string{"name", "description", "type", "parameters_schema", "output_schema", "skills", "tags", "capabilities",
 		"demands", "hooks", "input_mode"}
@@ -70,13 +70,13 @@ func (srv *Server) replaceAgent(w http.ResponseWriter, r *http.Request, root *os
 	return saved.view(), nil
 }
 
-// deleteAgent removes an agent's folder. Runs under way have their plan and go on.
+// deleteAgent removes an agent's folder. Open runs have their plan and continue.
 func (srv *Server) deleteAgent(w http.ResponseWriter, r *http.Request, root *os.Root) (any, error) {
 	name := r.PathValue("name")
 	if _, err := srv.agentIn(root, name); err != nil {
 		return nil, err
 	}
-	// What is being removed is no agent any more: its name begins with a point.
+	// While it is being removed, it is not an agent: its name begins with a dot.
 	aside := path.Join(agentsDir, "."+randomName())
 	if err := root.Rename(path.Join(agentsDir, name), aside); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (srv *Server) deleteAgent(w http.ResponseWriter, r *http.Request, root *os.
 	return nil, nil
 }
 
-// edit makes a handler of a change to the folder, where the operator allows any.
+// edit returns a handler that changes the folder, if the operator allows changes.
 func edit(change func(srv *Server, w http.ResponseWriter, r *http.Request, root *os.Root) (any, error)) handler {
 	return func(srv *Server, w http.ResponseWriter, r *http.Request) (any, error) {
 		if !srv.Settings.EditAgents {
@@ -119,7 +119,7 @@ func (srv *Server) draft(w http.ResponseWriter, r *http.Request, called string) 
 	case called != "" && name != called:
 		o.addProblem(o.place("name"), "the name is %s, but the URL has %s", source.Quote(name), source.Quote(called))
 	case !agentName.MatchString(name):
-		o.addProblem(o.place("name"), "the name is %s, want letters, digits, _ and -, at most 60, a letter or digit first", source.Quote(name))
+		o.addProblem(o.place("name"), "the name is %s, expected letters, digits, _ and -, at most 60, a letter or digit first", source.Quote(name))
 	}
 	prompt, servers := o.get("system_prompt", source.String), o.get("mcp_servers", source.Object)
 	if err := o.problem(); err != nil {
@@ -136,7 +136,7 @@ func (srv *Server) draft(w http.ResponseWriter, r *http.Request, called string) 
 	return a, nil
 }
 
-// noProgram refuses agents that run programs: what clients send must not become a command.
+// noProgram rejects agents that run programs: clients must not be able to define commands.
 func (o *object) noProgram() error {
 	for _, key := range programs {
 		if v := o.Get(key); v != nil && v.Kind != source.Null {
@@ -170,7 +170,7 @@ func pretty(v *source.Value) []byte {
 	return b.Bytes()
 }
 
-// check compiles a draft among the registries of the folder.
+// check compiles a draft with the registries of the folder.
 func (srv *Server) check(root *os.Root, a *draft) (*agent, error) {
 	main := path.Join(agentsDir, a.name, specadapter.FolderMain)
 	folder, err := specadapter.ReadFolder(overlay{root.FS(), path.Dir(main), a.files}, main)
@@ -184,7 +184,7 @@ func (srv *Server) check(root *os.Root, a *draft) (*agent, error) {
 	return out, nil
 }
 
-// create makes the agent's folder, whole or not at all: its name must be free.
+// create creates the agent's folder atomically. It returns an error if the name is in use.
 func (a *draft) create(root *os.Root) error {
 	if err := root.MkdirAll(agentsDir, 0o755); err != nil {
 		return err
@@ -246,7 +246,7 @@ func (a *draft) write(root *os.Root, dir string) error {
 	return nil
 }
 
-// overlay is a file system in which the folder dir holds files, and nothing else.
+// overlay is a file system in which the folder dir contains only files.
 type overlay struct {
 	fs.FS
 	dir   string

@@ -17,24 +17,24 @@ const eventStream = "text/event-stream"
 
 // Pauses of a stream of events.
 const (
-	// keepAliveInterval is how often a stream without events shows that it is alive.
+	// keepAliveInterval is the interval of keep-alive comments in a stream without events.
 	keepAliveInterval = 15 * time.Second
-	// retryMillis is how long a client shall wait before it comes back.
+	// retryMillis is how long a client should wait before it reconnects.
 	retryMillis = 2000
 )
 
-// maxStreams bounds the open streams: each reads histories.
+// maxStreams limits the number of open streams, each of which reads histories.
 const maxStreams = 500
 
 type stream struct {
 	mu sync.Mutex
 	w  http.ResponseWriter
-	// patience is how long the client may take to read what is sent.
+	// patience is the write timeout.
 	patience time.Duration
 }
 
 func (s *stream) send(kind, id string, v any) error {
-	// Encoded JSON has no line breaks of its own, and neither kinds nor ids have any.
+	// Neither encoded JSON nor kinds and ids contain line breaks.
 	data, err := textutil.JSON(v)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (s *stream) send(kind, id string, v any) error {
 	return s.write(fmt.Appendf(nil, "%sdata: %s\n\n", head, data))
 }
 
-// write sends bytes at once; the client has some time to take them.
+// write sends bytes immediately, with the write timeout.
 func (s *stream) write(b []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *stream) write(b []byte) error {
 	return http.NewResponseController(s.w).Flush()
 }
 
-// getEvents sends the events of a run, at last its result or error. A client that reconnects after it gets 204.
+// getEvents sends the events of a run, and finally its result or error. A client that reconnects after that gets 204.
 func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) (any, error) {
 	after := r.Header.Get("Last-Event-ID")
 	if strings.ContainsAny(after, " \t") {
@@ -84,13 +84,13 @@ func (srv *Server) getEvents(w http.ResponseWriter, r *http.Request) (any, error
 			err = srv.lastEvent(ctx, out, run.ID)
 		}
 		if err != nil && ctx.Err() == nil {
-			// The client comes back by itself, behind the last event that it has.
+			// The client reconnects automatically after the last event that it has.
 			srv.Log("events of %s: %v", run.ID, err)
 		}
 	})
 }
 
-// getSaves sends what becomes of files that an author saves.
+// getSaves sends the results of saves in the author's folder.
 func (srv *Server) getSaves(w http.ResponseWriter, r *http.Request) (any, error) {
 	saves, end := srv.Saves()
 	defer end()
@@ -101,21 +101,21 @@ func (srv *Server) getSaves(w http.ResponseWriter, r *http.Request) (any, error)
 				return
 			case s := <-saves:
 				if out.send("saved", "", s) != nil {
-					return // the client has gone
+					return // the client has disconnected
 				}
 			}
 		}
 	})
 }
 
-// openStream answers with server-sent events. ctx is done when the client or the server ends, or the token expires.
+// openStream responds with server-sent events. ctx is done when the client disconnects, the server closes, or the token expires.
 func (srv *Server) openStream(w http.ResponseWriter, r *http.Request, send func(ctx context.Context, out *stream)) (any, error) {
 	ended, err := srv.hold(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	defer ended()
-	// It has no deadline, as in [Server.await].
+	// The context has no deadline, as in [Server.await].
 	ctx, cancel := context.WithCancel(r.Context())
 	if caller := callerIn(ctx); caller != nil && !caller.Expires.IsZero() {
 		defer time.AfterFunc(time.Until(caller.Expires), cancel).Stop()
@@ -132,7 +132,7 @@ func (srv *Server) openStream(w http.ResponseWriter, r *http.Request, send func(
 		return nil, nil
 	}
 	if err := out.write(fmt.Appendf(nil, "retry: %d\n\n", retryMillis)); err != nil {
-		return nil, nil //nolint:nilerr // the client has gone
+		return nil, nil //nolint:nilerr // the client has disconnected
 	}
 	helpers.Go(func() {
 		for range runs.Every(ctx, keepAliveInterval) {
@@ -145,7 +145,7 @@ func (srv *Server) openStream(w http.ResponseWriter, r *http.Request, send func(
 	return nil, nil
 }
 
-// hold counts a request that follows a run until it has ended: a stream of events, or one that waits for the run's end.
+// hold counts an event stream, or a request that waits for the end of a run, until it calls ended.
 func (srv *Server) hold(ctx context.Context) (ended func(), err error) {
 	own, err := srv.limits.stream(callerIn(ctx))
 	if err != nil {

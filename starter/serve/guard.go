@@ -18,14 +18,14 @@ import (
 	"weft/worker/config"
 )
 
-// What browsers of other origins may send and see.
+// What browsers may send and read across origins.
 const (
 	corsMethods = "GET, POST, PUT, DELETE"
 	corsHeaders = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID"
 	corsExposed = "Location, Idempotent-Replayed, Retry-After, WWW-Authenticate"
 )
 
-// guard lets in who may come in, and answers for addresses that are not there.
+// guard authenticates requests and responds to unknown addresses.
 func (srv *Server) guard(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w = &masker{w, srv.Mask}
@@ -61,14 +61,14 @@ func (srv *Server) recovered(w http.ResponseWriter, r *http.Request) {
 	if v == nil {
 		return
 	}
-	if v == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so, too
+	if v == http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 		panic(v)
 	}
 	srv.Log("%s %s: defect: %v\n%s", r.Method, r.URL.Path, v, debug.Stack())
 	NewProblem(Defect, "report it with the log of this server", "internal error").write(w)
 }
 
-// noRoute is the problem of an address that is not there, or not with the method.
+// noRoute returns the problem of an unknown address or an unsupported method.
 func noRoute(h http.Handler, r *http.Request) *Problem {
 	message := httptest.NewRecorder()
 	h.ServeHTTP(message, r)
@@ -78,9 +78,9 @@ func noRoute(h http.Handler, r *http.Request) *Problem {
 	return NewProblem(NotFound, "see /openapi.json", "%s not found", source.Quote(r.URL.Path))
 }
 
-// checkOrigin keeps pages of foreign origins out, and lets those in that are configured.
+// checkOrigin rejects requests from pages of foreign origins, except for configured ones.
 func (srv *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *Problem {
-	// Without tokens the host's name protects from web pages: other names may resolve to this machine.
+	// Without tokens, checking the host name protects against DNS rebinding.
 	if !srv.guarded() && !codec.LocalHost(r.Host) {
 		return NewProblem(Forbidden, "use localhost or 127.0.0.1, or configure tokens", "the host %s of the request is not a loopback name", source.Quote(r.Host))
 	}
@@ -106,7 +106,7 @@ func (srv *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *Problem 
 // guarded reports whether clients need tokens.
 func (srv *Server) guarded() bool { return len(srv.Tokens)+len(srv.issuers) > 0 }
 
-// bearer is whose token was given.
+// bearer returns the token of the request.
 func (srv *Server) bearer(ctx context.Context, scheme, given string) (*config.Token, *Problem) {
 	var found *config.Token
 	sum := sha256.Sum256([]byte(given))
@@ -139,10 +139,10 @@ type masker struct {
 
 func (v *masker) Unwrap() http.ResponseWriter { return v.ResponseWriter }
 
-// dataOfEvent is what stands before the JSON of a server-sent event, endOfEvent what stands behind it.
+// dataOfEvent precedes the JSON of a server-sent event, endOfEvent follows it.
 var dataOfEvent, endOfEvent = []byte("\ndata: "), []byte("\n\n")
 
-// Write writes a whole body, or a whole event, of which the id stays as it is: clients come back with it.
+// Write masks and writes a complete body or event. It does not mask the id of an event, because clients send it back.
 func (v *masker) Write(p []byte) (int, error) {
 	head, value, end := []byte(nil), p, []byte("\n")
 	if v.Header().Get("Content-Type") == eventStream {
@@ -162,7 +162,7 @@ func (v *masker) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// unmasked is the server's own writer: it knows when a request is too large to go on with.
+// unmasked returns the server's own writer, which detects requests that are too large to continue.
 func unmasked(w http.ResponseWriter) http.ResponseWriter {
 	if v, ok := w.(*masker); ok {
 		return v.ResponseWriter
@@ -170,10 +170,10 @@ func unmasked(w http.ResponseWriter) http.ResponseWriter {
 	return w
 }
 
-// tokenCookie has the token of a person who signed in on the page. Scripts cannot read it, and other sites cannot have it sent.
+// tokenCookie holds the token of a user who signed in on the page. Scripts cannot read it, and it is not sent in cross-site requests.
 const tokenCookie = "weft_token"
 
-// signIn gives a browser a cookie with the token that it sends.
+// signIn sets a cookie with the token in the request.
 func (srv *Server) signIn(w http.ResponseWriter, r *http.Request) (any, error) {
 	o, err := srv.read(w, r)
 	if err != nil {
@@ -194,7 +194,7 @@ func (srv *Server) signIn(w http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, nil
 }
 
-// signOut takes the cookie back.
+// signOut deletes the cookie.
 func (srv *Server) signOut(w http.ResponseWriter, r *http.Request) (any, error) {
 	c := cookieOf(r, "")
 	c.MaxAge = -1
@@ -208,8 +208,8 @@ func cookieOf(r *http.Request, token string) *http.Cookie {
 		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"}
 }
 
-// caller is whose token a request has: in its head, or in the cookie of the page. A request with the cookie that changes
-// something must come from a page of this server.
+// caller returns the token of a request, from its header or from the page's cookie. A request with the cookie that changes
+// state must come from a page of this server.
 func (srv *Server) caller(r *http.Request) (*config.Token, *Problem) {
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if c, err := r.Cookie(tokenCookie); err == nil && r.Header.Get("Authorization") == "" {

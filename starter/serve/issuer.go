@@ -21,32 +21,32 @@ import (
 	"weft/worker/config"
 )
 
-// Bounds of what is asked of an issuer: the time of a request, how long an error is remembered, and requests at a time
-// and per second, for each token with an unknown key asks for the keys again.
+// Limits of requests to an issuer: the timeout, how long an error is cached, and the burst and rate of
+// requests, because each token with an unknown key causes one.
 const (
 	issuerTime   = 5 * time.Second
 	issuerBurst  = 10
 	issuerPerSec = 1
 )
 
-// maxClaim bounds a name and a tenant, in bytes.
+// maxClaim is the maximum length of a name and a tenant, in bytes.
 const maxClaim = 255
 
-// algorithms are those that signatures may have: all need a key that the issuer alone has.
+// algorithms are the permitted signature algorithms: all are asymmetric.
 var algorithms = []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA}
 
-// issuer verifies tokens of an OpenID Connect provider, which is asked for its keys when the first of them comes.
+// issuer verifies tokens of an OpenID Connect provider. It fetches the provider's keys when it verifies the first token.
 type issuer struct {
 	config.Issuer
 	name   string
 	client *http.Client
 
 	mu sync.Mutex
-	// keys are nil until the issuer has said where they are; err is why it could not, until then.
+	// keys is nil until discovery succeeds; err is its last error, cached until then.
 	keys  *oidc.RemoteKeySet
 	err   error
 	until time.Time
-	// logged bounds the lines of the log about it.
+	// logged limits log messages about it.
 	logged rate.Sometimes
 }
 
@@ -54,7 +54,7 @@ func newIssuer(name string, of config.Issuer) *issuer {
 	return &issuer{name: name, Issuer: of, logged: rate.Sometimes{Interval: issuerTime}, client: &http.Client{Timeout: issuerTime, Transport: slow{rate.NewLimiter(issuerPerSec, issuerBurst)}}}
 }
 
-// slow sends requests, so many in a time.
+// slow is a rate-limited HTTP transport.
 type slow struct{ limit *rate.Limiter }
 
 func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -66,14 +66,14 @@ func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var errIssuer = errors.New("the issuer returns no keys")
 
-// discover asks the issuer where its keys are, once.
+// discover fetches the issuer's configuration once.
 func (i *issuer) discover(ctx context.Context) (*oidc.RemoteKeySet, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.keys != nil || time.Now().Before(i.until) {
 		return i.keys, i.err
 	}
-	// Others wait for the answer, too: it does not end with this client.
+	// Other requests wait for the response, too: do not cancel it with this client's request.
 	ctx = oidc.ClientContext(context.WithoutCancel(ctx), i.client)
 	var at struct {
 		Keys string `json:"jwks_uri"`
@@ -90,13 +90,13 @@ func (i *issuer) discover(ctx context.Context) (*oidc.RemoteKeySet, error) {
 	return i.keys, nil
 }
 
-// verify gives the claims of a token, and when it expires. The error is errIssuer's where the token may be good.
+// verify returns the claims and the expiry of a token. The error wraps errIssuer if the token may be valid.
 func (i *issuer) verify(ctx context.Context, raw string) (claims map[string]any, expires time.Time, err error) {
 	keys, err := i.discover(ctx)
 	if err != nil {
 		return nil, expires, err
 	}
-	// The verifier does not say whose fault an error is: here an error that wraps another is of the request for keys.
+	// The verifier does not classify errors: only errors of the request for keys wrap another error.
 	switch _, err := keys.VerifySignature(ctx, raw); {
 	case errors.Unwrap(err) != nil:
 		return nil, expires, fmt.Errorf("%w: %w", errIssuer, err)
@@ -111,7 +111,7 @@ func (i *issuer) verify(ctx context.Context, raw string) (claims map[string]any,
 	return claims, token.Expiry, token.Claims(&claims)
 }
 
-// issuerOf is what a token says of its issuer, empty if it is none that an issuer signs.
+// issuerOf returns the issuer that a token claims, "" if it is not a signed JWT.
 func issuerOf(raw string) string {
 	var claims struct {
 		Issuer string `json:"iss"`
@@ -144,7 +144,7 @@ func (srv *Server) signed(ctx context.Context, i *issuer, raw string) (*config.T
 	return t, nil
 }
 
-// who is the client that has the claims: of those that are configured each must be there.
+// who returns the client with the claims. Each configured claim is required.
 func (i *issuer) who(claims map[string]any) (*config.Token, error) {
 	t := &config.Token{Issuer: i.name, Principal: i.Principal}
 	var errs []error

@@ -22,38 +22,38 @@ import (
 )
 
 type executionView struct {
-	// Execution is node#step; Place is the sub-agent to which it belongs, "" for the run's own flow.
+	// Execution is node#step; Place is the place of its sub-agent, "" for the run's own flow.
 	Execution string `json:"execution"`
 	Place     string `json:"place,omitempty"`
 	Node      string `json:"node"`
 	Name      string `json:"name,omitempty"`
-	// Status is running, done, recorded in the run of which this one is a fork, or stopped.
+	// Status is running, done, recorded (reused from the forked run), or stopped.
 	Status string `json:"status"`
-	// StartedAt and EndedAt are those of its calls; a node without calls takes no time.
+	// StartedAt and EndedAt are the start and end of its calls; null for a node without calls.
 	StartedAt *time.Time `json:"started_at,omitempty"`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
-	// Usage is what models used for it, Retries how often its calls were made again.
+	// Usage is its usage of models, Retries the number of retries of its calls.
 	Usage   contract.Usage `json:"usage"`
 	Retries int            `json:"retries,omitempty"`
 	Text    string         `json:"text,omitempty"`
-	// Prompt is the node's, where it asks a model.
+	// Prompt is the prompt of a node that calls a model.
 	Prompt string `json:"prompt,omitempty"`
 }
 
 type executionsView struct {
 	Executions []executionView `json:"executions"`
 	Usage      contract.Usage  `json:"usage"`
-	// Missing are the ids of workflows whose histories are not kept any more.
+	// Missing are the ids of workflows whose histories are no longer retained.
 	Missing []string `json:"missing,omitempty"`
 }
 
-// getExecutions lists what the nodes of a run, and of all below it, did, in the order of the flow.
+// getExecutions lists the executions of a run and its descendants, in the order of the flow.
 func (srv *Server) getExecutions(_ http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	tree, err := srv.Runs.Tree(r.Context(), run)
 	if err != nil {
 		return nil, err
 	}
-	// ended are executions of an open run that have ended; no worker may be there who knows.
+	// ended are the finished executions of an open run; it is empty if no worker answers.
 	ended := map[string]bool{}
 	if run.Closed == nil {
 		if st, err := srv.Runs.Status(r.Context(), run); err == nil {
@@ -99,12 +99,12 @@ func newExecution(v *runtree.Workflow, label string) executionView {
 	return x
 }
 
-// getExecutionState returns what an execution found in the state, and how it left it.
+// getExecutionState returns the state before and after an execution.
 func (srv *Server) getExecutionState(_ http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	return srv.Runs.StateOf(r.Context(), run, r.PathValue("execution"))
 }
 
-// spend sets what the calls of an execution took.
+// spend sets the times and usage of an execution.
 func (x *executionView) spend(c *runtree.Cost, running bool) {
 	x.StartedAt, x.Usage, x.Retries, x.Text, x.Status = &c.From, c.Usage, c.Retries, c.Text, "stopped"
 	if !c.To.IsZero() {
@@ -133,7 +133,7 @@ func (srv *Server) getGraph(w http.ResponseWriter, r *http.Request, run *Run) (a
 	return nil, err
 }
 
-// compareRuns shows two runs side by side.
+// compareRuns compares two runs.
 func (srv *Server) compareRuns(_ http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	with := r.URL.Query().Get("with")
 	if with == "" {
@@ -152,7 +152,7 @@ func (srv *Server) compareRuns(_ http.ResponseWriter, r *http.Request, run *Run)
 	return compare.Of([2]string{run.ID, other.ID}, trees), nil
 }
 
-// fork starts a run that continues from a node of another one, with another prompt or other values if they are given.
+// fork starts a run that continues from a node of another run, optionally with another prompt or other values.
 func (srv *Server) fork(w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 	o, err := srv.read(w, r)
 	if err != nil {
@@ -201,7 +201,7 @@ func (srv *Server) fork(w http.ResponseWriter, r *http.Request, run *Run) (any, 
 	return created(w, again)
 }
 
-// withPrompt is a run's flow with another prompt of one node.
+// withPrompt returns a run's flow with another prompt for one node.
 func (srv *Server) withPrompt(r *http.Request, run *Run, from, prompt string) (*specadapter.Result, error) {
 	tree, err := srv.Runs.Tree(r.Context(), run)
 	if err != nil {

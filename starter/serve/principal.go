@@ -17,18 +17,18 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Each run carries who started it. A client sees its own runs; with the scope administer those of its tenant, or without a
-// tenant all. A run of somebody else is not found.
+// Each run records its principal. A client sees its own runs; with the scope administer, the runs of its tenant, or all
+// runs if it has no tenant. Other runs are reported as not found.
 
 type callerKey struct{}
 
-// callerIn is who sent the request of a context; nil where the server has no tokens, and serves its own machine alone.
+// callerIn returns the caller in a request's context; nil if the server has no tokens, and serves only its own machine.
 func callerIn(ctx context.Context) *config.Token {
 	t, _ := ctx.Value(callerKey{}).(*config.Token)
 	return t
 }
 
-// callerOf is the name of who sent a request, empty where the server has no tokens.
+// callerOf returns the name of the caller of a request, "" if the server has no tokens.
 func callerOf(r *http.Request) string {
 	if t := callerIn(r.Context()); t != nil {
 		return t.Name
@@ -36,7 +36,7 @@ func callerOf(r *http.Request) string {
 	return ""
 }
 
-// principal is whose token was sent, empty where the server has none.
+// principal returns the principal of the caller, zero for nil.
 func principal(caller *config.Token) contract.Principal {
 	if caller == nil {
 		return contract.Principal{}
@@ -44,13 +44,13 @@ func principal(caller *config.Token) contract.Principal {
 	return contract.Principal{Name: caller.Name, Tenant: caller.Tenant}
 }
 
-// ownerOf tells who sent a request from everybody else.
+// ownerOf returns a key that is unique to the caller of a request.
 func ownerOf(r *http.Request) string {
 	p := principal(callerIn(r.Context()))
 	return p.Name + "\x00" + p.Tenant
 }
 
-// seen is whose runs a caller may see, as [runs.Filter] has it.
+// seen returns the owner of the runs that a caller may see, for [runs.Filter].
 func seen(caller *config.Token) *contract.Principal {
 	own := principal(caller)
 	if caller == nil {
@@ -65,16 +65,16 @@ func seen(caller *config.Token) *contract.Principal {
 }
 
 func may(caller *config.Token, owner contract.Principal) bool {
-	return (&runs.Filter{Owner: seen(caller)}).Owns(owner)
+	return (&runs.Filter{Owner: seen(caller)}).MatchesOwner(owner)
 }
 
-// owned are the runs that the caller of a request may see, and start.
+// owned restricts [Runs] to the runs that the caller of a request may see and start.
 type owned struct {
 	Runs
 	limits *limits
 }
 
-// Find does not find a run of somebody else.
+// Find returns a run that the caller may see.
 func (o owned) Find(ctx context.Context, id string) (*Run, error) {
 	run, err := o.Runs.Find(ctx, id)
 	if err != nil || callerIn(ctx) == nil {
@@ -94,7 +94,7 @@ func (o owned) Find(ctx context.Context, id string) (*Run, error) {
 	return run, nil
 }
 
-// Start says nothing of a run of somebody else that has the id, and refuses one more than the caller may have open.
+// Start starts a run within the caller's limit of open runs. It does not reveal whether a run with the same id belongs to another caller.
 func (o owned) Start(ctx context.Context, s *Start) (*Run, bool, error) {
 	if err := o.limits.start(callerIn(ctx)); err != nil {
 		return nil, false, err
@@ -113,18 +113,18 @@ func (o owned) Start(ctx context.Context, s *Start) (*Run, bool, error) {
 	return run, existed, err
 }
 
-// List leaves out the runs of others.
+// List lists only runs that the caller may see.
 func (o owned) List(ctx context.Context, wanted runs.Filter, token string) ([]Run, string, error) {
 	wanted.Owner = seen(callerIn(ctx))
 	return o.Runs.List(ctx, wanted, token)
 }
 
-// NoRun is the problem of a run that there is not, or not for this client.
+// NoRun returns the problem of a run that does not exist, or that the client may not see.
 func NoRun(id string) *Problem {
 	return NewProblem(UnknownRun, "check the id; list runs with GET /runs", "run %.300q not found", id)
 }
 
-// needs refuses a caller without a scope.
+// needs returns an error if the caller does not have the scope.
 func needs(caller *config.Token, scope string) error {
 	if caller == nil || scope == "" || slices.Contains(caller.Scopes, scope) {
 		return nil
@@ -132,7 +132,7 @@ func needs(caller *config.Token, scope string) error {
 	return NewProblem(Forbidden, "ask the operator for a token with the scope, "+caller.Setting("scopes", "["+scope+"]"), "the token of %s has no scope %s", caller.Name, scope)
 }
 
-// mayStart refuses a flow that the caller may not start: with patterns, flows of the server's folder alone.
+// mayStart returns an error if the caller may not start a flow: with patterns, it may start only matching flows of the server's folder.
 func mayStart(caller *config.Token, name string) error {
 	if caller == nil || len(caller.Flows) == 0 || name != "" && plan.MatchesAny(caller.Flows, name) {
 		return nil
@@ -140,24 +140,24 @@ func mayStart(caller *config.Token, name string) error {
 	return NewProblem(Forbidden, "ask the operator for a token that may, "+caller.Setting("flows", "[...]"), "the token of %s may not start the flow %q", caller.Name, cmp.Or(name, "of the body"))
 }
 
-// limits bound what each caller does at a time. The zero value has no callers.
+// limits tracks the activity of each caller. The zero value has no callers.
 type limits struct {
 	mu      sync.Mutex
 	callers map[contract.Principal]*activity
 }
 
-// activity is what a caller does.
+// activity is the current activity of a caller.
 type activity struct {
 	starts *rate.Limiter
 	// streams counts the open event streams; mu guards it.
 	streams int
-	// counting has an entry while somebody counts the open runs. Fresh are those that were started here, which lists may not
-	// have yet: visibility is a little late.
+	// counting is a lock for counting the open runs. fresh are the runs that were started here and may not be in lists
+	// yet, because visibility is eventually consistent.
 	counting chan struct{}
 	fresh    map[string]bool
 }
 
-// of returns what a caller does. The caller holds mu.
+// of returns the activity of a caller. l.mu must be held.
 func (l *limits) of(caller *config.Token) *activity {
 	who := principal(caller)
 	if l.callers[who] == nil {
@@ -172,7 +172,7 @@ func (l *limits) of(caller *config.Token) *activity {
 
 const countTime = 5 * time.Second
 
-// reserve counts the open runs of a caller's before another is started with an id; failed takes that back.
+// reserve checks a caller's limit of open runs before another is started with an id; failed releases the reservation.
 func (l *limits) reserve(ctx context.Context, all Runs, caller *config.Token, id string) (failed func(), err error) {
 	if caller == nil || caller.Open == 0 {
 		return func() {}, nil
@@ -206,7 +206,7 @@ func (l *limits) reserve(ctx context.Context, all Runs, caller *config.Token, id
 	}, nil
 }
 
-// count counts up to most open runs.
+// count counts open runs, up to most.
 func (o *activity) count(ctx context.Context, all Runs, of *contract.Principal, most int) (n int, err error) {
 	for token := ""; ; {
 		page, next, err := all.List(ctx, runs.Filter{Owner: of, Limit: most}, token)
@@ -226,7 +226,7 @@ func (o *activity) count(ctx context.Context, all Runs, of *contract.Principal, 
 		}
 		run, err := all.Find(ctx, id)
 		open := isNotFound(err) || err == nil && run.Closed == nil
-		if err == nil && run.Kept { // a session is open between its turns, too
+		if err == nil && run.Kept { // a session is also open between its turns
 			_, open, err = all.Turns(ctx, run)
 		}
 		if err != nil && !isNotFound(err) {
@@ -239,12 +239,12 @@ func (o *activity) count(ctx context.Context, all Runs, of *contract.Principal, 
 	return n + len(o.fresh), nil
 }
 
-// tooMany is the problem of a caller that does more than the setting allows.
+// tooMany returns the problem of a caller that exceeds the limit in a setting.
 func tooMany(caller *config.Token, remedy, setting, format string, args ...any) error {
 	return NewProblem(TooMany, remedy+"; "+caller.Setting(setting, "N")+" allows more", format, args...).with("Retry-After", "5")
 }
 
-// start counts a start of the caller's.
+// start counts a start of a caller.
 func (l *limits) start(caller *config.Token) error {
 	if caller == nil || caller.Starts == 0 {
 		return nil
@@ -257,7 +257,7 @@ func (l *limits) start(caller *config.Token) error {
 	return tooMany(caller, "wait a moment", "starts_per_minute", "%s starts more than %d runs per minute", caller.Name, caller.Starts)
 }
 
-// stream counts an event stream of the caller's until it has ended.
+// stream counts an event stream of a caller until ended is called.
 func (l *limits) stream(caller *config.Token) (ended func(), err error) {
 	if caller == nil || caller.Streams == 0 {
 		return func() {}, nil

@@ -28,7 +28,7 @@ type object struct {
 	problems []string
 }
 
-// read reads a request's body: one JSON object.
+// read reads the body of a request, which must be one JSON object.
 func (srv *Server) read(w http.ResponseWriter, r *http.Request) (*object, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
@@ -44,7 +44,7 @@ func (srv *Server) read(w http.ResponseWriter, r *http.Request) (*object, error)
 	case errors.As(err, &long):
 		return nil, NewProblem(TooLarge, "shorten the body, or have the operator raise "+setting+" in weft.yaml", "the body exceeds %d bytes", long.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		extend(w, srv.times.send) // as much of its time as reading took is gone
+		extend(w, srv.times.send) // reading has used up part of the timeout
 		return nil, NewProblem(SlowBody, "send the whole body without a pause", "the body was not received within %v, only %d bytes of it", srv.times.body, len(data))
 	case err != nil:
 		return nil, NewProblem(BadRequest, "send the whole body without a pause", "read the body: %v", err)
@@ -62,19 +62,19 @@ func (srv *Server) read(w http.ResponseWriter, r *http.Request) (*object, error)
 		return nil, p
 	}
 	if doc.Root.Kind != source.Object {
-		return nil, NewProblem(InvalidBody, "send one JSON object", "the body is %s, want an object", doc.Root.Describe())
+		return nil, NewProblem(InvalidBody, "send one JSON object", "the body is %s, expected an object", doc.Root.Describe())
 	}
 	return &object{Value: doc.Root}, nil
 }
 
-// oneLine puts a diagnostic's help behind its text.
+// oneLine appends a diagnostic's help to its text.
 func oneLine(s string) string { return strings.ReplaceAll(s, "\n\t", "; ") }
 
 func (o *object) addProblem(at source.Pos, format string, args ...any) {
 	o.problems = append(o.problems, fmt.Sprintf("body:%d:%d: ", at.Line, at.Col)+fmt.Sprintf(format, args...))
 }
 
-// checkFields notes members that are none of these, and removes them, so that they are not decoded.
+// checkFields adds problems for unknown members and removes them, so that they are not decoded.
 func (o *object) checkFields(known ...string) {
 	names := source.NewSuggester(known)
 	o.Members = slices.DeleteFunc(o.Members, func(m source.Member) bool {
@@ -96,7 +96,7 @@ func (o *object) get(key string, want source.Kind) *source.Value {
 	case v == nil || v.Kind == source.Null:
 		return nil
 	case v.Kind != want:
-		o.addProblem(v.Pos, "%s is %s, want %s", key, v.Describe(), want)
+		o.addProblem(v.Pos, "%s is %s, expected %s", key, v.Describe(), want)
 		return nil
 	}
 	return v
@@ -109,7 +109,7 @@ func (o *object) text(key string) string {
 	return ""
 }
 
-// decode decodes the whole object, and notes the first field that does not fit.
+// decode decodes the object, and adds a problem for the first field that does not match.
 func (o *object) decode(to any) {
 	strict := json.NewDecoder(bytes.NewReader(o.JSON()))
 	strict.DisallowUnknownFields()
@@ -119,13 +119,13 @@ func (o *object) decode(to any) {
 	case err == nil || len(o.problems) > 0:
 	case errors.As(err, &kind):
 		given, _, _ := strings.Cut(kind.Value, " ")
-		o.addProblem(o.place(kind.Field), "%s is %s, want %s", kind.Field, jsonKinds[given], cmp.Or(jsonKinds[kind.Type.Kind().String()], "a whole number"))
+		o.addProblem(o.place(kind.Field), "%s is %s, expected %s", kind.Field, jsonKinds[given], cmp.Or(jsonKinds[kind.Type.Kind().String()], "a whole number"))
 	default:
 		o.addProblem(o.Pos, "%s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 }
 
-// place is where the member of a path like flow.name stands, or what is nearest to it.
+// place returns the position of the member at a path such as flow.name, or of its nearest ancestor.
 func (o *object) place(path string) source.Pos {
 	v := o.Value
 	for _, key := range strings.Split(path, ".") {
@@ -138,7 +138,7 @@ func (o *object) place(path string) source.Pos {
 	return v.Pos
 }
 
-// jsonKinds are what JSON calls the kinds of Go, and those of the library's errors.
+// jsonKinds are the JSON names of Go kinds, and of kinds in the library's errors.
 var jsonKinds = map[string]string{"struct": "an object", "map": "an object", "object": "an object", "slice": "an array", "array": "an array",
 	"bool": "a boolean", "string": "a string", "number": "a number"}
 
@@ -151,7 +151,7 @@ func (o *object) problem() error {
 	return p
 }
 
-// The size of pages.
+// Page sizes.
 const (
 	defaultLimit = 50
 	maxLimit     = 200
@@ -223,7 +223,7 @@ func page[T any](r *http.Request, list []T) (part []T, next string, err error) {
 	return append([]T{}, list[from:to]...), next, nil
 }
 
-// Kind is a kind of problem. The type of a problem is its Name behind "urn:weft:problem:".
+// Kind is a kind of problem. The type of a problem is "urn:weft:problem:" and its Name.
 type Kind struct {
 	Name   string
 	status int
@@ -266,7 +266,7 @@ var (
 	Busy            = Kind{"busy", http.StatusServiceUnavailable, "Too many requests"}
 )
 
-// Problem is an error as RFC 9457 writes it, application/problem+json.
+// Problem is an error in the format of RFC 9457, application/problem+json.
 type Problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -275,9 +275,9 @@ type Problem struct {
 	Detail string `json:"detail"`
 	// Remedy describes how to fix the problem; may be empty.
 	Remedy string `json:"remedy,omitempty"`
-	// Diagnostics are those of a document or a body, each with its place.
+	// Diagnostics are the diagnostics of a document or a body, with positions.
 	Diagnostics []string `json:"diagnostics,omitempty"`
-	// Errors are the places of an answer that does not match its schema.
+	// Errors are the mismatches of an answer with its schema.
 	Errors []contract.FieldError `json:"errors,omitempty"`
 
 	kind   Kind
@@ -298,7 +298,7 @@ func isNotFound(err error) bool {
 	return ok && p.Status == http.StatusNotFound
 }
 
-// Error is the detail.
+// Error returns the detail.
 func (p *Problem) Error() string { return p.Detail }
 
 func (p *Problem) with(name, value string) *Problem {
@@ -316,7 +316,7 @@ func (p *Problem) write(w http.ResponseWriter) {
 	writeJSON(w, p.Status, "application/problem+json", p)
 }
 
-// writeJSON writes a body. An error means that the client has gone.
+// writeJSON writes a body. It ignores errors, because they mean that the client has disconnected.
 func writeJSON(w http.ResponseWriter, status int, media string, v any) {
 	w.Header().Set("Content-Type", media)
 	w.WriteHeader(status)

@@ -31,39 +31,39 @@ import (
 	"weft/workflows/plan"
 )
 
-// Options are those of a server.
+// Options configure a server.
 type Options struct {
 	Runs Runs
-	// Flows is the folder of flows and agents, and whether clients may bring others.
+	// Flows sets the folder of flows and agents, and whether clients may supply others.
 	Flows config.Flows
 	// Reading returns the options with which documents are read.
 	Reading func(dialect, profile string) specadapter.Options
 	NewID   func(flow string) string
-	// OnError is that of runs whose requests have none; empty: the contract's default.
+	// OnError is the default for requests without on_error; "" means the contract's default.
 	OnError string
-	// Settings are the operator's. Without Tokens and Issuers, by name, only programs of this machine are served.
+	// Settings are the operator's settings. Without Tokens and Issuers, the server accepts requests from this machine only.
 	Settings config.Serve
 	Tokens   []config.Token
 	Issuers  map[string]config.Issuer
-	// Mask knows the secrets of the settings, which no client is sent; nil: there are none.
+	// Mask masks the secrets of the settings in responses; nil means that there are none.
 	Mask *mask.Mask
-	// Saves returns a channel of what becomes of files that an author saves, and how to end that; nil: nobody watches them.
+	// Saves returns a channel with the results of saves, and a function that stops it; nil if no folder is watched.
 	Saves func() (saves <-chan any, end func())
 	// Log logs a line about an error of the server.
 	Log func(format string, args ...any)
 }
 
-// Server answers HTTP requests. Make one with [New].
+// Server serves the HTTP API. Use [New] to create one.
 type Server struct {
 	Options
 	handler http.Handler
 	times   times
 	limits  limits
-	// issuers are those of tokens, by their URLs.
+	// issuers are the issuers of tokens, by URL.
 	issuers map[string]*issuer
-	// streams has an entry for each stream of events that is open.
+	// streams has an entry for each open event stream.
 	streams chan struct{}
-	// closing is closed when the server begins to close: what waits for something ends then.
+	// closing is closed when the server starts to close, which ends waiting requests.
 	closing chan struct{}
 }
 
@@ -96,20 +96,20 @@ func New(o Options) *Server {
 }
 
 type times struct {
-	// head is the time to send the head of a request, body the whole, idle the next on the same connection.
+	// head is the timeout for receiving the header of a request, body for all of it, idle for the next request on a connection.
 	head, body, idle time.Duration
-	// send is how long a client may take to read a response, or an event.
+	// send is the timeout for sending a response or an event.
 	send time.Duration
-	// close is how long requests in progress may go on when the server closes.
+	// close is how long requests in progress may continue when the server closes.
 	close time.Duration
 }
 
 var defaultTimes = times{head: 10 * time.Second, body: 30 * time.Second, idle: 2 * time.Minute, send: 30 * time.Second, close: 10 * time.Second}
 
-// maxHeader bounds the head of a request. The longest header is Last-Event-ID.
+// maxHeader limits the size of a request's header. The longest field is Last-Event-ID.
 const maxHeader = 64 << 10
 
-// server is what reads requests. What it says goes where all else is said, and nowhere else.
+// server returns the HTTP server. Its errors are written to srv.Log.
 func (srv *Server) server() *http.Server {
 	return &http.Server{Handler: srv, ReadHeaderTimeout: srv.times.head, ReadTimeout: srv.times.body, IdleTimeout: srv.times.idle, MaxHeaderBytes: maxHeader,
 		ErrorLog: log.New(lines(srv.Log), "", 0)}
@@ -122,7 +122,7 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Serve serves until ctx is done, then gives requests in progress a moment, and closes the listener.
+// Serve serves until ctx is done, then waits a moment for requests in progress, and closes the listener.
 func (srv *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := srv.server()
 	ended := make(chan error, 1)
@@ -141,10 +141,10 @@ func (srv *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP implements [http.Handler].
 func (srv *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { srv.handler.ServeHTTP(w, r) }
 
-// handle makes a handler of a route: it turns errors into problems.
+// handle returns the handler of a route, which converts errors to problems.
 func (srv *Server) handle(rt route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		extend(w, srv.times.send)
@@ -167,7 +167,7 @@ func (srv *Server) handle(rt route) http.HandlerFunc {
 		case errors.As(err, &p):
 			p.write(w)
 		case r.Context().Err() != nil:
-			// Nobody reads to read an answer.
+			// The client has disconnected.
 		default:
 			srv.Log("%s %s: %v", r.Method, rt.path, err)
 			NewProblem(Defect, "check the log of this server", "the request could not be processed").write(w)
@@ -175,16 +175,16 @@ func (srv *Server) handle(rt route) http.HandlerFunc {
 	}
 }
 
-// extend gives a client time to read what is sent.
+// extend extends the write deadline of a response.
 func extend(w http.ResponseWriter, more time.Duration) {
-	// Only a writer that is no connection, as in a test, does not know deadlines.
+	// Only writers without a connection, as in tests, do not support deadlines.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(more))
 }
 
-// handler returns what is answered with status 200, nil where it has answered itself, or why it cannot.
+// handler returns the body of a response with status 200, nil if it has written the response itself, or an error.
 type handler func(srv *Server, w http.ResponseWriter, r *http.Request) (any, error)
 
-// route is a row of the table of addresses. Scope is what a token needs for it, params are the names of its query
+// route is a row of the table of addresses. scope is the scope that a token needs, params are the names of the query
 // parameters.
 type route struct {
 	method, path, scope string
@@ -236,18 +236,18 @@ func ofRun(do func(srv *Server, w http.ResponseWriter, r *http.Request, run *Run
 	}
 }
 
-// open are the addresses that need no token: they tell nothing of runs or agents.
+// open are the addresses that need no token: they reveal nothing about runs or agents.
 var open = map[string]bool{"/": true, "/page.css": true, "/page.js": true, "/sign-in": true, "/sign-out": true, "/openapi.json": true, "/health": true}
 
 var pageFiles = map[string]string{"/{$}": "web/page.html", "/page.css": "web/page.css", "/page.js": "web/page.js"}
 
-// pagePolicy lets the page load and send nothing but from and to its own server, and run no script but its own.
+// pagePolicy restricts the page to its own server and its own script.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 var (
 	//go:embed openapi.json
 	description []byte
-	// webFiles are the web page: one document, one script and one style sheet. They use only the API that other clients use.
+	// webFiles is the web page: one document, one script and one style sheet. It uses only the public API.
 	//
 	//go:embed web
 	webFiles embed.FS
@@ -266,17 +266,17 @@ func (srv *Server) health(w http.ResponseWriter, r *http.Request) (any, error) {
 	return map[string]string{"status": "ok"}, nil
 }
 
-// Runs are the runs of flows. Errors that a client can do something about are of type [*Problem].
+// Runs provides the runs of flows. Errors that a client can fix are of type [*Problem].
 type Runs interface {
-	// Start starts a run. If there is one of the same id, open or not, it returns that, and existed is true.
+	// Start starts a run. If one with the same id exists, open or closed, it returns that run, and existed is true.
 	Start(ctx context.Context, s *Start) (run *Run, existed bool, err error)
-	// Find looks for a run. The problem is [UnknownRun] where there is none.
+	// Find finds a run. If it does not exist, the problem is [UnknownRun].
 	Find(ctx context.Context, id string) (*Run, error)
-	// List gives up to wanted.Limit runs behind a token, the youngest first, and the token of the next page or "".
+	// List returns up to wanted.Limit runs from a token on, the latest first, and the token of the next page or "".
 	List(ctx context.Context, wanted runs.Filter, token string) (list []Run, next string, err error)
-	// Await returns when a run has ended, or with ctx's error.
+	// Await waits until a run is closed. If ctx is done first, it returns ctx's error.
 	Await(ctx context.Context, run *Run) error
-	// Outcome is the result of a run that has ended, or else why it has none.
+	// Outcome returns the result or the failure of a closed run.
 	Outcome(ctx context.Context, run *Run) (*contract.RunResult, *contract.Failure, error)
 	Status(ctx context.Context, run *Run) (*contract.Status, error)
 	State(ctx context.Context, run *Run) (map[string]json.RawMessage, error)
@@ -284,71 +284,71 @@ type Runs interface {
 	Transcript(ctx context.Context, run *Run) (lines []transcript.Line, missing []string, err error)
 	// Graph returns a run's flow and the states of its nodes, or [runs.ErrNoPlan].
 	Graph(ctx context.Context, run *Run) (*runs.Graph, error)
-	// Tree reads what a run's nodes did, and those of all below it.
+	// Tree reads the executions of a run and its descendants.
 	Tree(ctx context.Context, run *Run) (*runtree.Tree, error)
-	// StateOf returns the state before and after an execution, its place and node#step.
+	// StateOf returns the state before and after an execution: node#step, prefixed with its place.
 	StateOf(ctx context.Context, run *Run, execution string) (*runs.StateChange, error)
 	// Fork builds the input of a run that continues from a node of a run. An unsupported fork is a problem.
 	Fork(ctx context.Context, run *Run, o fork.Options) (*contract.RunInput, error)
 	// Answer sends an answer, or a message without a request.
 	Answer(ctx context.Context, run *Run, kind string, answer any) (*contract.Receipt, error)
 	Cancel(ctx context.Context, run *Run) error
-	// Inputs returns what the flow of a run is given, nil for text alone, or [runs.ErrNoPlan].
+	// Inputs returns the declared inputs of a run's flow, nil for text only, or [runs.ErrNoPlan].
 	Inputs(ctx context.Context, run *Run) (*plan.Inputs, error)
-	// Resume sends a session its next prompt and returns when the prompt is accepted.
+	// Resume sends the next prompt to a session and returns when the prompt is accepted.
 	Resume(ctx context.Context, run *Run, in contract.PromptInput) error
-	// Stop ends a session.
+	// Stop closes a session.
 	Stop(ctx context.Context, run *Run, by string) error
-	// Turns are those of a session, and whether it is open. Another run has none.
+	// Turns returns the turns of a session, and whether it is open. Other runs have none.
 	Turns(ctx context.Context, run *Run) (turns []contract.Turn, open bool, err error)
-	// CheckEvent refuses what cannot be the id of an event.
+	// CheckEvent returns an error if id is not a valid id of an event.
 	CheckEvent(id string) error
-	// Follow sends what happens behind the event with the id after, until the run is closed or ctx is done.
+	// Follow sends the events after the event with the id after, until the run is closed or ctx is done.
 	Follow(ctx context.Context, run *Run, after string, tell func(*Event) error) error
 	// Ready reports whether Temporal answers.
 	Ready(ctx context.Context) error
 }
 
-// Start is a run that is wanted.
+// Start is a request to start a run.
 type Start struct {
-	// ID is the run's id, Session the client's name of the session, Hash that of the request.
+	// ID is the run's id, Session the session id that the client chose, Hash the hash of the request.
 	ID, Session, Hash string
-	// Caller is the name of the token with which the start came, or "".
+	// Caller is the name of the caller's token, or "".
 	Caller string
 	Input  *contract.RunInput
-	// Named, if it has a name, is sent in place of the input's plan: the workers run the flows of their folder alone.
+	// Named, if it has a name, is sent instead of the plan: then the workers accept only flows of their folder.
 	Named contract.FlowRef
 }
 
-// Run is what is known of a run without asking it.
+// Run describes a run without querying it.
 type Run struct {
 	runs.Summary
-	// Hash is that of the request that started it, or "".
+	// Hash is the hash of the request that started it, or "".
 	Hash string
-	// Kept says that the run is a turn of a session. Closed is the turn's end then.
+	// Kept reports that the run is a turn of a session; then Closed is the turn's end.
 	Kept bool
-	// Silent is why a session's turns are unknown; its worker is not asked again then.
+	// Silent, if not nil, is the reason why a session's turns are unknown; its worker is not queried again.
 	Silent error
-	// Current and First are the last and the first run of the chain; for [Runs] alone.
+	// Current and First are the last and the first run id of the chain; only for implementations of [Runs].
 	Current, First string
 }
 
-// Event is something that happened in a run.
+// Event is an event of a run.
 type Event struct {
-	// ID says how far a client has come that has this event; "" is as far as the event before it.
+	// ID is the position from which a client resumes after this event; "" means that of the event before it.
 	ID string `json:"-"`
-	// Type is the kind of event, like model or request_opened.
+	// Type is the kind of event, such as model or request_opened.
 	Type      string    `json:"event_type"`
 	Session   string    `json:"session_id"`
 	Timestamp time.Time `json:"timestamp"`
-	// Node is the execution, node#step; Call names a call in it.
+	// Node is the execution, node#step; Call identifies a call in it.
 	Node    string            `json:"node,omitempty"`
 	Call    string            `json:"call,omitempty"`
 	Attempt int32             `json:"attempt,omitempty"`
 	Model   string            `json:"model,omitempty"`
 	Usage   *contract.Usage   `json:"usage,omitempty"`
 	Request *contract.Request `json:"request,omitempty"`
-	// Message is one that was added to a conversation.
+	// Message is the message that was added to a conversation.
 	Message *contract.Message `json:"message,omitempty"`
 	// Skipped reports whether some of an answer before Text was missed; only for partial answers.
 	Skipped bool   `json:"skipped,omitempty"`

@@ -15,15 +15,15 @@ import (
 	"weft/workflows/plan"
 )
 
-// A start of an agent is a session: the framework's run is one turn of it. The first has the
-// session's own run as its id; a later one is named behind it.
+// Starting an agent opens a session; each turn is a run of the framework. The first turn has the
+// id of the session's workflow; the id of a later turn has a suffix.
 
 const ofTurn = "~turn-"
 
-// TurnID is the id of the run that is a later turn of a session.
+// TurnID returns the run id of a later turn of a session.
 func TurnID(workflow, turn string) string { return workflow + ofTurn + turn }
 
-// SplitTurn is the workflow of a run's id and the turn of it, "" for the first.
+// SplitTurn splits a run's id into the workflow id and the turn, "" for the first.
 func SplitTurn(id string) (workflow, turn string) {
 	if i := strings.LastIndex(id, ofTurn); i > 0 {
 		return id[:i], id[i+len(ofTurn):]
@@ -31,7 +31,7 @@ func SplitTurn(id string) (workflow, turn string) {
 	return id, ""
 }
 
-// startFields are fields that a start alone can have: the session goes on with what it was given.
+// startFields are fields that only a start supports: a session keeps its values.
 var startFields = []unheeded{
 	{"id", source.String, "a turn's id is derived from the Idempotency-Key"},
 	{"model", source.String, "the session has its model"},
@@ -78,7 +78,7 @@ func (srv *Server) resume(w http.ResponseWriter, r *http.Request, o *object) (an
 	return srv.nextTurn(w, r, run, session, contract.PromptInput{Prompt: given, Media: media, By: callerOf(r)})
 }
 
-// nextTurn gives a session a prompt; with an Idempotency-Key the same prompt again is the same turn.
+// nextTurn sends a prompt to a session. An Idempotency-Key makes it idempotent.
 func (srv *Server) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, session string, in contract.PromptInput) (any, error) {
 	key, turn, repeated := r.Header.Get("Idempotency-Key"), randomName(), false
 	if key != "" {
@@ -109,7 +109,7 @@ func (srv *Server) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, se
 	return created(w, &Run{Summary: runs.Summary{ID: TurnID(workflow, turn), Session: session}})
 }
 
-// prompt makes the text of a prompt of parameters.
+// prompt returns the text of a prompt with parameters.
 func prompt(ctx context.Context, params []byte, agent string, want *plan.Inputs) (string, error) {
 	given, err := inputs.For(want, params, "")
 	text := ""
@@ -119,7 +119,7 @@ func prompt(ctx context.Context, params []byte, agent string, want *plan.Inputs)
 	return text, inputProblem(err, agent)
 }
 
-// session looks for a session by the id that its client or its start gave it, or by its workflow id.
+// session finds a session by its session id or by its workflow id.
 func (srv *Server) session(ctx context.Context, id string) (*Run, error) {
 	names := []string{derived(ofSession, id)}
 	if rest, ok := strings.CutPrefix(id, sessionPrefix); ok {
@@ -138,7 +138,7 @@ func (srv *Server) session(ctx context.Context, id string) (*Run, error) {
 type sessionStatus struct {
 	SessionID string `json:"session_id"`
 	Status    string `json:"status"`
-	// AgentName is null where it is not known.
+	// AgentName is null if it is unknown.
 	AgentName     *string    `json:"agent_name"`
 	Turns         int        `json:"turns"`
 	LastResumedAt *time.Time `json:"last_resumed_at"`
@@ -231,7 +231,7 @@ var answerFields = map[string][]string{
 
 const answerTime = 90 * time.Second
 
-// answer makes the handler of answers of a kind. The same answer twice is one answer.
+// answer returns the handler of answers of a kind. Repeating an answer has no effect.
 func answer(kind string) handler {
 	return ofRun(func(srv *Server, w http.ResponseWriter, r *http.Request, run *Run) (any, error) {
 		o, err := srv.read(w, r)
@@ -250,7 +250,7 @@ func answer(kind string) handler {
 	})
 }
 
-// readAnswer reads a body as an answer of a kind, by default of the token's name.
+// readAnswer reads a body as an answer of a kind.
 func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 	o.checkFields(answerFields[kind]...)
 	if kind != contract.RequestMessage && o.text("id") == "" && len(o.problems) == 0 {
@@ -295,7 +295,7 @@ func readConfirm(o *object, author contract.Author) *contract.ConfirmAnswer {
 	return a
 }
 
-// answer decodes an answer of the caller's, the author, who may answer for whom the body names.
+// answer decodes an answer. Its author is the caller; a name in the body becomes on_behalf_of.
 func (o *object) answer(a any, author *contract.Author) {
 	by := author.By
 	if o.decode(a); by != "" && author.By != by {

@@ -84,7 +84,7 @@ func TestSessions(t *testing.T) {
 	for field, part := range map[string]string{
 		`"agent_name": "other"`:              `belongs to the agent \"session\"`,
 		`"execution_mode": "async_callback"`: "callbacks are not supported",
-		`"execution_mode": "soon"`:           "want sync or async_poll",
+		`"execution_mode": "soon"`:           "expected sync or async_poll",
 		`"project_dir": "/srv"`:              "project_dir has no effect here",
 		`"additional_demands": {"a": 1}`:     "any worker may execute a run",
 		`"model": "openai/x"`:                "the session has its model",
@@ -125,7 +125,7 @@ func TestSessionsTakeImages(t *testing.T) {
 	for images, part := range map[string]string{
 		`[{"media_type": "image/png", "data": "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}]`: `images[0].media_type is \"image/png\", but data is image/gif`,
 		`[{"media_type": "image/png", "data": "?"}]`:                                        "images[0].data is not base64",
-		`{"url": "http://example.com/x.png"}`:                                               "images is an object, want an array",
+		`{"url": "http://example.com/x.png"}`:                                               "images is an object, expected an array",
 		`[{"url": "http://example.com/x.png"}]`:                                             `unknown field \"url\"`,
 		`[` + strings.Repeat(dot+",", 20) + dot + `]`:                                       "images has 21 files, at most 20 are allowed",
 	} {

@@ -26,7 +26,7 @@ type started struct {
 	Status string `json:"status"`
 }
 
-// start starts a run: of an agent, in the words of the blueprint dialect's framework, or of a flow.
+// start starts a run of an agent, in the format of the blueprint dialect's framework, or of a flow.
 func (srv *Server) start(w http.ResponseWriter, r *http.Request) (any, error) {
 	o, err := srv.read(w, r)
 	if err != nil {
@@ -40,7 +40,7 @@ func (srv *Server) start(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	if s.ID != "" {
-		// What was started before is not looked at again: its flow may be another by now.
+		// Do not compile a repeated start again: the flow may have changed.
 		run, err := srv.Runs.Find(r.Context(), s.ID)
 		if err == nil {
 			return again(w, s, run, repeats)
@@ -69,7 +69,7 @@ func (srv *Server) start(w http.ResponseWriter, r *http.Request) (any, error) {
 	return created(w, run)
 }
 
-// checkSession refuses a session's id that another session has: one that its client did not name.
+// checkSession returns an error if the session id is the generated id of another session.
 func (srv *Server) checkSession(ctx context.Context, s *Start) error {
 	if s.Session == "" {
 		return nil
@@ -101,13 +101,13 @@ func again(w http.ResponseWriter, s *Start, run *Run, repeats string) (any, erro
 	return nil, NewProblem(RunExists, "use another id, or get the run", "the run %q already exists", run.ID)
 }
 
-// What makes a start idempotent.
+// Fields that make a start idempotent.
 const (
 	byKey = "Idempotency-Key"
 	byID  = "id"
 )
 
-// name returns the id under which a start is wanted, "" for any, and what makes it repeatable.
+// name returns a start with the requested id, "" for any, and the field that makes it idempotent.
 func (srv *Server) name(r *http.Request, o *object) (s *Start, repeats string, err error) {
 	s = &Start{ID: o.text("id"), Session: o.text("session_id"), Hash: hashOf(o.Value), Caller: callerOf(r)}
 	key := r.Header.Get("Idempotency-Key")
@@ -128,10 +128,10 @@ func (srv *Server) name(r *http.Request, o *object) (s *Start, repeats string, e
 	return s, repeats, nil
 }
 
-// maxName bounds ids and keys of clients; children add to a run's id.
+// maxName is the maximum length of ids and keys of clients; the ids of children extend a run's id.
 const maxName = 200
 
-// inPaths are what addresses have of their own.
+// inPaths are path segments with a special meaning.
 var inPaths = []string{".", ".."}
 
 func checkNames(key string, s *Start, o *object) error {
@@ -155,15 +155,15 @@ func checkNames(key string, s *Start, o *object) error {
 	return o.problem()
 }
 
-// ofSession separates ids of sessions from keys: no client has such a name.
+// ofSession separates session ids from keys: no client has such a name.
 const ofSession = "\x00session"
 
-// derived makes a run's id of a client's own name for it. A key belongs to the client that sent it.
+// derived derives a run's id from a client's key or session id. Keys are per client.
 func derived(of, name string) string {
 	return runPrefix + contract.SHA([]byte(of + "\x00" + name))[:32]
 }
 
-// The prefixes of ids of agents' runs and of their sessions, as in the framework of the blueprint dialect.
+// Prefixes of the ids of agents' runs and sessions, as in the framework of the blueprint dialect.
 const (
 	runPrefix     = "run_"
 	sessionPrefix = "ses_"
@@ -175,7 +175,7 @@ func randomName() string {
 	return hex.EncodeToString(raw)
 }
 
-// sessionOf is the session of a run, which may be a later turn of it.
+// sessionOf returns the session id of a run, which may be a later turn.
 func sessionOf(run *Run) string {
 	if run.Session != "" {
 		return run.Session
@@ -234,14 +234,14 @@ func inputProblem(err error, agent string) error {
 	return NewProblem(InvalidBody, "", "%s", oneLine(err.Error()))
 }
 
-// frameworkError is an error with the body that the blueprint dialect's framework documents.
+// frameworkError is an error with the documented body of the blueprint dialect's framework.
 type frameworkError struct{ error }
 
 func (d *frameworkError) write(w http.ResponseWriter) {
 	writeJSON(w, http.StatusBadRequest, "application/json", d.error)
 }
 
-// unresolved is the framework's error of an MCP server, if that is a document's first error; else nil.
+// unresolved returns the framework's error for an MCP server if that is the document's first error, otherwise nil.
 func unresolved(diags []source.Diagnostic) error {
 	var missing *inputs.MissingConfig
 	for _, g := range diags {

@@ -17,7 +17,7 @@ import (
 type runSummary struct {
 	RunID     string `json:"run_id"`
 	SessionID string `json:"session_id"`
-	// Flow is the flow's or the agent's name; null where it is not known.
+	// Flow is the flow's or the agent's name; null if it is unknown.
 	Flow        *string    `json:"flow"`
 	Status      string     `json:"status"`
 	CreatedAt   time.Time  `json:"created_at"`
@@ -36,7 +36,7 @@ type runView struct {
 	runSummary
 	Result *resultEvent `json:"result"`
 	Error  any          `json:"error"`
-	// What the documented result has no room for; absent before the end.
+	// Fields beyond the documented result; absent before the end.
 	ResultNode     string                `json:"result_node,omitempty"`
 	ExitOutputs    []contract.ExitOutput `json:"exit_outputs,omitempty"`
 	NoRoute        []string              `json:"no_route,omitempty"`
@@ -46,7 +46,7 @@ type runView struct {
 	FlowHash       string                `json:"flow_hash,omitempty"`
 }
 
-// resultEvent is a result with the fields that the blueprint dialect's framework documents.
+// resultEvent is a result with the documented fields of the blueprint dialect's framework.
 type resultEvent struct {
 	EventType  string          `json:"event_type"`
 	SessionID  string          `json:"session_id"`
@@ -63,7 +63,7 @@ func resultOf(run *Run, res *contract.RunResult) *resultEvent {
 	return e
 }
 
-// printed is the result of a program that failed, nil where there is none.
+// printed returns the output of a failed program, nil if there is none.
 func printed(run *Run, f *contract.Failure) *resultEvent {
 	if len(f.Data) == 0 {
 		return nil
@@ -78,7 +78,7 @@ func ended(run *Run) time.Time {
 	return run.Started.UTC()
 }
 
-// schemaError is the error of an output that does not match its schema, as it is documented.
+// schemaError is the documented error of an output that does not match its schema.
 type schemaError struct {
 	Error   string                `json:"error"`
 	Message string                `json:"message"`
@@ -89,7 +89,7 @@ type runError struct {
 	Error   string `json:"error"`
 	Message string `json:"message"`
 	Remedy  string `json:"remedy,omitempty"`
-	// Node and Step are the execution that failed, At is its declaration.
+	// Node and Step are the execution that failed, At is its position in the document.
 	Node        string                `json:"node,omitempty"`
 	Step        int                   `json:"step,omitempty"`
 	At          string                `json:"at,omitempty"`
@@ -109,7 +109,7 @@ func errorOf(f *contract.Failure) any {
 		e.Errors = append(e.Errors, contract.FieldError{Path: p.Path, Message: p.Message})
 	}
 	if len(e.Errors) > 0 {
-		// The errors stand behind the message.
+		// The errors follow the message.
 		e.Message, _, _ = strings.Cut(e.Message, ": ")
 	}
 	return e
@@ -132,7 +132,7 @@ func (srv *Server) getRun(w http.ResponseWriter, r *http.Request) (any, error) {
 	return srv.view(r.Context(), run)
 }
 
-// await waits until a run has ended or the time is over, and looks at it again.
+// await waits until a run is closed or the time has elapsed, and finds it again.
 func (srv *Server) await(w http.ResponseWriter, r *http.Request, run *Run, wait time.Duration) (*Run, error) {
 	ended, err := srv.hold(r.Context())
 	if err != nil {
@@ -140,7 +140,7 @@ func (srv *Server) await(w http.ResponseWriter, r *http.Request, run *Run, wait 
 	}
 	defer ended()
 	extend(w, wait+srv.times.send)
-	// No deadline: a server that is told of one may say that it is over a little earlier.
+	// No deadline: a server that knows it may end the call slightly earlier.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer time.AfterFunc(wait, cancel).Stop()
@@ -231,7 +231,7 @@ func (srv *Server) getState(w http.ResponseWriter, r *http.Request, run *Run) (a
 
 type transcriptPage struct {
 	Messages []transcript.Line `json:"messages"`
-	// Gone are branches and sub-agents whose histories are gone.
+	// Gone are branches and sub-agents whose histories are no longer retained.
 	Gone []string `json:"gone,omitempty"`
 	Next string   `json:"next_page_token,omitempty"`
 }
@@ -256,7 +256,7 @@ func (srv *Server) getTranscript(w http.ResponseWriter, r *http.Request, run *Ru
 
 type requestPage struct {
 	Requests []contract.Request `json:"requests"`
-	// More counts those that are listed once some of these are answered.
+	// More is the number of requests that are omitted until some of these are answered.
 	More int    `json:"more_requests,omitempty"`
 	Next string `json:"next_page_token,omitempty"`
 }

@@ -26,7 +26,7 @@ func (r *reader) scheduled(e *history.Event, c *history.Call) {
 	switch in := c.Input.(type) {
 	case *contract.ToolInput:
 		if f, n := r.nodeOf(place, exec); n != nil && n.Tool != nil && componentType(f, n) != "ToolNode" {
-			r.calls[c] = node // it makes the call itself, and has no tool
+			r.calls[c] = node // the node itself makes the call, without a tool
 			return
 		}
 		s := r.call(c, "ToolExecutionSpan", "ToolExecution", place, node, e.Time)
@@ -84,7 +84,7 @@ func (r *reader) generation(c *history.Call, in *contract.ModelInput, place stri
 	}
 }
 
-// model begins the span of a call of a model, which is known when it answers.
+// model begins the span of a model call, whose model is known when it answers.
 func (r *reader) model(c *history.Call, place string, node *Span, at time.Time, prompt []*contract.Message, p *contract.Profile) *Span {
 	s := r.call(c, "LlmGenerationSpan", "LlmGeneration", place, node, at)
 	s.LLMConfig = llmConfig(r.tree.Root().Model)
@@ -182,7 +182,7 @@ func (r *reader) completed(at time.Time, c *history.CallCompleted) {
 	s.add("LlmGenerationResponse", at, e)
 }
 
-// finishes reports whether a tool is the one by which the agent that a model was called for ends.
+// finishes reports whether a tool is the one with which the agent of a model call submits its output.
 func (r *reader) finishes(c *history.Call, tool string) bool {
 	in, ok := c.Input.(*contract.ModelInput)
 	if !ok {
@@ -192,7 +192,7 @@ func (r *reader) finishes(c *history.Call, tool string) bool {
 	return p != nil && p.Finish != nil && p.Finish.Name == tool
 }
 
-// toolCompleted ends the span of a call of a tool, or notes what a node's own request returned.
+// toolCompleted ends the span of a tool call, or records the result of a node's own request.
 func (r *reader) toolCompleted(s *Span, at time.Time, c *history.CallCompleted, out *contract.ToolResult) {
 	text, whole, failed := string(c.JSON()), any(c.JSON()), false
 	if out != nil {
@@ -214,10 +214,10 @@ func (r *reader) toolCompleted(s *Span, at time.Time, c *history.CallCompleted, 
 	s.add("ToolExecutionResponse", at, Object{"tool": s.Tool, "request_id": c.ID, "output": r.sensitive(returned(s.returns, text, whole))})
 }
 
-// executes are the parts of the id of a request that name the call of a tool which it is about.
+// executes matches the parts of a request's id that identify its tool call.
 var executes = regexp.MustCompile(`/(confirm|client)/(\d+\.\d+)-[0-9a-f]{8}$`)
 
-// request adds what a run asked of people, and what they answered, to the span of the node that asked.
+// request adds a request of a run and its answer to the span of the node that opened it.
 func (r *reader) request(q *audit.Request) {
 	s := r.byID[""]
 	if s == nil || q.AskedAt == nil {

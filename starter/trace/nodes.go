@@ -15,10 +15,10 @@ import (
 	"weft/workflows/plan/result"
 )
 
-// executions adds the nodes of each flow that made no call, says how the others ended, and describes them all. A flow comes
-// before those that its nodes run.
+// executions adds the nodes of each flow that made no calls, sets how the others ended, and describes all of them. A flow
+// precedes the flows that its nodes run.
 func (r *reader) executions(ctx context.Context) {
-	for i := 0; i < len(r.tree.Workflows); i++ { // elements add to them
+	for i := 0; i < len(r.tree.Workflows); i++ { // the loop adds elements to them
 		w := r.tree.Workflows[i]
 		flow := r.byID[flowID(w.Place)]
 		if flow == nil || w.Branch || flow.described {
@@ -65,26 +65,26 @@ func (r *reader) nodesIn(place string) []*Span {
 	return out
 }
 
-// of is the execution of a node that a span is of, also where the span is of an agent inside it.
+// of returns the node's execution of a span, which may be the span of an agent inside the node.
 func (s *Span) of() contract.Execution {
 	x, _ := executionOf(s.exec)
 	return x
 }
 
-// executionOf parses a label, behind which a member of the node's team may be named.
+// executionOf parses a label, which may have a member of the node's team as a suffix.
 func executionOf(exec string) (x contract.Execution, member string) {
 	node, rest, _ := history.CutLast(exec, "#")
 	step, member, _ := strings.Cut(rest, ":")
 	return history.ParseLabel(node + "#" + step), member
 }
 
-// isMember reports whether a span is of an agent that another agent of its node has asked.
+// isMember reports whether a span is of an agent that another agent of its node called.
 func (s *Span) isMember() bool {
 	_, member := executionOf(s.exec)
 	return member != ""
 }
 
-// ask asks workers for the executions of a flow, and reports whether they answered.
+// ask queries workers for the executions of a flow, and reports whether they answered.
 func (r *reader) ask(ctx context.Context, w *runtree.Workflow) bool {
 	if r.NodeRuns == nil || w.Input == nil || loneAgent(w.Flow) != nil || r.out.FromHistory {
 		return false
@@ -117,7 +117,7 @@ func objectOf(values map[string]json.RawMessage) Object {
 	return out
 }
 
-// concluded adds the executions that history has: outcomes of branches, and what follows from the edges.
+// concluded adds executions from history: outcomes of branches, and executions inferred from the edges.
 func (r *reader) concluded(w *runtree.Workflow, flow *Span) {
 	var fork []contract.ExecutionRecord
 	if w.Input != nil && w.Input.Fork != nil {
@@ -153,14 +153,14 @@ func edges(f *plan.Flow, want func(*plan.Edge) bool) []*plan.Edge {
 // certain reports whether an edge is taken whenever its node ends.
 func certain(e *plan.Edge) bool { return e.Question == "" && e.Compare == nil && e.Branch == "" }
 
-// conclusion draws conclusions from the edges of a flow: an edge without a condition is always taken, and a node with one edge
-// into it ran one step before the node behind it.
+// conclusion infers executions from the edges of a flow: an edge without a condition is always taken, and the only predecessor
+// of a node ran one step before it.
 type conclusion struct {
 	*reader
 	flow  *plan.Flow
 	place string
 	whole *Span
-	// left are the executions that are still to be looked at, last is the last step that can be.
+	// left are the executions to be examined, last is the last possible step.
 	left []*Span
 	last int
 }
@@ -179,7 +179,7 @@ func (c *conclusion) draw() {
 	}
 }
 
-// around looks before and behind an execution.
+// around infers the executions before and after an execution.
 func (c *conclusion) around(s *Span) {
 	x := s.of()
 	into := edges(c.flow, func(e *plan.Edge) bool { return e.To == x.Node })
@@ -187,7 +187,7 @@ func (c *conclusion) around(s *Span) {
 		c.ran(into[0].From, x.Step-1, into[0].Branch)
 	}
 	n := c.flow.Node(x.Node)
-	// A node that is not known to have ended has if it makes no call, or another one ran after it.
+	// A node has also ended if it makes no calls, or if another node ran after it.
 	s.ended = s.ended || c.whole.ended || slices.Contains([]plan.Kind{plan.KindPass, plan.KindSay, plan.KindBranch}, n.Kind) ||
 		slices.ContainsFunc(c.flow.Edges, func(e plan.Edge) bool {
 			return e.From == x.Node && c.byID[c.place+history.Label(contract.Execution{Node: e.To, Step: x.Step + 1})] != nil
@@ -205,7 +205,7 @@ func (c *conclusion) around(s *Span) {
 	}
 }
 
-// ran adds an execution, unless it is known or may be another step's.
+// ran adds an execution, unless it exists or its step is uncertain.
 func (c *conclusion) ran(node string, step int, branch string) {
 	if n := c.flow.Node(node); n == nil || n.Deferred || step < 1 || step > c.last {
 		return
@@ -221,14 +221,14 @@ func (c *conclusion) ran(node string, step int, branch string) {
 	}
 }
 
-// schedule gives times to nodes of which history has none: they took none, behind those that led to them. A node that has
-// not ended ends with its flow.
+// schedule sets the times of nodes without times in history: they took no time, after the nodes that led to them. A node that
+// has not ended ends with its flow.
 func (r *reader) schedule(f *plan.Flow, flow *Span, nodes []*Span) {
 	leads := map[string][]string{}
 	for i := range f.Edges {
 		leads[f.Edges[i].To] = append(leads[f.Edges[i].To], f.Edges[i].From)
 	}
-	// ends are the ends of nodes in earlier steps, done is how many of the executions they are of.
+	// ends are the ends of nodes in earlier steps, done is the number of executions that they cover.
 	ends, done := map[string]int64{}, 0
 	for _, s := range nodes {
 		x := s.of()
@@ -254,7 +254,7 @@ func (r *reader) schedule(f *plan.Flow, flow *Span, nodes []*Span) {
 	}
 }
 
-// loneAgent is the node of a flow that is one agent alone, and no flow in its document, or nil.
+// loneAgent returns the node of a flow that consists of a single agent, otherwise nil.
 func loneAgent(f *plan.Flow) *plan.Node {
 	if len(f.Nodes) != 1 || f.Nodes[0].Agent == nil {
 		return nil
@@ -292,7 +292,7 @@ func (r *reader) member(s *Span) {
 	}
 }
 
-// complete says what a node gave, by the names of its outputs, where no worker has.
+// complete sets the outputs of a node by name, if no worker has returned them.
 func (r *reader) complete(s *Span, n *plan.Node, kind string) {
 	if s.outputs == nil {
 		s.outputs = Object{}
@@ -313,7 +313,7 @@ func (r *reader) complete(s *Span, n *plan.Node, kind string) {
 	}
 }
 
-// endOutputs are the outputs of a node that ends a flow: what it was given, as it left it.
+// endOutputs returns the outputs of a node that ends a flow: its inputs, as it left them.
 func (r *reader) endOutputs(s *Span, n *plan.Node) Object {
 	known := []Object{s.inputs, s.outputs}
 	if within(n.ID) == "" {
@@ -330,7 +330,7 @@ func (r *reader) endOutputs(s *Span, n *plan.Node) Object {
 	return out
 }
 
-// gave is what a node gave as far as history tells, by the names of its outputs.
+// gave returns the outputs of a node by name, as far as history has them.
 func gave(s *Span, n *plan.Node) Object {
 	text, data := cmp.Or(s.submitted, s.text), json.RawMessage(nil)
 	if s.done != nil {
@@ -387,7 +387,7 @@ func agentKind(a *plan.Agent) string {
 	return "Agent"
 }
 
-// agent puts a span of the agent between that of a node and those of the agent's calls, with what the agent was asked and told.
+// agent inserts a span of the agent between the span of a node and the spans of the agent's calls, with the agent's inputs and outputs.
 func (r *reader) agent(s *Span, n *plan.Node) {
 	kind := agentKind(n.Agent)
 	inner, _ := r.span(kind+"ExecutionSpan", s.ID+"/agent", s.ID, kind+"Execution", time.Unix(0, s.StartTime))
@@ -396,8 +396,8 @@ func (r *reader) agent(s *Span, n *plan.Node) {
 	r.into(inner, s)
 }
 
-// into moves what happened in a node's span to another one: all but its beginning, its end, its failure, and the calls of
-// models to decide on edges.
+// into moves the events and calls of a node's span to another one, except for the node's start, end and exception, and the model
+// calls that evaluate conditions of edges.
 func (r *reader) into(to, s *Span) {
 	s.Events = slices.DeleteFunc(s.Events, func(e Object) bool {
 		kind := e["type"].(string)
@@ -414,7 +414,7 @@ func (r *reader) into(to, s *Span) {
 	}
 }
 
-// describeFlow says which flow a span is of. A flow of one agent alone is that agent: it has no nodes.
+// describeFlow sets the flow of a span. A flow of a single agent is described as that agent: it has no nodes.
 func (r *reader) describeFlow(s *Span, w *runtree.Workflow, nodes []*Span) {
 	if s.inside {
 		for _, n := range nodes {
@@ -452,7 +452,7 @@ func (r *reader) describeFlow(s *Span, w *runtree.Workflow, nodes []*Span) {
 	}
 }
 
-// lift takes a span away and leaves those inside it, and what happened in it, to another one.
+// lift removes a span and moves its children and events to another one.
 func (r *reader) lift(s, to *Span) {
 	for _, e := range s.Events {
 		if kind := e["type"].(string); !strings.HasSuffix(kind, "ExecutionStart") && !strings.HasSuffix(kind, "ExecutionEnd") && kind != "ExceptionRaised" {

@@ -13,8 +13,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// failed is the execution that a failure of a flow is of, nil if that is not known: one of its own, or of elements in its run,
-// the last that was at work.
+// failed returns the execution that caused a failure of a flow: the last active one of its own or of elements in its run; nil
+// if it is unknown.
 func (r *reader) failed(place string, f *contract.Failure, at time.Time) (last *Span) {
 	exec := history.Label(contract.Execution{Node: f.Node, Step: f.Step})
 	for _, s := range r.out.Spans {
@@ -35,7 +35,7 @@ func (s *Span) until() int64 {
 	return *s.EndTime
 }
 
-// runOf is the place of the flow in whose run that of a place runs.
+// runOf returns the place of the flow in whose run the flow of a place runs.
 func (r *reader) runOf(place string) string {
 	for flow := r.byID[flowID(place)]; flow.inside; flow = r.byID[flowID(place)] {
 		place = r.spans[*flow.ParentID].place
@@ -43,9 +43,9 @@ func (r *reader) runOf(place string) string {
 	return place
 }
 
-// raisedAround adds the exception of a node, of an agent alone, or of a flow with a run of its own to what is around it and was
-// not over: FlowNodes, flows of elements and the nodes that called them, which have no failure of their own in history. A node
-// and an agent share it with what was at work in them.
+// raisedAround adds the exception of a node, of a single agent, or of a flow with its own run to the unfinished spans around it:
+// FlowNodes, flows of elements and the nodes that called them, which have no failure in history. It also adds the exception
+// of a node or an agent to the active spans inside it.
 func (r *reader) raisedAround() {
 	for _, s := range slices.Clone(r.out.Spans) {
 		e := s.exception()
@@ -74,7 +74,7 @@ func (r *reader) raisedInside(s *Span, e Object) {
 	}
 }
 
-// endMember says how an agent that another one has asked ended, where the node of both is over.
+// endMember sets how an agent that another agent called ended, if their node has ended.
 func (r *reader) endMember(s, node *Span) {
 	failed := node != nil && node.exception() != nil
 	s.ended = false
@@ -88,7 +88,7 @@ func (r *reader) endMember(s, node *Span) {
 	s.ended = !failed || s.text != ""
 }
 
-// failedCall is the exception of a call that failed and that no call of a model came after, or nil.
+// failedCall returns the exception of a failed call that no model call followed, or nil.
 func (r *reader) failedCall(s *Span) Object {
 	for _, call := range slices.Backward(r.made[s.ID]) {
 		if e := call.exception(); e != nil || call.Type == "LlmGenerationSpan" {
@@ -98,7 +98,7 @@ func (r *reader) failedCall(s *Span) Object {
 	return nil
 }
 
-// raise adds an exception to a span that has not ended, and reports whether it has not.
+// raise adds an exception to a span unless it has ended, and reports whether it did.
 func (s *Span) raise(e Object) bool {
 	if s.ended || s.exception() != nil {
 		return false
@@ -111,7 +111,7 @@ func (s *Span) raise(e Object) bool {
 	return true
 }
 
-// exception is the event of an exception with which a span ends, or nil.
+// exception returns the exception event with which a span ends, or nil.
 func (s *Span) exception() Object {
 	for _, e := range slices.Backward(s.Events) {
 		if e["type"] == "ExceptionRaised" {
@@ -125,11 +125,11 @@ func (s *Span) executes() bool {
 	return strings.HasSuffix(s.Type, "ExecutionSpan") && s.Type != "ToolExecutionSpan"
 }
 
-// agentSpec is the dialect whose plans have the nodes of a FlowNode's flow among those of the flow around it: the id of such
-// a node begins with that of its FlowNode and a slash.
+// agentSpec is the dialect whose plans inline the nodes of a FlowNode's flow: the id of such a node is prefixed with the
+// FlowNode's id and a slash.
 const agentSpec = "agentspec"
 
-// within is the FlowNode in whose flow a node is, "" for a node of the flow itself.
+// within returns the FlowNode that contains a node, "" for a node of the flow itself.
 func within(id string) string {
 	node, _, below := history.CutLast(id, "/")
 	if !below {
@@ -138,7 +138,7 @@ func within(id string) string {
 	return node
 }
 
-// isStart and isEnd report whether a node is the StartNode of its flow, or an EndNode: no edge comes from, or leads to, another
+// isStart and isEnd report whether a node is the StartNode or an EndNode of its flow: no edge comes from, or leads to, another
 // node of the same flow.
 func isStart(f *plan.Flow, id string) bool {
 	in := within(id)
@@ -154,12 +154,12 @@ func isEnd(f *plan.Flow, id string) bool {
 	})
 }
 
-// subflows puts the nodes of FlowNodes' flows into spans of these nodes and of their flows.
+// subflows moves the nodes of FlowNodes' flows into spans of the FlowNodes and their flows.
 func (r *reader) subflows(w *runtree.Workflow, flow *Span, nodes []*Span) {
 	if w.Flow.Dialect != agentSpec {
 		return
 	}
-	// current are the flows of FlowNodes that the next nodes belong to.
+	// current are the flows of FlowNodes to which the next nodes belong.
 	current, open := map[string]*Span{}, []*Span{}
 	for _, s := range nodes {
 		if s.isMember() {
@@ -195,7 +195,7 @@ func (r *reader) subflows(w *runtree.Workflow, flow *Span, nodes []*Span) {
 	}
 }
 
-// flowNode begins the span of a FlowNode, and that of its flow inside, which begins with the node n and which it returns.
+// flowNode begins the span of a FlowNode, and inside it the span of its flow, which begins with the node n and which it returns.
 func (r *reader) flowNode(id string, first, around *Span, n *plan.Node) *Span {
 	node, _ := r.span("NodeExecutionSpan", id, "", "NodeExecution", time.Unix(0, first.StartTime))
 	node.ParentID = &around.ID
@@ -209,7 +209,7 @@ func (r *reader) flowNode(id string, first, around *Span, n *plan.Node) *Span {
 
 var componentTypes = map[plan.Kind]string{plan.KindAsk: "InputMessageNode", plan.KindSay: "OutputMessageNode", plan.KindBranch: "BranchingNode"}
 
-// componentType is the type of component that a node of a plan is most like.
+// componentType returns the component type that corresponds most closely to a node of a plan.
 func componentType(f *plan.Flow, n *plan.Node) string {
 	switch {
 	case n.Kind == plan.KindAgent && f.Dialect == agentSpec && n.Agent.Conversation == "",
@@ -227,7 +227,7 @@ func componentType(f *plan.Flow, n *plan.Node) string {
 	return cmp.Or(componentTypes[n.Kind], "Node")
 }
 
-// requestType is the type of a node that calls a tool, or makes a request of its own.
+// requestType returns the type of a node that calls a tool, or makes a request itself.
 func requestType(f *plan.Flow, t *plan.Tool) string {
 	if len(t.ArgumentsSchema) == 0 && toolType(f, t.BoundTo()) == "RemoteTool" {
 		return "ApiNode"

@@ -31,17 +31,17 @@ import (
 
 // Trace is a run's trace.
 type Trace struct {
-	// ID is the run's, Name its flow's.
+	// ID is the run's id, Name the flow's name.
 	ID    string  `json:"id"`
 	Name  string  `json:"name"`
 	Spans []*Span `json:"spans"`
-	// Missing are the ids of workflows whose histories are not kept any more.
+	// Missing are the ids of workflows whose histories are no longer retained.
 	Missing []string `json:"-"`
-	// FromHistory reports whether no worker has told of nodes that make no calls.
+	// FromHistory reports that no worker answered: nodes that make no calls may be missing.
 	FromHistory bool `json:"-"`
 }
 
-// Object is an object of the extension: an event, or a component that runs.
+// Object is an object of the extension: an event, or a component.
 type Object map[string]any
 
 // Span is a part of the run. Times are nanoseconds since 1970; the end of an open one is null.
@@ -51,12 +51,12 @@ type Span struct {
 	Name        string         `json:"name"`
 	Description string         `json:"description"`
 	Metadata    map[string]any `json:"metadata"`
-	// ParentID is the id of the span around it, null for the first one.
+	// ParentID is the id of the enclosing span, null for the first one.
 	ParentID  *string  `json:"parent_id"`
 	StartTime int64    `json:"start_time"`
 	EndTime   *int64   `json:"end_time"`
 	Events    []Object `json:"events"`
-	// One of these is what runs.
+	// One of these is the component that runs.
 	Flow           Object `json:"flow,omitempty"`
 	Agent          Object `json:"agent,omitempty"`
 	Swarm          Object `json:"swarm,omitempty"`
@@ -65,38 +65,38 @@ type Span struct {
 	LLMConfig      Object `json:"llm_config,omitempty"`
 	Tool           Object `json:"tool,omitempty"`
 
-	// place is that of the flow, exec the execution of a node.
+	// place is the place of the flow, exec the execution of a node.
 	place, exec string
-	// runs reports whether the span is of a flow with a run of its own, inside whether a flow runs inside the run of a node,
+	// runs reports whether the span is of a flow with its own run, inside whether it is of a flow that runs inside a node's run,
 	// as an element of a map.
 	runs, inside bool
-	// text is the last text that a model or a node's tool gave, submitted the last arguments by which an agent was to end.
+	// text is the last text of a model or a node's tool, submitted the last arguments with which an agent submitted its output.
 	text, submitted string
-	// returns are the values that a tool is declared to return, component identifies what runs, step is a node's.
+	// returns are the declared outputs of a tool, component identifies the component that runs, step is the step of a node.
 	returns   []plan.Out
 	component *plan.Component
 	step      int
-	// timed reports whether history has a time of the execution, ended whether it has ended as nodes do.
+	// timed reports whether history has a time of the execution, ended whether it has ended.
 	timed, ended bool
-	// described reports whether the nodes of a flow are.
+	// described reports whether the nodes of a flow have been described.
 	described bool
-	// done is how it ended, inputs and outputs are its values, where that is known.
+	// done is how it ended, inputs and outputs are its values, if known.
 	done            *contract.Execution
 	inputs, outputs Object
 }
 
-// nextBranch is the branch of nodes and flows that have one.
+// nextBranch is the branch of nodes and flows with a single branch.
 const nextBranch = "next"
 
 // Masked replaces sensitive content.
 const Masked = "** MASKED **"
 
-// Options say what to export.
+// Options set what to export.
 type Options struct {
-	// Content exports prompts, answers, arguments, results, inputs, outputs and texts of errors, which are masked otherwise.
+	// Content exports prompts, answers, arguments, results, inputs, outputs and error texts, which are masked otherwise.
 	Content bool
-	// NodeRuns, if set, returns what the workers know of the executions of a flow. What they do not tell is concluded from
-	// history, which has no event of a node that makes no call.
+	// NodeRuns, if set, queries the workers for the executions of a flow. Without an answer, executions are inferred from
+	// history, which has no events of nodes that make no calls.
 	NodeRuns func(ctx context.Context, tree *runtree.Tree, of *runtree.Workflow) ([]runs.NodeRun, error)
 }
 
@@ -104,7 +104,7 @@ type Options struct {
 func Read(ctx context.Context, from history.Source, id, run string, o Options) (*Trace, error) {
 	r := &reader{Options: o, out: &Trace{ID: id}, tree: runtree.New(id, run), byID: map[string]*Span{}, nodes: map[string][]*Span{}, spans: map[string]*Span{}, calls: map[*history.Call]*Span{}, made: map[string][]*Span{}, threads: map[string][]*contract.Message{}, profiles: map[string]*contract.Profile{}, started: map[*history.Workflow]bool{}}
 	asked, threads := audit.NewReader(id), transcript.NewReader()
-	// added are the entries of the conversations of flows, and the places of these.
+	// added are the entries of flows' conversations, with their places.
 	type entry struct {
 		transcript.Entry
 		place string
@@ -131,7 +131,7 @@ func Read(ctx context.Context, from history.Source, id, run string, o Options) (
 		r.event(&events[i])
 	}
 	for _, x := range added {
-		// To the node that made it, or to the flow if that was in the run that was forked.
+		// Add it to the node that added it, or to the flow if the node ran in the forked run.
 		if s := cmp.Or(r.byID[x.place+label(x.Execution)], r.byID[flowID(x.place)]); s != nil {
 			s.add("ConversationMessageAdded", x.Time, Object{"message": r.sensitive(messageOf(x.Message))})
 		}
@@ -153,15 +153,15 @@ type reader struct {
 	Options
 	out  *Trace
 	tree *runtree.Tree
-	// byID are the spans; that of a flow has the place of the flow as its id, that of a node node#step behind it.
+	// byID holds the spans by id: the place of a flow, and for a node the place and node#step.
 	byID map[string]*Span
 	// nodes are the executions in each flow, by its place.
 	nodes map[string][]*Span
 	spans map[string]*Span
 	calls map[*history.Call]*Span
-	// made are the spans of the calls of each node, and of the flows that it called, by the node's id.
+	// made are the spans of the calls and called flows of each node, by the node's id.
 	made map[string][]*Span
-	// threads are the conversations by their names, profiles what calls of models repeat by its hash.
+	// threads are the conversations by name, profiles the model profiles by hash.
 	threads  map[string][]*contract.Message
 	profiles map[string]*contract.Profile
 	// started are the workflows that are flows.
@@ -172,7 +172,7 @@ func (r *reader) settle() {
 	slices.SortStableFunc(r.out.Spans, func(a, b *Span) int {
 		return cmp.Or(cmp.Compare(a.StartTime, b.StartTime), cmp.Compare(r.depth(a), r.depth(b)), cmp.Compare(a.step, b.step))
 	})
-	// The first event of a span begins it, the last one ends it.
+	// The start event of a span is its first event, the end event its last.
 	rank := func(e Object) int {
 		switch kind := e["type"].(string); {
 		case strings.HasSuffix(kind, "ExecutionStart"):
@@ -185,7 +185,7 @@ func (r *reader) settle() {
 	for _, s := range r.out.Spans {
 		for around := s; s.EndTime == nil && !s.runs && around.ParentID != nil; {
 			around = r.spans[*around.ParentID]
-			s.EndTime = around.EndTime // a call that was under way when its run ended
+			s.EndTime = around.EndTime // a call that was in flight when its run ended
 		}
 		slices.SortStableFunc(s.Events, func(a, b Object) int {
 			return cmp.Or(cmp.Compare(a["timestamp"].(int64), b["timestamp"].(int64)), cmp.Compare(rank(a), rank(b)))
@@ -204,7 +204,7 @@ func (r *reader) depth(s *Span) int {
 	return n
 }
 
-// sensitive is a value, or what stands for it.
+// sensitive returns a value, masked unless content is exported.
 func (r *reader) sensitive(v any) any {
 	if !r.Content {
 		return Masked
@@ -212,7 +212,7 @@ func (r *reader) sensitive(v any) any {
 	return v
 }
 
-// span returns the span of an id, and begins it if there is none.
+// span returns the span with an id, and begins it if it does not exist.
 func (r *reader) span(kind, id, parent, name string, at time.Time) (s *Span, isNew bool) {
 	if s = r.byID[id]; s != nil {
 		return s, false
@@ -233,14 +233,14 @@ func (s *Span) end(at time.Time) {
 	}
 }
 
-// add adds an event with its attributes, and those of what runs.
+// add adds an event with its attributes and the component that runs.
 func (s *Span) add(kind string, at time.Time, attributes Object) {
 	e := Object{"type": kind, "name": kind, "description": "", "metadata": map[string]any{}, "timestamp": at.UnixNano()}
 	maps.Copy(e, attributes)
 	s.Events = append(s.Events, e)
 }
 
-// identified is a component by what the document says of it, or else by an id and a name.
+// identified returns a component with the fields of the document, or else with an id and a name.
 func identified(kind string, c *plan.Component, id, name string) Object {
 	if c == nil {
 		return component(kind, id, name, "")
@@ -267,7 +267,7 @@ func (r *reader) event(e *history.Event) {
 		r.completed(e.Time, d)
 	case *history.CallFailed:
 		if s := r.calls[d.Call]; s != nil {
-			if s.exec == "" { // a node has the exception of its flow
+			if s.exec == "" { // a node gets the exception of its flow
 				r.raised(s, e.Time, d.Failure)
 			}
 			r.over(s, e.Time)
@@ -283,7 +283,7 @@ func (r *reader) event(e *history.Event) {
 	}
 }
 
-// over notes that a span is over, and that what it is in was under way until then: all but flows with an end of their own.
+// over ends a span, and extends the enclosing spans to that time, except for flows with their own end.
 func (r *reader) over(s *Span, at time.Time) {
 	for s.end(at); s.ParentID != nil; {
 		if s = r.spans[*s.ParentID]; s.exec == "" && !s.inside {
@@ -295,7 +295,7 @@ func (r *reader) over(s *Span, at time.Time) {
 
 func flowID(place string) string { return strings.TrimSuffix(place, " › ") }
 
-// flow begins the span of a flow, inside that of the node that called it.
+// flow begins the span of a flow, inside the span of the node that called it.
 func (r *reader) flow(place string, at time.Time, in *contract.RunInput) {
 	id := flowID(place)
 	parent := ""
@@ -318,13 +318,13 @@ func (r *reader) flow(place string, at time.Time, in *contract.RunInput) {
 	}
 }
 
-// label is an execution of a node as spans have it.
+// label formats an execution of a node for spans.
 func label(exec string) string {
 	x, member := executionOf(exec)
 	return history.Label(x) + plaintext.If(member != "", ":%s", member)
 }
 
-// node returns the span of an execution of a node, with a time at which it was under way, or without one.
+// node returns the span of an execution of a node, extended to a time at which it was active unless at is zero.
 func (r *reader) node(place, exec string, at time.Time) *Span {
 	exec = label(exec)
 	if flow := flowID(place); r.byID[flow] == nil {
@@ -337,7 +337,7 @@ func (r *reader) node(place, exec string, at time.Time) *Span {
 		s.place, s.exec = place, exec
 		s.step = s.of().Step
 		r.nodes[place] = append(r.nodes[place], s)
-	case !at.IsZero() && (!s.timed || n < s.StartTime): // a person was asked before the first call
+	case !at.IsZero() && (!s.timed || n < s.StartTime): // a request preceded the first call
 		s.StartTime = n
 	}
 	s.timed = s.timed || !at.IsZero()
@@ -356,7 +356,7 @@ func (r *reader) plan(place string) *plan.Flow {
 func (r *reader) ended(e *history.Event, d *history.Ended) {
 	s := r.byID[flowID(e.Run.Place)]
 	if s == nil || !e.Run.Root && !r.started[e.Run.Workflow] || d.ContinuedAs != "" {
-		return // of a branch, or of a run that continues as another
+		return // a branch, or a run that continued as new
 	}
 	r.over(s, e.Time)
 	switch {
@@ -377,7 +377,7 @@ func (r *reader) ended(e *history.Event, d *history.Ended) {
 	}
 }
 
-// values are what a node or flow is given, or gives: values by their names, or one value or text under a name.
+// values returns inputs or outputs of a node or flow: values by name, or a single value or text with the given name.
 func values(name string, text *string, data json.RawMessage) Object {
 	var members map[string]json.RawMessage
 	switch {

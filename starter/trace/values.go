@@ -16,7 +16,7 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// takes says what a node was given, by the names of its inputs, where no worker has.
+// takes sets the inputs of a node by name, if no worker has returned them.
 func (r *reader) takes(f *plan.Flow, s *Span, n *plan.Node) {
 	if n.Ports == nil || len(s.inputs) > 0 {
 		return
@@ -31,7 +31,7 @@ func (r *reader) takes(f *plan.Flow, s *Span, n *plan.Node) {
 
 func isInternal(port string) bool { return strings.HasPrefix(port, ".") }
 
-// value is that of an input of a node at a step, as far as history tells; nil otherwise.
+// value returns the value of an input of a node at a step, nil if history does not have it.
 func (r *reader) value(f *plan.Flow, place string, in *plan.In, step int) json.RawMessage {
 	if name, own := strings.CutPrefix(in.Key, plan.InKey("")); own {
 		if v, ok := r.byID[flowID(place)].inputs[name].(json.RawMessage); ok {
@@ -60,7 +60,7 @@ func (r *reader) value(f *plan.Flow, place string, in *plan.In, step int) json.R
 	return r.left(f, last, from, name)
 }
 
-// left is the value of an output of a node, as far as history tells.
+// left returns the value of an output of a node, nil if history does not have it.
 func (r *reader) left(f *plan.Flow, s *Span, n *plan.Node, name string) json.RawMessage {
 	for _, known := range []Object{s.outputs, gave(s, n)} {
 		if v, ok := known[name].(json.RawMessage); ok {
@@ -77,7 +77,7 @@ func (r *reader) left(f *plan.Flow, s *Span, n *plan.Node, name string) json.Raw
 	return nil
 }
 
-// branchOf is the branch by which a node leaves that selects one by a value, "" where the value is not known.
+// branchOf returns the branch that a node selected by a value, "" if the value is unknown.
 func (r *reader) branchOf(f *plan.Flow, s *Span, n *plan.Node) string {
 	in := &n.Ports.In[0]
 	v, err := value.Parse(r.value(f, s.place, in, s.step))
@@ -95,8 +95,8 @@ func (r *reader) branchOf(f *plan.Flow, s *Span, n *plan.Node) string {
 	return n.Branch.Default
 }
 
-// elements adds the flows of a map's elements that made no call, of which history has nothing, and says what each of them took
-// and gave.
+// elements adds the flows of a map's elements that made no calls, which have no events in history, and sets the inputs and
+// outputs of all elements.
 func (r *reader) elements(w *runtree.Workflow, s *Span, n *plan.Node) {
 	if n.Call == nil || !n.Call.Map || !s.ended {
 		return
@@ -141,7 +141,7 @@ func divided(c *plan.Call, in Object) []Object {
 	return out
 }
 
-// itemsOf are the elements of a list; those of an object are its members, as maps of them have them.
+// itemsOf returns the elements of a list, or the members of an object as maps over objects have them.
 func itemsOf(list any) []value.Value {
 	raw, _ := list.(json.RawMessage)
 	v, err := value.Parse(raw)
@@ -154,7 +154,7 @@ func itemsOf(list any) []value.Value {
 	return v.Items
 }
 
-// inputsOf are the values that a flow takes of those it is given, and the defaults of others.
+// inputsOf returns the declared inputs of a flow from params, with defaults for missing ones.
 func inputsOf(f *plan.Flow, params Object) Object {
 	out := Object{}
 	for _, e := range edges(f, func(e *plan.Edge) bool { return e.From == plan.Start }) {
@@ -181,7 +181,7 @@ func prefixed(prefix string, values Object) Object {
 	return out
 }
 
-// toolTypes are the types of tools by the kind of their connection; functions of workers have none in the plan.
+// toolTypes are the types of tools by the kind of their connection; functions of workers have no connection in the plan.
 var toolTypes = map[string]string{plan.ConnectionMCP: "MCPTool", plan.ConnectionHTTP: "RemoteTool", plan.ConnectionClient: "ClientTool"}
 
 func (r *reader) nodeOf(place, exec string) (*plan.Flow, *plan.Node) {
@@ -193,7 +193,7 @@ func (r *reader) nodeOf(place, exec string) (*plan.Flow, *plan.Node) {
 	return f, f.Node(x.Node)
 }
 
-// boundTool is the tool of a node by its name and that which its caller knows, nil where the plan has none.
+// boundTool returns the tool of a node by its name and the name for its caller, nil if the plan has none.
 func (r *reader) boundTool(place, exec, name, as string) (*plan.Flow, *plan.Tool) {
 	f, n := r.nodeOf(place, exec)
 	if n == nil {
@@ -207,7 +207,7 @@ func (r *reader) boundTool(place, exec, name, as string) (*plan.Flow, *plan.Tool
 	return f, nil
 }
 
-// tool returns the component of a tool that a node of a flow calls, and the values that it is declared to return.
+// tool returns the component of a tool that a node of a flow calls, and its declared outputs.
 func (r *reader) tool(place, exec, connection, name, as string) (Object, []plan.Out) {
 	f, t := r.boundTool(place, exec, name, as)
 	out := component(toolType(f, connection), connection+"/"+name, name, "")
@@ -222,7 +222,7 @@ func toolType(f *plan.Flow, connection string) string {
 	return cmp.Or(toolTypes[connectionOf(f, connection).Kind], "ServerTool")
 }
 
-// connectionOf is a connection of a flow, an empty one where it is not known.
+// connectionOf returns a connection of a flow, an empty one if it is unknown.
 func connectionOf(f *plan.Flow, id string) *plan.Connection {
 	if f != nil {
 		for i := range f.Connections {
@@ -234,7 +234,7 @@ func connectionOf(f *plan.Flow, id string) *plan.Connection {
 	return &plan.Connection{}
 }
 
-// offered returns the component of a tool that a model is offered; those that no node names are a server's.
+// offered returns the component of a tool that is offered to a model; a tool that no node names is a server's.
 func (r *reader) offered(place, exec string, t *contract.ProfileTool) Object {
 	f, bound := r.boundTool(place, exec, t.Name, t.As)
 	if bound == nil {
@@ -243,7 +243,7 @@ func (r *reader) offered(place, exec string, t *contract.ProfileTool) Object {
 	return component(toolType(f, bound.BoundTo()), t.As, t.As, t.Description)
 }
 
-// returned are the values of a tool's outputs. What a tool returned that declares none is one value.
+// returned returns the values of a tool's outputs. The result of a tool without declared outputs is a single value.
 func returned(outs []plan.Out, text string, whole any) Object {
 	if len(outs) > 0 {
 		if v, err := result.Named(outs, text); err == nil {
@@ -253,7 +253,7 @@ func returned(outs []plan.Out, text string, whole any) Object {
 	return Object{"output": whole}
 }
 
-// declared are the values of outputs that the document knows.
+// declared returns the values of outputs that the document declares.
 func declared(outs []plan.Out, v value.Value) Object {
 	out := Object{}
 	for i := range outs {

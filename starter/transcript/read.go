@@ -28,17 +28,17 @@ func Read(ctx context.Context, from history.Source, id, run string) (*Transcript
 	return r.Transcript, nil
 }
 
-// Reader reads the conversations of a run from the events of its histories. Those of different workflows may come in any
-// order. Make one with [NewReader].
+// Reader reads the conversations of a run from the events of its histories. Events of different workflows may be added in any
+// order. Use [NewReader] to create one.
 type Reader struct {
 	*Transcript
-	// added are the entries that the last event has added.
+	// added are the entries that the last event added.
 	added []Entry
-	// forked are the executions of another run that added the messages with which a fork begins, by hash, in order.
+	// forked are the executions of the original run that added the initial messages of a fork, by hash, in order.
 	forked map[string][]string
-	// inputs are what workflows were given.
+	// inputs are the inputs of workflows.
 	inputs map[*history.Workflow]*contract.RunInput
-	// calls are the places of the results of calls under way.
+	// calls are the positions for the results of calls in flight.
 	calls map[*history.Call]slot
 }
 
@@ -47,7 +47,7 @@ type slot struct {
 	at     int
 }
 
-// NewReader returns a reader that has read nothing.
+// NewReader returns an empty reader.
 func NewReader() *Reader {
 	return &Reader{Transcript: &Transcript{named: map[string]*thread{}, content: map[string]json.RawMessage{}, switched: map[string][]contract.Fallback{}},
 		forked: map[string][]string{}, inputs: map[*history.Workflow]*contract.RunInput{}, calls: map[*history.Call]slot{}}
@@ -57,12 +57,12 @@ func NewReader() *Reader {
 type Entry struct {
 	Message *contract.Message
 	made
-	// Place is that of the [history.Call], or of the record, that has it.
+	// Place is the place of the [history.Call] or the record that contains it.
 	Place string
 }
 
-// Add takes the next event. It returns the entries of the run's conversation that the event adds, each where it is made: the
-// conversation of a flow that continues another's has only its own.
+// Add adds the next event. It returns the new entries of flows' conversations, each only once: a conversation that continues
+// another flow's adds only its own entries.
 func (r *Reader) Add(e *history.Event) []Entry {
 	r.added = nil
 	w := e.Run.Workflow
@@ -133,8 +133,8 @@ func (r *Reader) started(w *history.Workflow, s *history.Started) {
 	}
 }
 
-// given writes what a workflow was given: a text, which a later call may make of its parameters, or else the values of the
-// whole run. Those of a workflow below depend on how its flow is run, and are in its nodes' threads.
+// given writes the input of a workflow: its text, which a later call may derive from its parameters, or else the values of the
+// root run. The values of descendants are in their nodes' threads.
 func (r *Reader) given(w *history.Workflow, text string) {
 	in := cmp.Or(r.inputs[w], &contract.RunInput{})
 	for _, values := range []json.RawMessage{in.Params, in.Value} {
@@ -159,7 +159,7 @@ func (r *Reader) write(w *history.Workflow, name string, m *contract.Message) {
 	}
 }
 
-// handed are the messages with which the conversation of a workflow begins, or goes on.
+// handed stores the messages with which the conversation of a workflow begins or continues.
 func (r *Reader) handed(w *history.Workflow, messages []contract.ThreadMessage, inherited int) {
 	if len(messages) == 0 {
 		return
@@ -188,7 +188,7 @@ func (r *Reader) fork(k *contract.ForkedFrom) {
 	}
 }
 
-// snapshot keeps the messages with which a run goes on, and places those of its conversation.
+// snapshot stores the messages of a run's snapshot, and the positions of its conversation.
 func (r *Reader) snapshot(w *history.Workflow, s *contract.RunSnapshot) {
 	r.keepSnapshot(s)
 	if s.Conversation != nil {
@@ -220,7 +220,7 @@ func (r *Reader) messages(list []contract.ThreadMessage) {
 	}
 }
 
-// carried keeps the messages with which an execution goes on, and those of agents below.
+// carried stores the messages of a suspended execution, including those of sub-agents.
 func (r *Reader) carried(x *contract.SuspendedExecution) {
 	if x == nil {
 		return
@@ -259,7 +259,7 @@ func (r *Reader) keepSnapshot(s *contract.RunSnapshot) {
 	}
 }
 
-// maxThread bounds the length of a thread that a history may claim.
+// maxThread limits the length of a thread in a history.
 const maxThread = 1_000_000
 
 func (r *Reader) scheduled(w *history.Workflow, c *history.Call) {
@@ -286,11 +286,11 @@ func (r *Reader) tail(t *thread, from int, messages []contract.TailEntry, by ori
 	}
 }
 
-// origin is where a message comes from.
+// origin is the origin of a message.
 type origin struct {
 	made
 	place string
-	// below: a flow below has it, and has said so.
+	// below reports that a flow below added the message and recorded it itself.
 	below bool
 }
 
@@ -299,7 +299,7 @@ func originOf(c *history.Call, at time.Time) origin {
 	return origin{made: made{exec, at}, place: c.Place}
 }
 
-// put puts a message into a thread, and notes it if it is a new entry of a flow's conversation.
+// put stores a message in a thread, and adds an entry if it is new in a flow's conversation.
 func (r *Reader) put(t *thread, i int, sha string, by origin) {
 	if list := r.forked[sha]; len(list) > 0 && t.isConversation {
 		by.Execution, r.forked[sha] = list[0], list[1:]

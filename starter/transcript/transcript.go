@@ -15,43 +15,43 @@ import (
 	"weft/starter/runtree"
 )
 
-// Transcript is what the histories of a run hold.
+// Transcript holds the conversations in the histories of a run.
 type Transcript struct {
 	*runtree.Tree
 
 	threads []*thread
 	named   map[string]*thread
-	// content are encoded messages by hash, switched the failed models before a message, by its hash.
+	// content holds encoded messages by hash; switched holds the models that failed before a message, by its hash.
 	content  map[string]json.RawMessage
 	switched map[string][]contract.Fallback
 }
 
 type thread struct {
-	// name is the thread's, behind the place of the sub-agent that it belongs to.
+	// name is the thread's name, prefixed with the place of its sub-agent.
 	name string
-	// execution is the one whose thread it is, node#step, of the run's own flow.
+	// execution is the execution of the thread, node#step, in the run's own flow.
 	execution string
-	// noModel: a node of one call of a tool has written it.
+	// noModel reports that a node without a model wrote it.
 	noModel bool
-	// isConversation: it is a flow's conversation. The first inherited messages are those of the thread above, or of the
-	// flow that the workflow was given it by.
+	// isConversation reports that it is a flow's conversation. Its first inherited messages come from the thread above, or from
+	// the workflow's input.
 	isConversation bool
 	inherited      int
 	above          *thread
 	hashes         []string
-	// made says of each message who added it.
+	// made is the origin of each message.
 	made []made
-	// unread are results of tools that no model call has been sent yet.
+	// unread are tool results that have not been sent to a model yet.
 	unread []string
 }
 
-// made is the execution that added a message, node#step, and when; it is empty for what a run was given.
+// made is the execution that added a message, node#step, and the time; it is zero for the input of a run.
 type made struct {
 	Execution string    `json:"execution,omitempty"`
 	Time      time.Time `json:"time,omitzero"`
 }
 
-// put notes the message at an index, and reports whether none was known there.
+// put stores the message at an index, and reports whether there was none.
 func (t *thread) put(i int, hash string, by made) (isNew bool) {
 	for len(t.hashes) <= i {
 		t.hashes, t.made = append(t.hashes, ""), append(t.made, made{})
@@ -86,7 +86,7 @@ func (t *Transcript) keep(raw json.RawMessage) string {
 	return hash
 }
 
-// message decodes a stored message with the texts that it refers to, nil if that fails.
+// message decodes a stored message with the texts that it refers to. It returns nil on failure.
 func (t *Transcript) message(hash string) *contract.Message {
 	m, err := contract.DecodeMessage(t.content[hash])
 	if err != nil {
@@ -106,23 +106,23 @@ func (t *Transcript) message(hash string) *contract.Message {
 	return m
 }
 
-// Thread is a conversation. A message that the history does not hold is nil.
+// Thread is a conversation. A message that is missing in the history is nil.
 type Thread struct {
 	Thread   string              `json:"thread"`
 	Messages []*contract.Message `json:"messages"`
-	// made says of each message who added it, as far as that is known.
+	// made is the origin of each message, if known.
 	made []made
-	// Fallbacks are the models that could not give an answer, before another did.
+	// Fallbacks are the models that failed before a fallback answered.
 	Fallbacks []Switch `json:"fallbacks,omitempty"`
 }
 
-// Switch records for which message, counted from 0, another model was called first.
+// Switch is a fallback before a message, counted from 0.
 type Switch struct {
 	N int `json:"n"`
 	contract.Fallback
 }
 
-// Threads returns the conversations, in the order in which they began.
+// Threads returns the conversations in the order in which they started.
 func (t *Transcript) Threads() []Thread {
 	out := []Thread{}
 	for _, x := range t.threads {
@@ -146,7 +146,7 @@ type Line struct {
 	made
 }
 
-// Lines returns the messages of conversations, one after the other.
+// Lines returns the messages of conversations in sequence.
 func Lines(threads []Thread) []Line {
 	var out []Line
 	for _, t := range threads {
@@ -161,7 +161,7 @@ func Lines(threads []Thread) []Line {
 	return out
 }
 
-// Status returns as much of a closed run's status as its histories hold.
+// Status returns a closed run's status as far as its histories contain it.
 func (t *Transcript) Status() *contract.Status {
 	root := t.Root()
 	st := &contract.Status{Flow: contract.LabelOf(root.Flow), Model: root.Model, Usage: t.Usage()}
@@ -208,7 +208,7 @@ func (t *Transcript) Unfinished() []string {
 	return out
 }
 
-// Text shows threads, a line under another.
+// Text formats threads.
 func Text(threads []Thread) string {
 	var b strings.Builder
 	for i, t := range threads {

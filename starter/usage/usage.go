@@ -1,9 +1,9 @@
-// Package usage has the error type for invalid input of the caller: a flag, a file, a document or an id.
+// Package usage defines the error type for invalid input: a flag, a file, a document or an id.
 package usage
 
 import "fmt"
 
-// Error describes invalid input, its place, and the remedy. A command that returns it exits with code 2.
+// Error describes invalid input, its position, and the remedy. A command that returns it exits with code 2.
 type Error struct{ Text string }
 
 // Error returns the text.

@@ -21,7 +21,7 @@ import (
 	"weft/worker/build"
 )
 
-// Extensions are those of the files of a folder that may be flows.
+// Extensions are the extensions of files in a folder that may be flows.
 var Extensions = []string{".json", ".yaml", ".yml"}
 
 const codeUnreadable = "unreadable"
@@ -29,19 +29,19 @@ const codeUnreadable = "unreadable"
 // File is the report on one file.
 type File struct {
 	File string `json:"file"`
-	// OK reports whether the flow can be run; Skipped, whether a file in a folder is not a flow.
+	// OK reports that the flow can be run; Skipped, that a file in a folder is not a flow.
 	OK      bool   `json:"ok"`
 	Skipped bool   `json:"skipped,omitempty"`
 	Name    string `json:"name,omitempty"`
 	Dialect string `json:"dialect,omitempty"`
 	Nodes   int    `json:"nodes,omitempty"`
 	Edges   int    `json:"edges,omitempty"`
-	// Hash identifies the flow that the document means.
+	// Hash is the hash of the compiled flow.
 	Hash        string              `json:"flow_hash,omitempty"`
 	Diagnostics []source.Diagnostic `json:"diagnostics"`
 
-	unread error
-	// data is the document; lines are its lines, once they are needed.
+	readErr error
+	// data is the document; lines are its lines, split when they are first needed.
 	data  []byte
 	lines [][]byte
 }
@@ -49,18 +49,18 @@ type File struct {
 // Report is the report on all files.
 type Report struct {
 	Files []File `json:"files"`
-	// Invalid counts the flows that cannot be run, or cannot be read.
+	// Invalid counts the flows that cannot be read or run.
 	Invalid int `json:"invalid"`
 	// Flows counts the files that are not skipped.
 	Flows int `json:"-"`
 }
 
-// Add reports on a file. found says that it was found in a folder: then it may be no flow.
-func (r *Report) Add(name string, d *input.Document, unread error, found bool) (*File, error) {
-	f := File{File: name, Diagnostics: []source.Diagnostic{}, unread: unread}
+// Add adds a file to the report. found reports that it was found in a folder: then it need not be a flow.
+func (r *Report) Add(name string, d *input.Document, readErr error, found bool) (*File, error) {
+	f := File{File: name, Diagnostics: []source.Diagnostic{}, readErr: readErr}
 	switch {
-	case unread != nil:
-		f.Diagnostics = append(f.Diagnostics, source.Diagnostic{File: name, Code: codeUnreadable, Text: unread.Error()})
+	case readErr != nil:
+		f.Diagnostics = append(f.Diagnostics, source.Diagnostic{File: name, Code: codeUnreadable, Text: readErr.Error()})
 	case d.Result == nil:
 		f.data, f.Diagnostics = d.Text, append(f.Diagnostics, d.Diagnostics...)
 		f.Skipped = found && len(d.Diagnostics) == 1 && d.Diagnostics[0].Code == specadapter.CodeDialect
@@ -83,11 +83,11 @@ func (r *Report) Add(name string, d *input.Document, unread error, found bool) (
 	return &r.Files[len(r.Files)-1], nil
 }
 
-// Text returns a file's line, "" if the flow cannot be run, and what is said beside it.
+// Text returns the line about a file for standard output, "" if the flow cannot be run, and the lines for standard error.
 func (f *File) Text() (line string, notes []string) {
 	switch {
-	case f.unread != nil:
-		return "", []string{fmt.Sprintf("starter: %v", f.unread)}
+	case f.readErr != nil:
+		return "", []string{fmt.Sprintf("starter: %v", f.readErr)}
 	case f.Skipped:
 		return "", []string{fmt.Sprintf("%s: skipped: no dialect recognizes it", plaintext.Line(f.File, 500))}
 	}
@@ -100,9 +100,9 @@ func (f *File) Text() (line string, notes []string) {
 	return line, notes
 }
 
-// Files lists the files that arguments mean: themselves, and what looks like a flow in folders, by
-// name; found reports for each whether it was found in a folder. Hidden entries, and folders behind
-// links, are left out.
+// Files expands arguments to files: folders are searched for files with one of [Extensions], in the order of
+// their names; found reports for each file whether it was found in a folder. Hidden entries and linked
+// folders are skipped.
 func Files(args []string) (files []string, found map[string]bool, err error) {
 	found = map[string]bool{}
 	for _, arg := range args {
@@ -140,7 +140,7 @@ func Files(args []string) (files []string, found map[string]bool, err error) {
 
 type object = map[string]any
 
-// SARIF returns the diagnostics as SARIF 2.1.0, which editors and code hosts read.
+// SARIF returns the diagnostics as SARIF 2.1.0.
 func (r *Report) SARIF() any {
 	version, _ := build.Info()
 	var codes []string
@@ -170,7 +170,7 @@ func (f *File) level(d source.Diagnostic) string {
 	return "error"
 }
 
-// location is a diagnostic's place. Diagnostics count bytes of a line, SARIF characters.
+// location returns a diagnostic's position. Diagnostics count bytes of a line, SARIF characters.
 func (f *File) location(d source.Diagnostic) object {
 	u := &url.URL{Path: filepath.ToSlash(d.File)}
 	if filepath.IsAbs(d.File) {
@@ -183,7 +183,7 @@ func (f *File) location(d source.Diagnostic) object {
 	return p
 }
 
-// characters turns a column that counts bytes into one that counts characters.
+// characters converts a column in bytes to a column in characters.
 func (f *File) characters(line, col int) int {
 	if f.lines == nil {
 		f.lines = bytes.Split(bytes.TrimPrefix(f.data, []byte("\ufeff")), []byte("\n"))

@@ -12,7 +12,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// The states of a node or of an execution.
+// States of a node or an execution.
 const (
 	Done    = "done"
 	Running = "running"
@@ -22,7 +22,7 @@ const (
 	NotRun  = "not_run"
 )
 
-// states of executions: the first that one of a node's executions has is the node's.
+// states are the states by precedence: a node has the first state that one of its executions has.
 var states = []string{Failed, Running, Waiting, Stopped, Done}
 
 // Report explains a flow's run, node by node in the order of declaration.
@@ -125,10 +125,10 @@ func joinOf(w *contract.Wait, open bool) Wait {
 	return out
 }
 
-// Escaped makes an id safe for [history.ExecutionOf], which unescapes it.
+// Escaped escapes an id for [history.ExecutionOf].
 func Escaped(id string) string { return strings.ReplaceAll(id, "%", "%25") }
 
-// because are the edges that led to an execution; before is the step of the node's execution before it.
+// because returns the edges that led to an execution; before is the step of the node's previous execution.
 func (f *Facts) because(n *plan.Node, x *contract.Execution, before int) []Edge {
 	var out []Edge
 	for i, e := range f.Workflow.Flow.Edges {
@@ -151,13 +151,13 @@ func (f *Facts) because(n *plan.Node, x *contract.Execution, before int) []Edge 
 	return out
 }
 
-// arrives reports whether what ends at step from can have led to n at a step, or to a join between before and it.
+// arrives reports whether an execution that ends at step from can have led to n at step, or to a join between before and step.
 func arrives(n *plan.Node, from, step, before int) bool {
 	return from+1 == step || n.Deferred && from < step && from+1 > before
 }
 
-// absent are the predecessors of a join that did not run before its execution x, or not between
-// the execution before that, at step before, and x. The list is empty for other nodes, and where the run no longer has all executions before x.
+// absent returns the predecessors of a join that did not run before its execution x, or not between
+// its previous execution, at step before, and x. It is empty for other nodes, and if the run no longer has all executions before x.
 func (f *Facts) absent(n *plan.Node, x *contract.Execution, before int) []string {
 	if before == 0 && f.Status.Dropped > 0 {
 		return nil
@@ -186,7 +186,7 @@ func (f *Facts) left(x *contract.Execution) []Edge {
 	return out
 }
 
-// decidedEdge says what became of an edge out of an execution that has ended.
+// decidedEdge describes the outcome of an outgoing edge of a finished execution.
 func (f *Facts) decidedEdge(i int, x *contract.Execution) Edge {
 	e := &f.Workflow.Flow.Edges[i]
 	out := Edge{Edge: e.ID, From: history.Label(*x), To: e.To, At: f.Workflow.Source.At(plan.EdgePath(i)), Result: Refused}
@@ -214,7 +214,7 @@ func (f *Facts) decidedEdge(i int, x *contract.Execution) Edge {
 	return out
 }
 
-// refused are the edges by which a node could have been reached, back to nodes that ran, each with the reason.
+// refused returns the edges by which a node could have been reached, back to nodes that ran, with the reasons why they were not taken.
 func (f *Facts) refused(node string, seen map[string]bool) []Edge {
 	seen[node] = true
 	var out, behind []Edge
@@ -276,7 +276,7 @@ func (f *Facts) notYet(node string) string {
 		Running: " runs; it may still lead here"}[all[0].State]
 }
 
-// Explain returns the report of a tree: that of the root flow, containing those of its descendants.
+// Explain returns the report of the root flow, which contains the reports of its descendants.
 func Explain(all []*Facts, missing []string) Report {
 	report := all[0].Report()
 	for _, f := range all[1:] {

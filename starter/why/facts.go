@@ -21,31 +21,31 @@ import (
 	"weft/workflows/plan"
 )
 
-// Facts are what is known of one flow's run.
+// Facts hold the known facts about one flow's run.
 type Facts struct {
 	Workflow *runtree.Workflow
 	Branches []*runtree.Workflow
 	Status   contract.Status
-	// Calls are those in progress, by execution.
+	// Calls are the calls in progress, by execution.
 	Calls     map[string][]PendingCall
 	Requests  []runs.Request
 	SubAgents []*runtree.Workflow
-	// Only are the nodes that are asked about; nil is all.
+	// Only are the selected nodes; nil means all.
 	Only []string
-	// NoAnswer is why no worker has answered, so that the facts are those of the history; nil where one has.
+	// NoAnswer is the reason why the facts are from history instead of a worker; nil if a worker answered.
 	NoAnswer error
 	Now      time.Time
 	Failure  *contract.Failure
 
-	// inner are the executions in progress in branches, by the first of their chain.
+	// inner are the executions in progress in branches, by the first execution of their chain.
 	inner map[string][]string
 }
 
 // PendingCall is a call that has no result yet.
 type PendingCall struct {
 	ID, Kind string
-	// Failed is what the last attempt failed with, Waiting what it waits for before it begins,
-	// Paused how it was paused at Temporal.
+	// Failed is the failure of the last attempt, Waiting the limit that it waits for,
+	// Paused a description of its pause in Temporal.
 	Failed, Waiting, Paused string
 	Attempt                 int32
 	Started                 bool
@@ -79,8 +79,8 @@ func (f *Facts) Settle() {
 	})
 }
 
-// recall takes from the history what no worker has said: all of it, or the executions before those that the run still lists. It
-// finds those that made calls.
+// recall adds executions from the history: all of them, or the ones before those that the run still lists. It
+// finds only executions that made calls.
 func (f *Facts) recall() {
 	if f.NoAnswer != nil {
 		f.Status.Executions = slices.Clone(f.Workflow.Executions)
@@ -118,7 +118,7 @@ func (f *Facts) recall() {
 	}
 }
 
-// decided reports whether all questions behind an execution have their answers.
+// decided reports whether all questions on the outgoing edges of an execution are answered.
 func (f *Facts) decided(x *contract.Execution) bool {
 	for _, e := range f.edges(x.Node) {
 		if e.Question == "" {
@@ -132,7 +132,7 @@ func (f *Facts) decided(x *contract.Execution) bool {
 	return true
 }
 
-// derive gives the edges that an execution took, as far as the recorded answers say.
+// derive returns the edges that an execution took, as far as the recorded answers determine them.
 func (f *Facts) derive(x *contract.Execution) []string {
 	var out []string
 	for _, e := range f.edges(x.Node) {
@@ -223,14 +223,14 @@ func callLabel(c *PendingCall) string {
 	return strings.TrimSpace(plaintext.Line(cmp.Or(label, c.Kind), 100) + " " + plaintext.Line(turn, 100))
 }
 
-// Gather collects what is known of each flow of a tree: from workers, histories and Temporal.
+// Gather collects the facts about each flow of a tree from workers, histories and Temporal.
 func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, error) {
 	var out []*Facts
 	byPlace := map[string]*Facts{}
 	byID := map[string]*Facts{}
 	var noAnswer error
 	for _, v := range read.Workflows {
-		run := root.Below(v.ID, v.RunID, v.Status)
+		run := root.InTree(v.ID, v.RunID, v.Status)
 		f := byPlace[v.Place]
 		if !v.Branch {
 			f = &Facts{Workflow: v, Calls: map[string][]PendingCall{}, inner: map[string][]string{}, Now: time.Now(), NoAnswer: noAnswer}
@@ -252,7 +252,7 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 			f.addPending(ctx, run)
 		}
 	}
-	// The root keeps all requests.
+	// The root has all requests.
 	for i := range out[0].Status.Requests {
 		q := &out[0].Status.Requests[i]
 		if of := byID[q.Run.Workflow]; of != nil {
@@ -261,7 +261,7 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 	}
 	for _, f := range out {
 		f.Settle()
-		// The sub-agents that its own flow has called.
+		// Include the sub-agents that its own flow has called.
 		for _, o := range out {
 			if place, ok := strings.CutPrefix(o.Workflow.Place, f.Workflow.Place); ok && o != f && strings.Count(place, " › ") == 1 {
 				f.SubAgents = append(f.SubAgents, o.Workflow)
@@ -271,10 +271,10 @@ func Gather(ctx context.Context, root *runs.Run, read *runtree.Tree) ([]*Facts, 
 	return out, nil
 }
 
-// ask takes the status from the flow's worker, or what its history has where that, or one before it, has not answered.
+// ask queries the status from the flow's worker. If it, or the worker of an earlier flow, does not answer, it uses the history.
 func (f *Facts) ask(ctx context.Context, run *runs.Run) {
 	if f.NoAnswer == nil {
-		st, err := run.Reported(ctx)
+		st, err := run.QueryStatus(ctx)
 		f.Status, f.NoAnswer = *st, err
 	}
 	if f.NoAnswer != nil {
@@ -290,7 +290,7 @@ func (f *Facts) addBranch(ctx context.Context, v *runtree.Workflow, run *runs.Ru
 	if !v.Open() || f.NoAnswer != nil {
 		return
 	}
-	if st, err := run.Reported(ctx); err == nil {
+	if st, err := run.QueryStatus(ctx); err == nil {
 		f.Status.Executions = append(f.Status.Executions, st.Executions...)
 		f.inner[history.Label(v.First)] = st.Running
 	}
@@ -303,7 +303,7 @@ func (f *Facts) addPending(ctx context.Context, run *runs.Run) {
 	}
 	for _, p := range d.GetPendingActivities() {
 		place, id := contract.SplitPlace(p.GetActivityId())
-		exec, _, _ := strings.Cut(place+id, ":") // an element's call is its map's
+		exec, _, _ := strings.Cut(place+id, ":") // an element's call belongs to its map
 		exec, _, _ = strings.Cut(exec, "/")
 		exec = history.Label(history.ExecutionOf(exec))
 		c := PendingCall{ID: p.GetActivityId(), Kind: p.GetActivityType().GetName(), Attempt: p.GetAttempt(),
@@ -318,7 +318,7 @@ func (f *Facts) addPending(ctx context.Context, run *runs.Run) {
 	}
 }
 
-// Select returns the flows that have a node, given by id, name or execution, with that node alone.
+// Select returns the flows that have a node, identified by id, name or execution, restricted to that node.
 func Select(all []*Facts, word string) ([]*Facts, error) {
 	var out []*Facts
 	var names []string

@@ -13,18 +13,18 @@ import (
 // Report explains why the nodes of a run, or of a sub-agent's run, ran, did not run or wait.
 type Report struct {
 	Run string `json:"run"`
-	// Place is where a sub-agent was called: node#step:call, behind those above it.
+	// Place is the place of a sub-agent: node#step:call, prefixed with the places of its ancestors.
 	Place  string `json:"place,omitempty"`
 	Flow   string `json:"flow,omitempty"`
 	Status string `json:"status"`
-	// Failure is that of a run that failed.
+	// Failure is the failure of a failed run.
 	Failure *contract.Failure `json:"failure,omitempty"`
 	// FromHistory reports whether no worker answered: nodes that make no calls may then be missing.
 	FromHistory bool   `json:"from_history,omitempty"`
 	Nodes       []Node `json:"nodes"`
-	// SubAgents are the runs below it.
+	// SubAgents are the reports of its sub-agents.
 	SubAgents []Report `json:"sub_agents,omitempty"`
-	// Gone are the ids of runs whose history is not kept any more.
+	// Gone are the ids of runs whose history is no longer retained.
 	Gone []string `json:"gone,omitempty"`
 }
 
@@ -34,8 +34,8 @@ type Node struct {
 	Name  string `json:"name,omitempty"`
 	At    string `json:"at,omitempty"`
 	State string `json:"state"`
-	// Executions are those that ran, run or wait; Refused are the edges into a node that has
-	// none, each with what kept it.
+	// Executions are the executions that ran, run or wait; Refused are the edges into a node
+	// without executions, with the reasons why they were not taken.
 	Executions []Execution `json:"executions,omitempty"`
 	Refused    []Edge      `json:"refused,omitempty"`
 }
@@ -44,10 +44,10 @@ type Node struct {
 type Execution struct {
 	Execution string `json:"execution"`
 	State     string `json:"state"`
-	// Because are the edges that led here, Left those out of it, once they are decided.
+	// Because are the edges that led here, Left its outgoing edges, once they are decided.
 	Because []Edge `json:"because,omitempty"`
-	// Absent are the nodes with an edge into this join that did not run before it, or not between
-	// the join's previous execution and this one.
+	// Absent are the predecessors of this join that did not run before it, or not since
+	// the join's previous execution.
 	Absent []string `json:"absent,omitempty"`
 	Left   []Edge   `json:"left,omitempty"`
 	Waits  []Wait   `json:"waits,omitempty"`
@@ -55,14 +55,14 @@ type Execution struct {
 	Text string `json:"text,omitempty"`
 }
 
-// What became of an edge.
+// Outcomes of an edge.
 const (
 	Taken     = "taken"
 	Refused   = "refused"
 	Undecided = "undecided"
 )
 
-// Edge is an edge and what became of it.
+// Edge is an edge and its outcome.
 type Edge struct {
 	Edge string `json:"edge"`
 	// From is the execution, node#step, or a node that has not run.
@@ -70,7 +70,7 @@ type Edge struct {
 	To     string `json:"to"`
 	At     string `json:"at,omitempty"`
 	Result string `json:"result"`
-	// Question, Answer and Reason are recorded where the edge has a condition.
+	// Question, Answer and Reason are recorded for an edge with a condition.
 	Question string `json:"question,omitempty"`
 	Answer   *bool  `json:"answer,omitempty"`
 	Reason   string `json:"reason,omitempty"`
@@ -78,7 +78,7 @@ type Edge struct {
 	Text string `json:"text"`
 }
 
-// What an execution waits for.
+// Kinds of waits.
 const (
 	WaitJoin     = "join"
 	WaitRequest  = "request"
@@ -93,15 +93,15 @@ const (
 // Wait is something that an execution waits for.
 type Wait struct {
 	Kind string `json:"kind"`
-	// For are the executions, of a join; the runs, of a sub-agent.
+	// For lists the executions for a join, and the runs for a sub-agent.
 	For []string `json:"for,omitempty"`
-	// Call, Attempt, Next and Error are those of a call under way: Attempt is the one under
-	// way or next, Next when that begins, Error what the one before it failed with.
+	// Call, Attempt, Next and Error describe a call in progress: Attempt is the current or next
+	// attempt, Next its start time, Error the failure of the attempt before.
 	Call    string     `json:"call,omitempty"`
 	Attempt int32      `json:"attempt,omitempty"`
 	Next    *time.Time `json:"next,omitempty"`
 	Error   string     `json:"error,omitempty"`
-	// Request and Commands are those of a request.
+	// Request is the open request, Commands are the commands that answer it.
 	Request  *contract.Request `json:"request,omitempty"`
 	Commands []string          `json:"commands,omitempty"`
 	Text     string            `json:"text"`
@@ -109,7 +109,7 @@ type Wait struct {
 
 var words = map[string]string{Done: "ran", Running: "runs", Waiting: "waits", Failed: "failed", Stopped: "was stopped", NotRun: "did not run"}
 
-// Text shows a report as text; one shows the edges out of nodes, too.
+// Text formats a report; one also shows the outgoing edges of nodes.
 func Text(r *Report, one bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%srun %s%s: %s\n", plaintext.If(r.Place != "", "sub-agent %s, ", plaintext.Line(r.Place, 300)), plaintext.Lines(r.Run),
@@ -171,7 +171,7 @@ func executionText(b *strings.Builder, n *Node, i int, one bool) {
 	}
 }
 
-// edgeText shows an edge; outcome adds what became of it, and where it leads.
+// edgeText formats an edge; outcome adds its outcome and target.
 func edgeText(b *strings.Builder, lead string, e *Edge, outcome bool) {
 	name := "edge " + plaintext.Line(e.Edge, 100)
 	if outcome {

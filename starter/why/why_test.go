@@ -43,7 +43,7 @@ func deskFacts() *Facts {
 			{ID: "b#1/model/2", Kind: contract.ActivityCallModel, Attempt: 3, Failed: "unavailable: 503", Next: now.Add(4 * time.Second)},
 			{ID: "b#1/model/3", Kind: contract.ActivityCallModel, Attempt: 1, Started: true, Waiting: "requests per minute of openai"},
 			{ID: "b#1/tool/1.1", Kind: contract.ActivityCallTool, Attempt: 1},
-			{ID: "b#1/model/4", Kind: contract.ActivityCallModel, Attempt: 2, Failed: "unavailable: 503", Next: now.Add(time.Hour), Paused: "it is paused at Temporal by kim"},
+			{ID: "b#1/model/4", Kind: contract.ActivityCallModel, Attempt: 2, Failed: "unavailable: 503", Next: now.Add(time.Hour), Paused: "it is paused in Temporal by kim"},
 		}},
 		Requests: []runs.Request{{Request: contract.Request{ID: "q", Kind: contract.RequestConfirm, Text: "may it?", Execution: "b#1"},
 			Commands: []string{"starter confirm r q -yes"}}},
@@ -76,7 +76,7 @@ b waits (d.json)
     waits for model call 2: attempt 3 comes at 2026-01-02 03:04:09 (in 4 s); the previous one failed: unavailable: 503
     waits for model call 3, which has not started: requests per minute of openai
     waits for tool call 1.1, which no worker has picked up yet
-    waits for model call 4: it is paused at Temporal by kim
+    waits for model call 4: it is paused in Temporal by kim
     waits for confirm: may it?
       answer with: starter confirm r q -yes
     waits for its sub-agent b#1:x runs

@@ -251,7 +251,7 @@ func (tc *sharedFlow) fork(t *testing.T, h *harness.Worker, id string) {
 func (tc *sharedFlow) compare(t *testing.T, h *harness.Worker, id string, want int) {
 	t.Helper()
 	r := tc.find(t, h, id)
-	st, _, err := r.Standing(t.Context())
+	st, _, err := r.CurrentStatus(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func (tc *sharedFlow) compare(t *testing.T, h *harness.Worker, id string, want i
 	}
 	agree(t, "the transcript", lines, entries)
 	followed := &followedEntries{}
-	whole := r.Whole(t.Context())
+	whole := r.FromFirst(t.Context())
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	done := make(chan error, 1)

@@ -321,7 +321,7 @@ func canaryRun(t *testing.T, c client.Client, address, id string) []byte {
 		cmd := exec.Command(starter, command, id)
 		cmd.Dir, cmd.Env = t.TempDir(), append(programs.Clean(), "TEMPORAL_ADDRESS="+address)
 		said, _ := cmd.CombinedOutput() // some have nothing to say and fail
-		if len(said) == 0 || bytes.Contains(said, []byte("a defect of starter")) {
+		if len(said) == 0 || bytes.Contains(said, []byte("internal error of starter")) {
 			t.Errorf("starter %s %s says %q", command, id, said)
 		}
 		out.Write(said)

@@ -27,7 +27,7 @@ import (
 // History builds events, a tenth of a second apart.
 type History struct {
 	T testing.TB
-	// Start is the time of the first event; if it is zero, one is chosen.
+	// Start is the time of the first event; zero means a fixed default.
 	Start  time.Time
 	Events []*historypb.HistoryEvent
 }
@@ -65,7 +65,7 @@ func (h *History) Payload(v any) *commonpb.Payloads {
 	return p
 }
 
-// Begin adds the start of a flow, which continues the run before, if that is not "".
+// Begin adds the start of a flow. If before is not "", it continues that run.
 func (h *History) Begin(before string, in contract.RunInput) {
 	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, &historypb.WorkflowExecutionStartedEventAttributes{
 		WorkflowType: &commonpb.WorkflowType{Name: contract.WorkflowFlow}, ContinuedExecutionRunId: before, Input: h.Payload(in)})
@@ -77,7 +77,7 @@ func (h *History) Signalled(name string, arg any) {
 		SignalName: name, Input: h.Payload(arg)})
 }
 
-// Open adds the requests that a root run notes in its memo, and how many more there are.
+// Open adds the open requests in the memo of a root run; more is the number of further requests.
 func (h *History) Open(more int, open ...contract.Request) {
 	h.Add(enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED, &historypb.WorkflowPropertiesModifiedEventAttributes{UpsertedMemo: &commonpb.Memo{
 		Fields: map[string]*commonpb.Payload{contract.MemoRequests: h.Payload(contract.OpenRequests{Requests: open, More: more}).Payloads[0]}}})
@@ -127,7 +127,7 @@ func (h *History) ContinuedAsNew(run string) {
 	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW, &historypb.WorkflowExecutionContinuedAsNewEventAttributes{NewExecutionRunId: run})
 }
 
-// Message encodes a message as a history holds it.
+// Message encodes a message as in a history.
 func (h *History) Message(m contract.Message) json.RawMessage {
 	h.T.Helper()
 	return encode(h.T, &m)
@@ -142,7 +142,7 @@ func encode(t testing.TB, m *contract.Message) json.RawMessage {
 	return raw
 }
 
-// Answer is a model's result; names are the tools that it calls.
+// Answer returns a model's result; names are the tools that it calls.
 func Answer(t testing.TB, text string, names ...string) *contract.ModelResult {
 	t.Helper()
 	m := contract.Message{Role: contract.RoleAssistant, Text: text}
@@ -152,13 +152,13 @@ func Answer(t testing.TB, text string, names ...string) *contract.ModelResult {
 	return &contract.ModelResult{Message: encode(t, &m), Model: "acme/m", Usage: contract.Usage{Calls: 1, Input: 12, Output: 3}}
 }
 
-// ToolMessage is a tool's result.
+// ToolMessage returns a tool's result.
 func ToolMessage(t testing.TB, text string, failed bool) *contract.ToolResult {
 	t.Helper()
 	return &contract.ToolResult{Message: encode(t, &contract.Message{Role: contract.RoleTool, Text: text, Error: failed}), Error: failed}
 }
 
-// Recorded reads a history that the replay tests use, too. dir is the folder tests.
+// Recorded reads a history of the replay tests. dir is the folder tests.
 func Recorded(t testing.TB, dir, name string) *History {
 	t.Helper()
 	raw, err := os.ReadFile(dir + "/testdata/history/" + name + ".json")
@@ -172,7 +172,7 @@ func Recorded(t testing.TB, dir, name string) *History {
 	return &History{T: t, Events: h.GetEvents()}
 }
 
-// RecordedTree is the source of a recorded run "root"; children that are not named are missing.
+// RecordedTree returns the source of a recorded run and the named children; other children are missing.
 func RecordedTree(t testing.TB, dir, root string, children ...string) func(ctx context.Context, id, run string) ([]*historypb.HistoryEvent, error) {
 	t.Helper()
 	all := map[string]*History{"": Recorded(t, dir, root)}
@@ -188,7 +188,7 @@ func RecordedTree(t testing.TB, dir, root string, children ...string) func(ctx c
 	}
 }
 
-// Source serves histories by run id; a nil one is not kept any more.
+// Source returns a source of histories by run id; a nil history is no longer retained.
 func Source(runs map[string]*History) func(ctx context.Context, id, run string) ([]*historypb.HistoryEvent, error) {
 	return func(_ context.Context, _, run string) ([]*historypb.HistoryEvent, error) {
 		if h := runs[run]; h != nil {
@@ -198,7 +198,7 @@ func Source(runs map[string]*History) func(ctx context.Context, id, run string) 
 	}
 }
 
-// Iterator is a history as a client returns it, with an error at its end unless err is nil.
+// Iterator is a client's history iterator, with an error at its end unless err is nil.
 type Iterator struct {
 	events []*historypb.HistoryEvent
 	err    error

@@ -1,4 +1,4 @@
-// Package runstest has fake responses of a server and a worker about runs, for tests.
+// Package runstest provides fake responses of a server and a worker, for tests.
 package runstest
 
 import (
@@ -22,7 +22,7 @@ import (
 	"weft/activities/contract"
 )
 
-// Requests are of every kind, opened a minute apart.
+// Requests returns requests of every kind, opened a minute apart.
 func Requests() []contract.Request {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	due := at.Add(time.Hour)
@@ -36,7 +36,7 @@ func Requests() []contract.Request {
 	}
 }
 
-// Answer is a query's answer.
+// Answer returns v as the answer of a query.
 func Answer(t testing.TB, v any) converter.EncodedValue {
 	t.Helper()
 	p, err := converter.GetDefaultDataConverter().ToPayloads(v)
@@ -48,7 +48,7 @@ func Answer(t testing.TB, v any) converter.EncodedValue {
 	return value
 }
 
-// Operator answers for the search attributes of a namespace.
+// Operator is a fake that lists the search attributes of a namespace.
 type Operator struct {
 	operatorservice.OperatorServiceClient
 	Names []string
@@ -64,7 +64,7 @@ func (o *Operator) ListSearchAttributes(context.Context, *operatorservice.ListSe
 	return &operatorservice.ListSearchAttributesResponse{CustomAttributes: kinds}, o.Err
 }
 
-// Stored is a visibility store of three runs on two pages.
+// Stored returns a client that lists three runs on two pages.
 func Stored(t testing.TB) *mocks.Client {
 	t.Helper()
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -34,7 +34,7 @@ type Backend struct {
 	*runs.Connection
 	// Queue is the task queue of the runs that are started.
 	Queue string
-	// Worded words failures for those who start the worker; nil leaves them as they are.
+	// Worded, if set, adapts failures for the user who starts the worker.
 	Worded func(*contract.Failure) *contract.Failure
 }
 
@@ -51,7 +51,7 @@ func problem(err error) error {
 	return err
 }
 
-// fairnessKey is the fairness key of a token's runs: its name, shortened with a hash if it is too long.
+// fairnessKey returns the fairness key of a token's runs: its name, shortened with a hash if it is too long.
 func fairnessKey(name string) string {
 	if len(name) <= runs.MaxFairnessKey {
 		return name
@@ -59,7 +59,7 @@ func fairnessKey(name string) string {
 	return strings.ToValidUTF8(name[:runs.MaxFairnessKey-17], "") + "-" + contract.SHA([]byte(name))[:16]
 }
 
-// Start starts a run, once for each id for as long as Temporal keeps it.
+// Start starts a run, once per id for as long as Temporal retains it.
 func (b *Backend) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, bool, error) {
 	memo := map[string]any{memoRequest: wanted.Hash}
 	if wanted.Session != "" {
@@ -94,7 +94,7 @@ func (b *Backend) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, b
 		Started: time.Now(), Queue: b.Queue, Session: wanted.Session, Owner: wanted.Input.Principal.Value()}}, false, nil
 }
 
-// Find looks for a run of a flow. Other workflows of the namespace are not found.
+// Find finds a run of a flow. It ignores other workflows of the namespace.
 func (b *Backend) Find(ctx context.Context, id string) (*serve.Run, error) {
 	workflow, turn := serve.SplitTurn(id)
 	d, err := b.Describe(ctx, workflow, "")
@@ -113,7 +113,7 @@ func (b *Backend) Find(ctx context.Context, id string) (*serve.Run, error) {
 	return run, b.asTurn(ctx, run, turn)
 }
 
-// of returns the run that an HTTP client means, for package runs.
+// of returns the run for package runs.
 func (b *Backend) of(run *serve.Run) *runs.Run {
 	status := enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 	if run.Closed != nil {
@@ -127,7 +127,7 @@ func (b *Backend) of(run *serve.Run) *runs.Run {
 	return &runs.Run{Connection: b.Connection, ID: workflow, RunID: run.Current, Queue: run.Queue, Status: status}
 }
 
-// List returns one page. It may have fewer runs than asked for: Temporal cannot tell all that is asked.
+// List returns one page. It may have fewer runs than the limit, because Temporal cannot apply all conditions.
 func (b *Backend) List(ctx context.Context, wanted runs.Filter, token string) ([]serve.Run, string, error) {
 	var page []runs.Summary
 	var next []byte
@@ -145,7 +145,7 @@ func (b *Backend) List(ctx context.Context, wanted runs.Filter, token string) ([
 	return out, writeToken(next), problem(err)
 }
 
-// sumBytes of its hash protect a token of a list: Temporal does not answer at all to a wrong one.
+// sumBytes is the length of the checksum of a page token: Temporal does not respond to an invalid token.
 const sumBytes = 6
 
 func writeToken(token []byte) string {
@@ -169,7 +169,7 @@ func readToken(s string) ([]byte, error) {
 	return raw[sumBytes:], nil
 }
 
-// Await waits for the end of a run, through all that it continues as.
+// Await waits for the end of a run, across continue-as-new.
 func (b *Backend) Await(ctx context.Context, run *serve.Run) error {
 	if run.Kept {
 		return b.awaitTurn(ctx, run)
@@ -182,7 +182,7 @@ func (b *Backend) Await(ctx context.Context, run *serve.Run) error {
 	return problem(err)
 }
 
-// Outcome reads how a run ended.
+// Outcome reads the result or failure of a closed run.
 func (b *Backend) Outcome(ctx context.Context, run *serve.Run) (*contract.RunResult, *contract.Failure, error) {
 	res, failure, err := b.outcome(ctx, run)
 	if failure != nil && b.Worded != nil {
@@ -225,16 +225,16 @@ func (b *Backend) outcome(ctx context.Context, run *serve.Run) (*contract.RunRes
 	return nil, &f.Failure, nil
 }
 
-// Status asks a run's worker, and for a closed run the history if no worker answers.
+// Status queries a run's worker; for a closed run it reads the history if no worker answers.
 func (b *Backend) Status(ctx context.Context, run *serve.Run) (*contract.Status, error) {
-	st, _, err := b.of(run).Standing(ctx)
+	st, _, err := b.of(run).CurrentStatus(ctx)
 	if err == nil && st.Executions == nil {
 		st.Executions = []contract.Execution{}
 	}
 	return st, problem(err)
 }
 
-// State asks a run's worker.
+// State queries a run's worker.
 func (b *Backend) State(ctx context.Context, run *serve.Run) (map[string]json.RawMessage, error) {
 	values := map[string]json.RawMessage{}
 	return values, problem(b.of(run).Query(ctx, contract.QueryState, &values))
@@ -250,13 +250,13 @@ func (b *Backend) Transcript(ctx context.Context, run *serve.Run) ([]transcript.
 	return transcript.Lines(read.Threads()), read.Missing, nil
 }
 
-// Graph asks the run's worker, or reads its history.
+// Graph queries the run's worker, or reads its history.
 func (b *Backend) Graph(ctx context.Context, run *serve.Run) (*runs.Graph, error) {
 	g, err := b.of(run).Graph(ctx)
 	return g, problem(err)
 }
 
-// Inputs asks the run's worker.
+// Inputs queries the run's worker.
 func (b *Backend) Inputs(ctx context.Context, run *serve.Run) (*plan.Inputs, error) {
 	flow, err := b.of(run).Plan(ctx)
 	if err != nil {
@@ -265,14 +265,14 @@ func (b *Backend) Inputs(ctx context.Context, run *serve.Run) (*plan.Inputs, err
 	return flow.Inputs, nil
 }
 
-// Tree reads the histories of a run and of all below it.
+// Tree reads the histories of a run and its descendants.
 func (b *Backend) Tree(ctx context.Context, run *serve.Run) (*runtree.Tree, error) {
 	r := b.of(run)
 	tree, err := runtree.Read(ctx, history.From(b.Client), r.ID, r.RunID)
 	return tree, problem(err)
 }
 
-// StateOf reads the run's histories and asks its workers.
+// StateOf reads the run's histories and queries its workers.
 func (b *Backend) StateOf(ctx context.Context, run *serve.Run, execution string) (*runs.StateChange, error) {
 	tree, err := b.Tree(ctx, run)
 	if err != nil {
@@ -282,7 +282,7 @@ func (b *Backend) StateOf(ctx context.Context, run *serve.Run, execution string)
 	return change, problem(err)
 }
 
-// Fork reads the run's histories for the input.
+// Fork builds the input from the run's histories.
 func (b *Backend) Fork(ctx context.Context, run *serve.Run, o fork.Options) (*contract.RunInput, error) {
 	tree, err := b.Tree(ctx, run)
 	if err != nil {
@@ -344,7 +344,7 @@ func (b *Backend) Cancel(ctx context.Context, run *serve.Run) error {
 	return problem(err)
 }
 
-// Ready asks whether Temporal answers.
+// Ready checks whether Temporal responds.
 func (b *Backend) Ready(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -18,17 +18,17 @@ import (
 	"weft/starter/serve"
 )
 
-// asTurn makes of a session's run the turn that is asked for, as far as it is known.
+// asTurn updates the run of a session to describe one of its turns, as far as it is known.
 func (b *Backend) asTurn(ctx context.Context, run *serve.Run, turn string) error {
 	asked := time.Now()
 	turns, _, err := b.Turns(ctx, run)
 	switch {
 	case errors.Is(err, errNoSession) && turn == "":
-		return nil // a run below another that is no session
+		return nil // a descendant that is not a session
 	case errors.Is(err, errNoSession):
 		return serve.NoRun(run.ID)
 	case err != nil && turn == "" && run.Closed == nil:
-		run.Kept = true // no worker says how its turn stands
+		run.Kept = true // no worker reports the status of its turn
 		if !b.busy(ctx, run.Queue, asked) {
 			run.Silent = err
 		}
@@ -42,7 +42,7 @@ func (b *Backend) asTurn(ctx context.Context, run *serve.Run, turn string) error
 	case t == nil && turn != "":
 		return serve.NoRun(run.ID)
 	case t == nil:
-		return nil // it is no longer kept
+		return nil // it is no longer retained
 	case t.StartedAt != nil:
 		run.Started = *t.StartedAt
 	}
@@ -50,7 +50,7 @@ func (b *Backend) asTurn(ctx context.Context, run *serve.Run, turn string) error
 	return nil
 }
 
-// busy reports whether a worker has polled since a question was asked: it is there, but has not answered.
+// busy reports whether a worker has polled since a query was sent: then it is running, but has not answered.
 func (b *Backend) busy(ctx context.Context, queue string, asked time.Time) bool {
 	limited, cancel := context.WithTimeout(ctx, runs.ClosedTimeout)
 	defer cancel()
@@ -65,12 +65,12 @@ func turnNamed(turns []contract.Turn, id string) *contract.Turn {
 	return nil
 }
 
-// turnStatuses are the states of turns that have ended as those of runs.
+// turnStatuses maps the statuses of finished turns to statuses of runs.
 var turnStatuses = map[string]string{contract.TurnCompleted: contract.StatusCompleted, contract.TurnFailed: contract.StatusFailed, contract.TurnStopped: contract.StatusCancelled}
 
 var errNoSession = errors.New("the run is not a session")
 
-// Turns asks an open session, or reads the result of a closed one.
+// Turns queries an open session, or reads the result of a closed one.
 func (b *Backend) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, bool, error) {
 	if run.Silent != nil {
 		return nil, false, run.Silent
@@ -94,7 +94,7 @@ func (b *Backend) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, b
 	case runs.Is[*serviceerror.QueryFailed](err):
 		return nil, false, fmt.Errorf("%q: %w", r.ID, errNoSession)
 	case runs.Is[*runs.NoAnswerError](err) && !r.Open():
-		return nil, false, nil // it ended without a turn's result
+		return nil, false, nil // it closed without turns in its result
 	}
 	return turns, r.Open(), problem(err)
 }
@@ -114,7 +114,7 @@ func (b *Backend) awaitTurn(ctx context.Context, run *serve.Run) error {
 	}
 }
 
-// Resume sends a session its next prompt.
+// Resume sends the next prompt to a session.
 func (b *Backend) Resume(ctx context.Context, run *serve.Run, in contract.PromptInput) error {
 	if run.Silent != nil {
 		return run.Silent
@@ -132,7 +132,7 @@ func (b *Backend) Stop(ctx context.Context, run *serve.Run, by string) error {
 	return refusal(run, err)
 }
 
-// CheckEvent refuses an id that no event can have.
+// CheckEvent returns an error if id is not a valid id of an event.
 func (b *Backend) CheckEvent(id string) error {
 	if _, err := follow.ParsePosition(id); err != nil {
 		return serve.NewProblem(serve.BadRequest, "send the id of an event of this run, or omit it", "invalid Last-Event-ID %.100q: %v", id, err)
@@ -142,7 +142,7 @@ func (b *Backend) CheckEvent(id string) error {
 
 var errTurnOver = errors.New("the turn has ended")
 
-// Follow follows a run as the command does, from the event whose id a client sends.
+// Follow follows a run, starting after the event with the id after.
 func (b *Backend) Follow(ctx context.Context, run *serve.Run, after string, send func(*serve.Event) error) error {
 	position, err := follow.ParsePosition(after)
 	if err != nil {
@@ -158,7 +158,7 @@ func (b *Backend) Follow(ctx context.Context, run *serve.Run, after string, send
 	var helpers []func(context.Context)
 	if run.Kept {
 		target.Status = enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
-		// The session goes on; events are sent up to the end of the turn.
+		// The session continues; send events up to the end of the turn.
 		helpers = append(helpers, func(ctx context.Context) {
 			if b.awaitTurn(ctx, run) == nil {
 				_ = runs.Sleep(ctx, runs.TurnInterval)
@@ -176,7 +176,7 @@ func (b *Backend) Follow(ctx context.Context, run *serve.Run, after string, send
 	return err
 }
 
-// first returns the run of the chain to begin with: that of the position, or the first that is kept.
+// first returns the run id to begin with: the position's, or the first that is retained.
 func (b *Backend) first(ctx context.Context, run *serve.Run, workflow string, position *follow.Position) string {
 	known := position.RunID()
 	for _, id := range []string{known, run.First} {
@@ -189,7 +189,7 @@ func (b *Backend) first(ctx context.Context, run *serve.Run, workflow string, po
 		}
 	}
 	if known != run.Current {
-		position.Restart() // the run is gone; the reader gets what is there
+		position.Restart() // the run is no longer retained; send what is
 	}
 	return run.Current
 }
@@ -209,9 +209,9 @@ func (r *eventReport) Notify(n progress.Notice) {
 		Model: n.Model, Usage: n.Usage, Request: n.Request, Message: n.Message, Skipped: n.Skipped, Text: n.Text}
 	switch n.Event {
 	case progress.EventRequest:
-		e.Text = n.Request.Text // the notice's text has commands, which an HTTP client does not use
+		e.Text = n.Request.Text // the notice's text contains commands of starter
 	case progress.EventText:
-		e.ID = "" // it is no place in the run: a client goes on behind the event before it
+		e.ID = "" // it has no position in the run: a client resumes after the event before it
 	}
 	if err := r.send(e); err != nil {
 		r.failed = true

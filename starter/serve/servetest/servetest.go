@@ -18,7 +18,7 @@ import (
 	"weft/activities/textutil"
 )
 
-// Checker knows a description.
+// Checker validates responses against a description.
 type Checker struct {
 	mux   *http.ServeMux
 	paths map[string]map[string]json.RawMessage
@@ -27,10 +27,10 @@ type Checker struct {
 	compiler *jsonschema.Compiler
 }
 
-// where the description is while its schemas are compiled. Nothing is read from there.
+// where is the URL of the description for the schema compiler. Nothing is read from it.
 const where = "mem:///openapi.json"
 
-// New reads a description, an OpenAPI 3.1 document as JSON.
+// New parses a description, an OpenAPI 3.1 document as JSON.
 func New(description []byte) (*Checker, error) {
 	c := &Checker{mux: http.NewServeMux(), compiler: jsonschema.NewCompiler()}
 	c.compiler.Draft, c.compiler.AssertFormat = jsonschema.Draft2020, true
@@ -50,7 +50,7 @@ func New(description []byte) (*Checker, error) {
 	return c, nil
 }
 
-// Check checks the response to a request, and leaves the body to be read again. Unknown addresses are not checked.
+// Check validates the response to a request, and restores the body. It ignores unknown addresses.
 func (c *Checker) Check(request *http.Request, got *http.Response) error {
 	body, err := io.ReadAll(got.Body)
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *Checker) answer(operation json.RawMessage, at string, got *http.Respons
 	return c.validate(at+"/content/"+escaped(media)+"/schema", body)
 }
 
-// Schema checks JSON against a schema of the description's components.
+// Schema validates JSON against a schema of the description's components.
 func (c *Checker) Schema(name string, raw []byte) error {
 	return c.validate("/components/schemas/"+escaped(name), raw)
 }
