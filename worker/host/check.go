@@ -15,7 +15,7 @@ import (
 	"weft/worker/observe"
 )
 
-// parts are the parts of a worker besides its connection to Temporal.
+// parts holds the components of a worker other than its connection to Temporal.
 type parts struct {
 	models   *llm.Models
 	tools    *tool.Tools
@@ -25,10 +25,10 @@ type parts struct {
 	audience *Audience
 }
 
-// assemble makes a worker's parts from its settings, without network access. model is the default model;
-// why explains why there is none. The problems are everything that is wrong with the settings.
+// assemble creates a worker's parts from its settings, without network access. model is the default model;
+// why explains why there is none. The problems are all errors in the settings.
 func assemble(cfg *config.Config, model, why string, functions []tool.Function) (p parts, problems config.Problems) {
-	add := func(err error) { problems = append(problems, split(err)...) }
+	add := func(err error) { problems = append(problems, problemsOf(err)...) }
 	add(checkFlows(cfg.Flows))
 	if cfg.Budget.CostMicros > 0 && len(cfg.Prices) == 0 {
 		add(config.Problems{"budget.cost_micros limits the cost of runs, but no prices are set; set prices, or use budget.calls or budget.tokens"})
@@ -52,7 +52,7 @@ func assemble(cfg *config.Config, model, why string, functions []tool.Function) 
 }
 
 // check reports everything that would prevent a worker with these settings from starting, as far as that
-// is known without Temporal, without network access and without writing to a disk.
+// can be determined without network access and without writing to disk.
 func check(ctx context.Context, cfg *config.Config, functions []tool.Function) error {
 	p, problems := assemble(cfg, cfg.Model, "", functions)
 	if p.tools != nil {
@@ -64,7 +64,7 @@ func check(ctx context.Context, cfg *config.Config, functions []tool.Function) e
 		traces.Close()
 	}
 	for _, err := range []error{codecErr, cfg.CheckStore(), tracesErr} {
-		problems = append(problems, split(err)...)
+		problems = append(problems, problemsOf(err)...)
 	}
 	if len(problems) > 0 {
 		return cfg.Placed(problems)

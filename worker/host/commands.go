@@ -47,7 +47,7 @@ func (p *program) serveCodec(ctx context.Context, cfg *config.Config, listen str
 // codecAccess opens codec and store, and checks who has access.
 func codecAccess(cfg *config.Config) (own *codec.Codec, access codec.Access, err error) {
 	if _, _, err := net.SplitHostPort(cfg.Codec.Listen); err != nil {
-		return nil, access, config.Problems{fmt.Sprintf("codec.listen is %q, want HOST:PORT, for example 127.0.0.1:8766", cfg.Codec.Listen)}
+		return nil, access, config.Problems{fmt.Sprintf("codec.listen is %q, expected HOST:PORT, for example 127.0.0.1:8766", cfg.Codec.Listen)}
 	}
 	if own, err = cfg.OpenCodec(); err != nil {
 		return nil, access, err
@@ -80,13 +80,13 @@ func clients(tokens int) string {
 func (p *program) loginCommand() *cli.Command {
 	var listen, tenant string
 	c := p.command("login", "log in to a connection's server",
-		"Prints a URL to open in a browser on this machine, and waits for the login. The token is kept encrypted\nin the store, for all workers; runs that wait for it continue with: starter retry RUN",
-		nil, &cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` on this machine that receives the answer", Value: "127.0.0.1:0", Destination: &listen},
+		"Prints a URL to open in a browser on this machine, and waits for the login. The token is stored encrypted\nfor all workers; runs that wait for it continue with: starter retry RUN",
+		nil, &cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` on this machine that receives the redirect", Value: "127.0.0.1:0", Destination: &listen},
 		&cli.StringFlag{Name: "tenant", Usage: "log in for the runs of `TENANT`; default: for those without one", Destination: &tenant})
 	c.ArgsUsage, c.UsageText = "CONNECTION", "worker login CONNECTION [flags]"
 	c.Action = func(ctx context.Context, cmd *cli.Command) error {
 		if cmd.Args().Len() != 1 {
-			return config.Problems{"login needs one connection of weft.yaml; see worker login -help"}
+			return config.Problems{"login requires one connection of weft.yaml; see worker login -help"}
 		}
 		return p.configured(func(ctx context.Context, cfg *config.Config) error {
 			return p.login(tool.WithCaller(ctx, tool.Caller{Tenant: tenant}), cfg, cmd.Args().First(), listen)
@@ -142,7 +142,7 @@ func (p *program) sweepCommand() *cli.Command {
 	var age time.Duration
 	sweep := func(ctx context.Context, cfg *config.Config) error {
 		if age < minAge {
-			return config.Problems{fmt.Sprintf("-older-than is %v, want at least %v, and longer than the namespace retains runs", age, minAge)}
+			return config.Problems{fmt.Sprintf("-older-than is %v; it must be at least %v, and longer than the longest run plus the namespace's retention", age, minAge)}
 		}
 		if cfg.Store.Most() == 0 {
 			return config.Problems{"no store to sweep; set store.dir (WEFT_STORE_DIR) or store.bucket (WEFT_STORE_BUCKET)"}

@@ -15,10 +15,9 @@ import (
 	"weft/workflows/plan"
 )
 
-// Compiler returns the function with which a worker's activities compile a document: as the starter
-// does, with the worker's configuration. Tools without a connection may be functions of the worker. A
-// reference with only a name is a flow of the worker's flows.dir. Its error is a [contract.Failure] of
-// class invalid_flow.
+// Compiler returns the function that a worker's activities use to compile a document, as the starter does but
+// with the worker's configuration. Tools without a connection may be functions of the worker. A
+// reference with only a name refers to a flow in the worker's flows.dir. Errors are a [contract.Failure] of class invalid_flow.
 func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*contract.CompileFlowResult, error) {
 	return func(ref contract.FlowRef) (*contract.CompileFlowResult, error) {
 		doc, err := document(cfg.Flows, ref)
@@ -59,7 +58,7 @@ func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*
 	}
 }
 
-// document returns a reference's document, if the worker accepts it.
+// document returns the document of a reference, or an error if the worker does not accept it.
 func document(f config.Flows, ref contract.FlowRef) (*specadapter.Folder, error) {
 	switch {
 	case ref.Text == "" && ref.Name != "":
@@ -67,7 +66,7 @@ func document(f config.Flows, ref contract.FlowRef) (*specadapter.Folder, error)
 	case f.Accept == config.AcceptNamed:
 		return nil, &contract.Failure{Class: contract.ClassInvalidFlow,
 			Text:   "the run supplies a document, but this worker only runs the flows of its flows.dir (flows.accept: named)",
-			Remedy: "start the run with the name of a flow; to allow documents set in the worker's weft.yaml: flows: {accept: any}"}
+			Remedy: "start the run with the name of a flow; to allow documents, set in the worker's weft.yaml: flows: {accept: any}"}
 	case ref.Name == "":
 		return &specadapter.Folder{Name: "document", Text: []byte(ref.Text)}, nil
 	}
@@ -78,12 +77,12 @@ func document(f config.Flows, ref contract.FlowRef) (*specadapter.Folder, error)
 	return folder, nil
 }
 
-// Begin applies a run's input to its flow, which declares inputs, and returns the flow and its text. Input
-// that does not match is a [contract.Failure] of class bad_request.
-func Begin(ctx context.Context, given *contract.CompileFlowInput, run string) (*plan.Flow, string, error) {
-	v := inputs.Values{RunID: run, SessionID: run, Unchecked: given.Unchecked, Replaced: given.Replaced}
-	f, text := given.Flow.Plan, ""
-	err := v.Read(f.Inputs, given.Params, given.Scope, given.Input)
+// Begin applies a run's input to a flow that declares inputs, and returns the flow and the text of its input. The error
+// for input that does not match the declaration is a [contract.Failure] of class bad_request.
+func Begin(ctx context.Context, in *contract.CompileFlowInput, run string) (*plan.Flow, string, error) {
+	v := inputs.Values{RunID: run, SessionID: run, Unchecked: in.Unchecked, Replaced: in.Replaced}
+	f, text := in.Flow.Plan, ""
+	err := v.Read(f.Inputs, in.Params, in.Scope, in.Input)
 	if err == nil {
 		f, text, err = inputs.Start(ctx, f, v)
 	}
@@ -91,14 +90,15 @@ func Begin(ctx context.Context, given *contract.CompileFlowInput, run string) (*
 		return f, text, err
 	}
 	fail := &contract.Failure{Class: contract.ClassBadRequest, Text: err.Error(), Remedy: "pass the inputs that the flow declares"}
-	if wrong, ok := errors.AsType[*inputs.Invalid](err); ok {
-		for _, e := range wrong.Errors {
+	if invalid, ok := errors.AsType[*inputs.Invalid](err); ok {
+		for _, e := range invalid.Errors {
 			fail.Errors = append(fail.Errors, contract.FieldError(e))
 		}
 	}
 	return nil, "", fail
 }
 
+// invalid returns the failure of a document with errors.
 func invalid(diags []source.Diagnostic) *contract.Failure {
 	f := &contract.Failure{Class: contract.ClassInvalidFlow, Remedy: "fix the document; starter validate FILE reports the same errors without a run"}
 	for _, d := range diags {

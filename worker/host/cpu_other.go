@@ -4,5 +4,5 @@ package host
 
 import "time"
 
-// processorTime is not known on this system: memory alone decides.
+// processorTime returns 0: the CPU time is unknown on this system, so that only memory limits the slots.
 func processorTime() time.Duration { return 0 }

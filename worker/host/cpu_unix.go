@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// processorTime is the CPU time of this process; 0 if the system does not report it.
+// processorTime returns the CPU time of this process, or 0 if the system does not report it.
 func processorTime() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

@@ -23,8 +23,8 @@ import (
 	"weft/worker/config"
 )
 
-// deploymentOf returns the deployment options of a versioned worker, else nil. The default build id is
-// the program's own, see [NameBuild].
+// deploymentOf returns the deployment options of a versioned worker, or nil. The default build id is
+// the program's checksum; see [NameBuild].
 func deploymentOf(cfg *config.Config) *worker.DeploymentOptions {
 	v := cfg.Versioning()
 	if v.Behavior == config.VersioningOff {
@@ -68,7 +68,7 @@ func (p *program) deploymentCommand() *cli.Command {
 		waitFlag(&wait, "how long to wait for a worker of this build to start, as `TIME`"))
 }
 
-// makeCurrent makes a version the current one, once the server knows a worker of it.
+// makeCurrent makes a version the current one. It retries until a worker of that version has registered with the server.
 func makeCurrent(ctx context.Context, handle client.WorkerDeploymentHandle, v worker.WorkerDeploymentVersion, wait time.Duration) error {
 	err := retry(ctx, wait, func() (again bool, err error) {
 		_, err = handle.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{BuildID: v.BuildID})
@@ -90,11 +90,11 @@ func listVersions(ctx context.Context, handle client.WorkerDeploymentHandle, own
 	}
 	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "BUILD\tSTATE\tSINCE")
-	now := d.Info.RoutingConfig.CurrentVersion
+	currentVersion := d.Info.RoutingConfig.CurrentVersion
 	for _, v := range d.Info.VersionSummaries {
 		state := "not in use"
 		switch {
-		case now != nil && v.Version.BuildID == now.BuildID:
+		case currentVersion != nil && v.Version.BuildID == currentVersion.BuildID:
 			state = "current"
 		case v.DrainageStatus == client.WorkerDeploymentVersionDrainageStatusDraining:
 			state = "draining: open runs are pinned to it, keep its workers"
@@ -110,7 +110,7 @@ func listVersions(ctx context.Context, handle client.WorkerDeploymentHandle, own
 }
 
 // NameBuild sets a short binary checksum for the histories of runs: eight digits of the program's hash.
-// Every event of a worker repeats it, and the SDK's own is four times as long.
+// Every event that a worker writes contains it, and the SDK's default is four times as long.
 func NameBuild() { worker.SetBinaryChecksum(checksum()) }
 
 var checksum = sync.OnceValue(func() string {

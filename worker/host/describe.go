@@ -13,7 +13,7 @@ import (
 	"weft/worker/config"
 )
 
-// Describe lists what this worker works with, one item per line: names only, never a secret.
+// Describe summarises the worker's configuration, one item per line, without secrets.
 func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "worker: "+format+"\n", args...) }
@@ -72,7 +72,7 @@ func (h *Host) Attributes(ctx context.Context, namespace string) string {
 			strings.Join(state.Missing, ", "), activities.RegisterCommand(namespace, state.Missing...))
 	}
 	if len(state.Wrong) > 0 {
-		fmt.Fprintf(&b, "worker: search attributes of a type other than Keyword: %s; runs work without them; remove them and add them again\n",
+		fmt.Fprintf(&b, "worker: search attributes of a type other than Keyword: %s; runs work without them; remove them and add them again as Keyword\n",
 			strings.Join(state.Wrong, ", "))
 	}
 	return b.String()

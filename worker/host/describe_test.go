@@ -77,7 +77,7 @@ func TestAttributesReportsMissingOnes(t *testing.T) {
 			want: "worker: search attributes missing: WeftDialect, WeftPlanHash, WeftPrincipal, WeftTenant; runs work without them; add them with: " +
 				"temporal operator search-attribute create --namespace prod --name WeftDialect --type Keyword --name WeftPlanHash --type Keyword --name WeftPrincipal --type Keyword --name WeftTenant --type Keyword\n"},
 		"all of another type": {o: operator{kinds: kinds(enumspb.INDEXED_VALUE_TYPE_TEXT, contract.Attributes...)},
-			want: "worker: search attributes of a type other than Keyword: WeftFlow (Text), WeftDialect (Text), WeftPlanHash (Text), WeftStatus (Text), WeftPrincipal (Text), WeftTenant (Text); runs work without them; remove them and add them again\n"},
+			want: "worker: search attributes of a type other than Keyword: WeftFlow (Text), WeftDialect (Text), WeftPlanHash (Text), WeftStatus (Text), WeftPrincipal (Text), WeftTenant (Text); runs work without them; remove them and add them again as Keyword\n"},
 		"no answer": {o: operator{err: errors.New("not for you")},
 			want: `worker: cannot read the search attributes: list the search attributes of namespace "prod": not for you; runs set only those of their start request` + "\n"},
 	}

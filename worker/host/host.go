@@ -36,16 +36,16 @@ import (
 
 // Host is a worker that is ready to run.
 type Host struct {
-	// Model is the model of runs that name none; without one they fail. ModelNote explains why there
-	// is none; it may be empty.
+	// Model is the default model, for runs that specify none; if it is empty, such runs fail. ModelNote
+	// explains why there is none; it may be empty.
 	Model     string
 	ModelNote string
 
-	// workers are that of the task queue, and that of the worker's own.
+	// workers poll the configured task queue and this process's own.
 	workers   []worker.Worker
 	tools     *tool.Tools
 	functions []string
-	// unready are the models that cannot be called, each with a remedy.
+	// unready describes the models that cannot be called, each with a remedy.
 	unready    []string
 	attributes *activities.Attributes
 	limits     *limits.Limits
@@ -55,7 +55,7 @@ type Host struct {
 // server for its models if the default model depends on it; otherwise it makes no requests. The error lists all
 // errors in the settings.
 func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...tool.Function) (*Host, error) {
-	h := &Host{functions: names(functions), attributes: activities.NewAttributes(c)}
+	h := &Host{functions: functionNames(functions), attributes: activities.NewAttributes(c)}
 	var err error
 	if h.Model, err = cfg.DefaultModel(ctx); err != nil {
 		h.ModelNote = err.Error()
@@ -75,35 +75,35 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	bounds := cfg.Bounds()
 	workflows.Settings{Bounds: &bounds, MaxPayload: cfg.Store.Most(), BudgetLimits: cfg.BudgetLimits(), Named: cfg.Flows.Accept == config.AcceptNamed, Webhooks: p.hooks.Wanted(),
 		Keys: p.keys, Policies: cfg.PolicyList(), Scripts: cfg.Scripts(), Models: p.models}.Register(w)
-	does := activities.New(activities.Deps{
+	acts := activities.New(activities.Deps{
 		Models: p.models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
 		Begin: Begin, Keys: p.keys, Policies: cfg.PolicyList(), Webhooks: p.hooks, Mask: cfg.Mask(),
 		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Watched: p.audience.Watched, Queue: queue,
 	})
-	does.Register(w)
-	few := quiet(p.options)
-	few.DisableWorkflowWorker = true
-	own := worker.New(c, queue, few)
-	does.Register(own)
+	acts.Register(w)
+	queueOptions := unversioned(p.options)
+	queueOptions.DisableWorkflowWorker = true
+	own := worker.New(c, queue, queueOptions)
+	acts.Register(own)
 	h.workers = []worker.Worker{w, own}
-	few = quiet(p.options)
-	few.LocalActivityWorkerOnly = true
-	limiters := worker.New(c, contract.LimiterQueue, few)
+	queueOptions = unversioned(p.options)
+	queueOptions.LocalActivityWorkerOnly = true
+	limiters := worker.New(c, contract.LimiterQueue, queueOptions)
 	limiter.Register(limiters)
 	h.limits = limits.New(c, limiters, time.Minute, log.NewStructuredLogger(slog.Default()))
 	p.models.Share(h.limits)
 	return h, nil
 }
 
-// quiet returns the options of a task queue with few tasks, of any build's runs.
-func quiet(o worker.Options) worker.Options {
+// unversioned returns the options for a task queue with few tasks, for runs of any build.
+func unversioned(o worker.Options) worker.Options {
 	o.DeploymentOptions = worker.DeploymentOptions{}
 	o.ActivityTaskPollerBehavior = worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 2})
 	o.WorkflowTaskPollerBehavior = o.ActivityTaskPollerBehavior
 	return o
 }
 
-func names(functions []tool.Function) []string {
+func functionNames(functions []tool.Function) []string {
 	var out []string
 	for _, f := range functions {
 		out = append(out, f.Name())
@@ -112,8 +112,8 @@ func names(functions []tool.Function) []string {
 	return out
 }
 
-// split returns the problems of an error, one each.
-func split(err error) []string {
+// problemsOf returns the problems of an error, one per element.
+func problemsOf(err error) []string {
 	if err == nil {
 		return nil
 	}
@@ -127,7 +127,7 @@ func split(err error) []string {
 }
 
 // unready lists what the default model and the configured providers need before they can be
-// called. A worker starts nevertheless: only the runs that use them are affected.
+// called. The worker starts regardless: only the runs that use them are affected.
 func unready(cfg *config.Config, models *llm.Models, model string) []string {
 	name, _, _ := strings.Cut(model, "/")
 	names := slices.Sorted(maps.Keys(cfg.Providers))
@@ -152,19 +152,19 @@ func unready(cfg *config.Config, models *llm.Models, model string) []string {
 
 func openModels(cfg *config.Config, model, why string) (*llm.Models, error) {
 	settings, err := cfg.LLM()
-	problems := config.Problems(split(err))
+	problems := config.Problems(problemsOf(err))
 	settings.Default, settings.NoDefault = model, why
 	models, err := llm.Open(settings)
-	if problems = append(problems, split(err)...); len(problems) > 0 {
+	if problems = append(problems, problemsOf(err)...); len(problems) > 0 {
 		return nil, problems
 	}
 	return models, nil
 }
 
-// firstPollers is the initial number of pollers, within the limits of the settings.
-const firstPollers = 8
+// initialPollers is the initial number of pollers, within the limits of the settings.
+const initialPollers = 8
 
-// options returns the SDK's options, whose values are measured: the SDK's default number of pollers is a
+// options returns the SDK's options. Their values were found by measurement: the SDK's default number of pollers is a
 // bottleneck with many runs, its sticky timeout of five seconds is how long a run waits after a crash,
 // its deadlock detection of one second is too short for a large plan on a busy machine, and its heartbeat
 // throttle of a minute delays cancellations. The workflow task timeout stays at Temporal's 10 s, although a
@@ -172,7 +172,7 @@ const firstPollers = 8
 // CPU time, several times that on a busy machine, and a run whose tasks always time out makes no progress.
 func options(cfg *config.Config, more ...interceptor.WorkerInterceptor) (worker.Options, error) {
 	pollers := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{
-		InitialNumberOfPollers: min(max(firstPollers, cfg.Worker.PollersMin), cfg.Worker.PollersMax),
+		InitialNumberOfPollers: min(max(initialPollers, cfg.Worker.PollersMin), cfg.Worker.PollersMax),
 		MinimumNumberOfPollers: cfg.Worker.PollersMin, MaximumNumberOfPollers: cfg.Worker.PollersMax,
 	})
 	o := worker.Options{

@@ -16,8 +16,8 @@ import (
 	"weft/activities/contract"
 )
 
-// Audience tracks which runs are watched, of those in this worker's sticky cache: this worker gets their
-// queries. It is a worker's interceptor.
+// Audience tracks which runs in this worker's sticky cache are watched, by the queries that clients send to them.
+// It is a worker interceptor.
 type Audience struct {
 	interceptor.WorkerInterceptorBase
 	// until holds the cached runs by run id, and the [time.Time] until which each is watched.
@@ -63,13 +63,13 @@ func (w *watchedRun) HandleQuery(ctx workflow.Context, in *interceptor.HandleQue
 	return w.Next.HandleQuery(ctx, in)
 }
 
-// stopGrace is how long an activity that is cancelled at the end of the stop timeout has to report that
-// to Temporal.
+// stopGrace is the time that an activity cancelled at the end of the stop timeout has to report its
+// cancellation to Temporal.
 const stopGrace = 2 * time.Second
 
 // stopInterceptor cancels activities that exceed the stop timeout while they can still report to Temporal.
-// The SDK cancels them at the end of its own timeout and does not wait: the activity would be retried only
-// after its heartbeat timeout.
+// The SDK cancels them at the end of its own timeout without waiting for them, so that the activity would be retried
+// only after its heartbeat timeout.
 type stopInterceptor struct {
 	interceptor.WorkerInterceptorBase
 	after time.Duration
@@ -102,12 +102,12 @@ func (c *stoppingActivity) ExecuteActivity(ctx context.Context, in *interceptor.
 	return c.Next.ExecuteActivity(ctx, in)
 }
 
-const heartbeatPause = 100 * time.Millisecond
+const heartbeatRetryInterval = 100 * time.Millisecond
 
-// patientHeartbeats lets a heartbeat take as long as the heartbeat timeout of its activity. The SDK gives it one second,
-// or the interval between two if that is more, and cancels the activity if it fails: on a busy machine, or where the
-// server starts again, a call would be lost whose worker lives.
-func patientHeartbeats(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+// retryHeartbeats is a gRPC interceptor that retries a heartbeat until the heartbeat timeout of its activity. The SDK allows
+// one second, or the throttle interval if that is longer, and cancels the activity if the heartbeat fails: on a busy machine or
+// during a restart of the server, healthy calls would be cancelled.
+func retryHeartbeats(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if method != workflowservice.WorkflowService_RecordActivityTaskHeartbeat_FullMethodName || !activity.IsActivity(ctx) {
 		return invoker(ctx, method, req, reply, cc, opts...)
 	}
@@ -123,7 +123,7 @@ func patientHeartbeats(ctx context.Context, method string, req, reply any, cc *g
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(heartbeatPause):
+		case <-time.After(heartbeatRetryInterval):
 		}
 	}
 }

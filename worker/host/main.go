@@ -63,7 +63,7 @@ func is[T error](err error) bool {
 type program struct {
 	stdout, stderr io.Writer
 	functions      []tool.Function
-	// file, queue and model are the flags that all commands take.
+	// file, queue and model are the values of the flags that all commands accept.
 	file, queue, model string
 }
 
@@ -72,7 +72,7 @@ func (p *program) commandLine() *cli.Command {
 	root.UsageText = "worker [flags]\nworker COMMAND [flags]"
 	root.EnableShellCompletion, root.HideHelpCommand = true, true
 	root.ConfigureShellCompletionCommand = func(c *cli.Command) { c.Hidden, c.OnUsageError = false, usageError }
-	root.ExitErrHandler = func(context.Context, *cli.Command, error) {} // Command does that
+	root.ExitErrHandler = func(context.Context, *cli.Command, error) {} // Command handles errors
 	root.Flags = []cli.Flag{
 		&cli.StringFlag{Name: "config", Usage: "settings `FILE` (default: WEFT_CONFIG, or weft.yaml if it exists)", Destination: &p.file, TakesFile: true},
 		&cli.StringFlag{Name: "task-queue", Usage: "task `QUEUE` to poll (default: weft)", Destination: &p.queue},
@@ -88,7 +88,7 @@ func (p *program) commandLine() *cli.Command {
 	return root
 }
 
-// command is a command that takes no arguments; without do it shows its help.
+// command returns a command without arguments. If do is nil, it prints the command's help.
 func (p *program) command(name, usageLine, about string, do func(context.Context) error, flags ...cli.Flag) *cli.Command {
 	return &cli.Command{Name: name, Usage: usageLine, Description: about, Flags: flags, Writer: p.stdout, ErrWriter: p.stderr,
 		OnUsageError: usageError, CommandNotFound: commandline.ShowHelp,
@@ -119,7 +119,7 @@ func (p *program) options() config.Options {
 	return o
 }
 
-// configured reads the settings for a command.
+// configured wraps a command: it loads the settings first.
 func (p *program) configured(do func(context.Context, *config.Config) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		cfg, err := config.Load(p.options())
@@ -142,7 +142,7 @@ func (p *program) configCommand() *cli.Command {
 		}, &cli.BoolFlag{Name: "reference", Usage: "print the Markdown table of all settings", Destination: &reference, HideDefault: true})
 }
 
-// show prints the settings in force. Its error is everything that would prevent a worker from starting
+// show prints the effective settings. Its error lists everything that would prevent a worker from starting
 // with them.
 func (p *program) show(ctx context.Context, cfg *config.Config) error {
 	list, err := cfg.Shown()

@@ -22,7 +22,7 @@ import (
 	"weft/worker/observe"
 )
 
-// monitoring is a worker's log, health, metrics and traces.
+// monitoring holds a worker's log, health checks, metrics and traces.
 type monitoring struct {
 	log     *slog.Logger
 	printf  func(format string, args ...any)
@@ -32,7 +32,7 @@ type monitoring struct {
 	servers []*http.Server
 }
 
-// openMonitoring opens what the settings ask for. Messages go to stderr, as the log does.
+// openMonitoring opens what the settings configure. Messages and the log are written to stderr.
 func openMonitoring(ctx context.Context, cfg *config.Config, stderr io.Writer) (*monitoring, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cfg.Worker.LogLevel)); err != nil {
@@ -41,7 +41,7 @@ func openMonitoring(ctx context.Context, cfg *config.Config, stderr io.Writer) (
 	json := cfg.Worker.Log == config.LogJSON
 	w := &monitoring{log: observe.Logger(stderr, json, level), printf: func(format string, args ...any) { fmt.Fprintf(stderr, format, args...) }}
 	if json {
-		// The worker's own messages are logged at every level.
+		// The worker's own messages are logged whatever the log level.
 		own := observe.Logger(stderr, true, slog.LevelInfo)
 		w.printf = func(format string, args ...any) {
 			for line := range strings.Lines(fmt.Sprintf(format, args...)) {
@@ -106,7 +106,7 @@ func (w *monitoring) client(o *client.Options) {
 	if w.traces != nil {
 		o.Interceptors = append(slices.Clone(o.Interceptors), w.traces.Interceptor())
 	}
-	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(patientHeartbeats, w.health.Interceptor()))
+	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(retryHeartbeats, w.health.Interceptor()))
 }
 
 // connected lets health and metrics query Temporal.

@@ -22,10 +22,10 @@ import (
 	"weft/worker/config"
 )
 
-// minRetention is the minimum that a server accepts by default.
+// minRetention is the minimum retention that a server accepts by default.
 const minRetention = 24 * time.Hour
 
-const pause = time.Second
+const retryInterval = time.Second
 
 func (p *program) setupCommand() *cli.Command {
 	var retention, wait time.Duration
@@ -33,7 +33,7 @@ func (p *program) setupCommand() *cli.Command {
 		"Creates the namespace (TEMPORAL_NAMESPACE) of a self-hosted Temporal, and the search attributes\nof runs. Existing ones are not changed.",
 		p.configured(func(ctx context.Context, cfg *config.Config) error {
 			if retention < minRetention {
-				return config.Problems{fmt.Sprintf("-retention is %v, want at least %v", retention, minRetention)}
+				return config.Problems{fmt.Sprintf("-retention is %v; it must be at least %v", retention, minRetention)}
 			}
 			return retry(ctx, wait, func() (again bool, err error) {
 				err = setUp(ctx, cfg, retention, p.stdout)
@@ -44,27 +44,27 @@ func (p *program) setupCommand() *cli.Command {
 		waitFlag(&wait, "how long to wait for Temporal to start, as `TIME`"))
 }
 
-// waitFlag is how long a command waits for another program that is starting.
+// waitFlag is the flag that limits how long a command waits for another program to start.
 func waitFlag(p *time.Duration, text string) cli.Flag {
 	return &cli.DurationFlag{Name: "wait", Usage: text, Value: 30 * time.Second, Destination: p}
 }
 
-// retry makes attempts until one succeeds or must not be repeated, or the time is over.
+// retry makes attempts until one succeeds, must not be repeated, or wait has elapsed.
 func retry(ctx context.Context, wait time.Duration, attempt func() (again bool, err error)) error {
-	for end := time.Now().Add(wait); ; {
+	for deadline := time.Now().Add(wait); ; {
 		again, err := attempt()
-		if err == nil || !again || time.Now().After(end) {
+		if err == nil || !again || time.Now().After(deadline) {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(pause):
+		case <-time.After(retryInterval):
 		}
 	}
 }
 
-// setUp creates the namespace and its search attributes if they are missing. It is one attempt: the server needs some seconds to make a new namespace known.
+// setUp makes one attempt to create a missing namespace and its missing search attributes. A new namespace takes seconds to appear.
 func setUp(ctx context.Context, cfg *config.Config, retention time.Duration, stdout io.Writer) error {
 	t, err := cfg.Dial(ctx, log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -73,7 +73,7 @@ func setUp(ctx context.Context, cfg *config.Config, retention time.Duration, std
 	defer t.Client.Close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err := makeNamespace(ctx, t, retention, stdout); err != nil {
+	if err := createNamespace(ctx, t, retention, stdout); err != nil {
 		return err
 	}
 	state, err := activities.NewAttributes(t.Client).Of(ctx, t.Namespace)
@@ -89,7 +89,7 @@ func setUp(ctx context.Context, cfg *config.Config, retention time.Duration, std
 		}
 		fmt.Fprintf(stdout, "worker: namespace %s: added search attributes %s\n", t.Namespace, strings.Join(state.Missing, ", "))
 	}
-	// The frontend accepts requests for it now; otherwise a worker would be rejected.
+	// Check that the frontend accepts requests for the namespace; otherwise it would reject a worker.
 	_, err = t.Client.WorkflowService().CountWorkflowExecutions(ctx, &workflowservice.CountWorkflowExecutionsRequest{
 		Namespace: t.Namespace, Query: contract.Attributes[0] + ` = "none"`})
 	if err != nil {
@@ -99,7 +99,7 @@ func setUp(ctx context.Context, cfg *config.Config, retention time.Duration, std
 	return nil
 }
 
-func makeNamespace(ctx context.Context, t *config.Temporal, retention time.Duration, stdout io.Writer) error {
+func createNamespace(ctx context.Context, t *config.Temporal, retention time.Duration, stdout io.Writer) error {
 	_, err := t.Client.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: t.Namespace})
 	if !is[*serviceerror.NamespaceNotFound](err) {
 		return err
@@ -118,7 +118,7 @@ func makeNamespace(ctx context.Context, t *config.Temporal, retention time.Durat
 	return nil
 }
 
-// AddAttributes adds search attributes of runs to a namespace. The error is [config.Problems] where that is not allowed.
+// AddAttributes adds search attributes of runs to a namespace. The error is [config.Problems] if that is not permitted.
 func AddAttributes(ctx context.Context, c client.Client, namespace string, names []string) error {
 	add := map[string]enumspb.IndexedValueType{}
 	for _, name := range names {

@@ -11,9 +11,9 @@ import (
 	"weft/worker/config"
 )
 
-// Some tasks run however busy the CPU is: most activities wait for I/O, and a worker that takes no
-// tasks would starve runs on a machine that other programs keep busy. Beyond these, activities start
-// one by one, so that each is part of the measurement before the next starts.
+// The minimum numbers of tasks run however busy the CPU is: most activities wait for I/O, and a worker that accepts no
+// tasks would starve runs on a machine that other programs keep busy. Above them, activities start
+// one at a time, so that each is measured before the next starts.
 const (
 	minActivities    = 20
 	minWorkflowTasks = 10
@@ -22,7 +22,7 @@ const (
 	unusedSlots = 2
 )
 
-// tuner supplies slots as CPU and memory allow, up to the numbers of the settings.
+// tuner returns a tuner that supplies slots as CPU and memory allow, up to the numbers in the settings.
 func tuner(cfg *config.Config, u *usage) (worker.WorkerTuner, error) {
 	w := cfg.Worker
 	o := worker.DefaultResourceControllerOptions()
@@ -56,8 +56,8 @@ func tuner(cfg *config.Config, u *usage) (worker.WorkerTuner, error) {
 	return worker.NewCompositeTuner(slots)
 }
 
-// usage measures this process only, not the machine. Go's runtime knows how many CPUs the container
-// has.
+// usage measures the CPU and memory usage of this process, not of the machine. Go's runtime provides the number of CPUs of the
+// container.
 type usage struct {
 	memory  int
 	sampled func() (cpu time.Duration, bytes uint64)
@@ -70,20 +70,20 @@ type usage struct {
 	cpu, mem float64
 }
 
-// sampling is how long a sample is used: shorter intervals are too noisy.
+// sampling is how long a sample is reused: shorter intervals are too noisy.
 const sampling = 100 * time.Millisecond
 
 func newUsage(memory int) *usage {
 	return &usage{memory: memory, sampled: ownUsage, now: time.Now}
 }
 
-// MemoryUsage is the fraction of the memory that the process uses; 0 if the amount of memory is unknown.
+// MemoryUsage returns the fraction of the memory that the process uses; 0 if the amount of memory is unknown.
 func (u *usage) MemoryUsage(*worker.SysInfoContext) (float64, error) {
 	_, mem := u.sample()
 	return mem, nil
 }
 
-// CpuUsage is the fraction of the CPU time that the process uses.
+// CpuUsage returns the fraction of the CPU time that the process uses.
 func (u *usage) CpuUsage(*worker.SysInfoContext) (float64, error) { //nolint:revive // the SDK names it so
 	cpu, _ := u.sample()
 	return cpu, nil
@@ -108,7 +108,7 @@ func (u *usage) sample() (cpu, mem float64) {
 	return u.cpu, u.mem
 }
 
-// ownUsage is the CPU time of this process, and the memory that it has obtained from the system.
+// ownUsage returns the CPU time of this process, and the memory that it has obtained from the system.
 func ownUsage() (time.Duration, uint64) {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)
