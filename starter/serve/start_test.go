@@ -118,7 +118,7 @@ func TestInvalidStarts(t *testing.T) {
 		"what only the run may set":  {`{"flow": {"name": "triage"}, "depth": 1}`, nil, 422, `unknown field \"depth\"`},
 		"all that is wrong, once":    {`{"flow": {"name": "triage", "fils": []}, "inptu": {}, "input": 5}`, nil, 422, `"diagnostics":["body:1:42: unknown field \"inptu\"; did you mean \"input\"?","body:1:29: unknown field \"fils\"; did you mean \"files\"?","body:1:64: input is a number, expected a string"]`},
 		"a field too many, inside":   {`{"flow": {"name": "triage"}, "history": [{"role": "user", "content": "x", "more": 1}]}`, nil, 422, `unknown field \"more\"`},
-		"a role that nobody has":     {`{"flow": {"name": "triage"}, "history": [{"role": "bot", "content": "x"}]}`, nil, 422, `history[0].role is \"bot\"`},
+		"a role that nobody has":     {`{"flow": {"name": "triage"}, "history": [{"role": "bot", "content": "x"}]}`, nil, 422, `history[0].role must be user, assistant, system or tool, got \"bot\"`},
 		"steps that are too few":     {`{"flow": {"name": "triage"}, "max_steps": -1}`, nil, 422, "max_steps is -1"},
 		"a connection of no kind":    {`{"flow": {"name": "triage"}, "data_connections": [{"id": "x", "type": 9}]}`, nil, 422, "has type 9"},
 	}
