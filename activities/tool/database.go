@@ -36,7 +36,7 @@ func (t *target) annotate(err error) error {
 
 // checkDatabase returns a failure unless the operator has configured the connection as a database.
 func (t *Tools) checkDatabase(c plan.Connection) error {
-	if own, ok := t.settings.Connections[c.ID]; ok && own.Transport == TransportPostgres {
+	if configured, ok := t.settings.Connections[c.ID]; ok && configured.Transport == TransportPostgres {
 		return nil
 	}
 	return connectionFailure(fmt.Sprintf("connection %q is not a database; available connections: %s", c.ID, t.settings.connectionNames()),

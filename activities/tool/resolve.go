@@ -67,8 +67,8 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 	case plan.ConnectionDatabase:
 		return c, t.checkDatabase(c)
 	}
-	if own, ok := t.settings.Connections[c.ID]; ok && (c.URL == "" || c.URL == own.URL) {
-		return plan.Connection{ID: c.ID, Name: c.Name, Kind: own.kind(), Description: c.Description, Retry: c.Retry, WholeResults: c.WholeResults}, nil
+	if configured, ok := t.settings.Connections[c.ID]; ok && (c.URL == "" || c.URL == configured.URL) {
+		return plan.Connection{ID: c.ID, Name: c.Name, Kind: configured.kind(), Description: c.Description, Retry: c.Retry, WholeResults: c.WholeResults}, nil
 	}
 	if c.URL != "" || c.Command != "" {
 		if err := t.checkSupplied(c); err != nil {
@@ -91,8 +91,8 @@ func (t *Tools) Named(c plan.Connection, toolName string) []plan.Reach {
 	if c.Address() != "" {
 		return out
 	}
-	if own := t.settings.Connections[c.ID].URL; own != "" {
-		out = append(out, plan.Reach{ID: c.ID, Address: own})
+	if configured := t.settings.Connections[c.ID].URL; configured != "" {
+		out = append(out, plan.Reach{ID: c.ID, Address: configured})
 	}
 	if t.settings.Tools[toolName] == c.ID {
 		out = append(out, plan.Reach{ID: (&plan.Tool{Name: toolName}).BoundTo()})
@@ -121,7 +121,7 @@ func (t *Tools) resolveName(c plan.Connection, toolName string) (plan.Connection
 
 // resolveAgent implements [Tools.Resolve] for a remote agent. The worker's connection with its id and URL supplies the credentials.
 func (t *Tools) resolveAgent(c plan.Connection) (plan.Connection, error) {
-	if own, ok := t.settings.Connections[c.ID]; ok && own.URL == c.URL {
+	if configured, ok := t.settings.Connections[c.ID]; ok && configured.URL == c.URL {
 		c.Headers, c.Secrets, c.TLS = nil, nil, nil
 		return c, nil
 	}
@@ -191,15 +191,15 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := t.settings.Connections[c.ID]
+	configured := t.settings.Connections[c.ID]
 	at := &target{id: c.ID, kind: c.Kind, settings: &t.settings}
 	switch {
 	case c.Kind == plan.ConnectionLocal && c.ID == "":
 		at.conn = Connection{Transport: TransportLocal}.withDefaults()
 	case c.Kind == plan.ConnectionActivity:
-		at.id, at.conn = toolName, own.withDefaults()
-	case c.URL == "" && c.Command == "", c.Kind == plan.ConnectionA2A && own.URL == c.URL:
-		at.conn = own
+		at.id, at.conn = toolName, configured.withDefaults()
+	case c.URL == "" && c.Command == "", c.Kind == plan.ConnectionA2A && configured.URL == c.URL:
+		at.conn = configured
 	default:
 		at.conn, at.supplied = suppliedConnection(c), true
 		if err := t.addSecrets(&c, &at.conn); err != nil {

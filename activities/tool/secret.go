@@ -50,19 +50,19 @@ func (s *Settings) Secret(ref, address string) (string, error) {
 	if plan.Origin(address) == "" {
 		return "", connectionFailure(fmt.Sprintf("the secret %q is used with an invalid address", ref), "correct the url")
 	}
-	own, ok := s.Secrets[ref]
+	secret, ok := s.Secrets[ref]
 	if s.SecretFor != nil {
 		if override, found := s.SecretFor(ref); found {
-			own, ok = override, true
+			secret, ok = override, true
 		}
 	}
 	switch {
 	case !ok:
 		return "", connectionFailure(fmt.Sprintf("the flow requires the secret %q, which is not configured on the worker", ref), secretLine(ref, plan.ShortOrigin(address)))
-	case !own.boundTo(address):
-		return "", connectionFailure(fmt.Sprintf("the flow requires the secret %q at %s, where it may not be used", ref, plan.ShortOrigin(address)), secretLine(ref, append(slices.Clone(own.Hosts), plan.ShortOrigin(address))...))
+	case !secret.boundTo(address):
+		return "", connectionFailure(fmt.Sprintf("the flow requires the secret %q at %s, where it may not be used", ref, plan.ShortOrigin(address)), secretLine(ref, append(slices.Clone(secret.Hosts), plan.ShortOrigin(address))...))
 	}
-	return own.Value, nil
+	return secret.Value, nil
 }
 
 // secretLine returns the remedy that allows a secret at hosts. NAME in it is a placeholder.

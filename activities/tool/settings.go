@@ -369,7 +369,7 @@ func (s Settings) connectionNames() string {
 func (t *Tools) connectionIDs(c plan.Connection) []string {
 	ids := []string{c.ID}
 	for id := range t.settings.Connections {
-		if own := t.settings.Connections[id]; c.URL != "" && own.URL == c.URL {
+		if configured := t.settings.Connections[id]; c.URL != "" && configured.URL == c.URL {
 			ids = append(ids, id)
 		}
 	}

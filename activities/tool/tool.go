@@ -219,12 +219,12 @@ func (t *Tools) Rules(c plan.Connection, tools []contract.ToolSpec) contract.Cal
 	if t == nil {
 		return out
 	}
-	var own Connection
+	var configured Connection
 	if t.isOperatorConnection(c) {
-		own = t.settings.Connections[c.ID]
+		configured = t.settings.Connections[c.ID]
 	}
-	out.AskUnknown = own.Retry == retryAsk
-	if out.Resources = own.Resources; out.Resources {
+	out.AskUnknown = configured.Retry == retryAsk
+	if out.Resources = configured.Resources; out.Resources {
 		tools = append(slices.Clip(tools), contract.ToolSpec{Name: plan.BuiltinReadResource, Repeatable: true})
 	}
 	for i := range tools {
@@ -232,14 +232,14 @@ func (t *Tools) Rules(c plan.Connection, tools []contract.ToolSpec) contract.Cal
 		if limit, ok := t.confirmation(c, name); ok {
 			out.Confirm = append(out.Confirm, contract.ConfirmRule{Name: name, Timeout: limit})
 		}
-		if own.Retry == retryAlways || tools[i].Repeatable && own.Retry != retryNever {
+		if configured.Retry == retryAlways || tools[i].Repeatable && configured.Retry != retryNever {
 			out.Repeatable = append(out.Repeatable, name)
 		}
-		if tools[i].Pure && own.Retry != retryNever {
+		if tools[i].Pure && configured.Retry != retryNever {
 			out.Pure = append(out.Pure, name)
 		}
 		if tools[i].Held {
-			out.HoldSeconds = seconds(cmp.Or(own.Elicitation, defaultElicitation))
+			out.HoldSeconds = seconds(cmp.Or(configured.Elicitation, defaultElicitation))
 		}
 		if tools[i].AsTask {
 			out.AsTasks = append(out.AsTasks, name)

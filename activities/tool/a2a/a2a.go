@@ -252,7 +252,7 @@ func (r *result) running() bool {
 
 func (a *Agent) answer(r *result) (*Answer, error) {
 	out := &Answer{}
-	own := session{By: plan.ConnectionA2A, At: a.url, Context: r.Context}
+	next := session{By: plan.ConnectionA2A, At: a.url, Context: r.Context}
 	text := textOf(r.Parts)
 	if r.Status.Message != nil {
 		text = textOf(r.Status.Message.Parts)
@@ -270,7 +270,7 @@ func (a *Agent) answer(r *result) (*Answer, error) {
 			text = strings.Join(artifacts, "\n")
 		}
 	case "input-required":
-		out.Asks, own.Task = true, r.TaskID
+		out.Asks, next.Task = true, r.TaskID
 	case "auth-required":
 		return nil, a.client.Failure(contract.ClassDenied, "it requires credentials: "+text, "set them in the headers of the agent's connection")
 	case "rejected":
@@ -281,7 +281,7 @@ func (a *Agent) answer(r *result) (*Answer, error) {
 		return nil, a.client.Failure(contract.ClassBadRequest, fmt.Sprintf("unknown task state %.50q", r.Status.State), "")
 	}
 	out.Text = text
-	out.Session, _ = json.Marshal(own) // cannot fail: only strings
+	out.Session, _ = json.Marshal(next) // cannot fail: only strings
 	return out, nil
 }
 

@@ -66,7 +66,7 @@ func (d *Delivery) MarkOutcome(err error) error {
 	if !errors.As(err, &f) || !d.sent.Load() || !contract.Retryable(f.Class) {
 		return err
 	}
-	own := *f
-	own.OutcomeUnknown = true
-	return &own
+	marked := *f
+	marked.OutcomeUnknown = true
+	return &marked
 }

@@ -228,14 +228,14 @@ func (s *Server) obtainAnswer(ctx context.Context, open *openRequest, q *contrac
 	if q.Sampling == nil {
 		timeout += runGrace
 	}
-	asking, cancel := context.WithTimeout(c.ctx, timeout)
+	askCtx, cancel := context.WithTimeout(c.ctx, timeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	defer context.AfterFunc(open.ctx, cancel)()
 	a := &contract.ServerAnswer{Result: json.RawMessage(`{"action":"cancel"}`), Expired: true}
 	var err error
 	if within > 0 {
-		a, err = c.ask(asking, n, *q, within)
+		a, err = c.ask(askCtx, n, *q, within)
 	}
 	s.mu.Lock()
 	opened := open.opened
@@ -243,7 +243,7 @@ func (s *Server) obtainAnswer(ctx context.Context, open *openRequest, q *contrac
 	if opened && (err != nil || a.Expired) {
 		return json.RawMessage(`{"action":"accept"}`), nil
 	}
-	if err != nil && q.Sampling != nil && errors.Is(asking.Err(), context.DeadlineExceeded) {
+	if err != nil && q.Sampling != nil && errors.Is(askCtx.Err(), context.DeadlineExceeded) {
 		a, err = &contract.ServerAnswer{Expired: true}, nil
 	}
 	return s.outcome(c, q, a, err)
