@@ -142,7 +142,7 @@ func TestProgramsRefused(t *testing.T) {
 		want    []string
 	}{
 		"nothing trusted":     {script(), nil, []string{"trusted: none", "agents: {trusted: [/PATH/TO/FOLDER]}", "scripts/s"}},
-		"of no folder":        {&plan.Program{Script: "t", File: "run.sh"}, []string{dir}, []string{"scripts/t is in no folder", dir}},
+		"of no folder":        {&plan.Program{Script: "t", File: "run.sh"}, []string{dir}, []string{"scripts/t is not in a folder that this worker trusts", dir}},
 		"a path as a name":    {&plan.Program{Script: "../s", File: "run.sh"}, []string{dir}, []string{"is not a valid name"}},
 		"another file":        {&plan.Program{Script: "s", File: "../../../bin/sh"}, []string{dir}, []string{`is the file "run.sh"`}},
 		"a link out":          {&plan.Program{Script: "s", File: "link"}, []string{dir}, []string{`is the file "run.sh"`}},

@@ -78,7 +78,7 @@ one: {nodes: {s1: {component_type: StartNode, inputs: [{title: x, type: integer}
 func TestPoliciesOfFlows(t *testing.T) {
 	policies := []contract.Policy{{Name: "p", Flows: []string{"one"}}}
 	p := harness.TestRun{Settings: workflows.Settings{Policies: policies}, Document: strings.Replace(harness.OneNode(""), `"name":"`, `"name":"one","x":"`, 1), Script: "rules: [{say: ok}]"}.Execute(t)
-	if f := contract.FailureOf(p.Err); p.Err == nil || f.Class != contract.ClassDenied || !strings.Contains(f.Text, "supplies") {
+	if f := contract.FailureOf(p.Err); p.Err == nil || f.Class != contract.ClassDenied || !strings.Contains(f.Text, "supplied by") {
 		t.Errorf("the run ended with %v, want a refusal", p.Err)
 	}
 }

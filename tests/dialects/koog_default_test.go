@@ -84,7 +84,7 @@ func TestInvalidValues(t *testing.T) {
 	if harness.FailureClass(p.Err) != contract.ClassBadRequest || !strings.Contains(p.Err.Text, `the key "$value"`) {
 		t.Errorf("a state with a key of the flow's own: %v", p.Err)
 	}
-	if _, err := contract.ReadInput(json.RawMessage(`{"v":1,"flow":{"name":"x"},"input":"a","value":1}`)); err == nil || !strings.Contains(err.Error(), "both given") {
+	if _, err := contract.ReadInput(json.RawMessage(`{"v":1,"flow":{"name":"x"},"input":"a","value":1}`)); err == nil || !strings.Contains(err.Error(), "mutually exclusive") {
 		t.Errorf("text and value: %v", err)
 	}
 	p = harness.TestRun{Document: harness.OneNode(""), Script: "rules: [{say: x}]", SetInput: func(i *contract.RunInput) { i.Value = json.RawMessage(`1`) }}.Execute(t)

@@ -91,7 +91,7 @@ func (a *agentRun) remind() error {
 // finish replies to a call of the node's finish tool, and sets the node's result. It does so again if the run resumes within a message.
 func (c *toolCall) finish() contract.ToolReply {
 	if c.agent.result != nil {
-		return contract.ToolReply{Text: "the node already has a result", Free: true}
+		return contract.ToolReply{Text: "the node has its result already", Free: true}
 	}
 	args, err := arguments(c.call.Arguments)
 	var v value.Value
