@@ -178,7 +178,7 @@ func (a *Activities) modelFor(f *plan.Flow, named string) (string, error) {
 		return named, nil
 	}
 	model, err := a.deps.Models.Default()
-	if err != nil && (f == nil || f.WantsModel()) {
+	if err != nil && (f == nil || f.UsesRunModel()) {
 		return "", err
 	}
 	return cmp.Or(model, contract.NoModel), nil

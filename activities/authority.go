@@ -141,12 +141,12 @@ func (a *Activities) mayCall(ctx context.Context, c plan.Connection, name, calle
 	}
 	id, remedy, setting := cmp.Or(c.ID, (&plan.Tool{Name: name}).BoundTo()), "bind it in the flow", ""
 	if p != nil {
-		setting = p.Refuses(id, cmp.Or(called, c.Address()), name)
+		setting = p.MissingSetting(id, cmp.Or(called, c.Address()), name)
 	}
 	switch {
 	case setting != "":
 		remedy = allow + setting
-	case slices.ContainsFunc(a.deps.Tools.Named(c, name), func(r plan.Reach) bool { return g.Covers(r.ID, r.Address, name) }):
+	case slices.ContainsFunc(a.deps.Tools.References(c, name), func(r plan.Reach) bool { return g.Covers(r.ID, r.Address, name) }):
 		return nil
 	case g.Within != nil:
 		remedy = "bind it at the node whose model defines the agent"

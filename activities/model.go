@@ -190,7 +190,7 @@ func (a *Activities) generate(ctx context.Context, q modelCall) (*llm.Answer, er
 	}
 	before := q.beats.truncatedUsage()
 	q.call.Cut = before.Cut
-	answer, err := a.deps.Models.Ask(ctx, q.model, q.call)
+	answer, err := a.deps.Models.Generate(ctx, q.model, q.call)
 	if err != nil {
 		if f, ok := errors.AsType[*contract.Failure](err); ok && f.Usage != nil {
 			measureUsage(ctx, llm.Refs(q.model)[0], *f.Usage)

@@ -62,14 +62,14 @@ func checkFit(ctx context.Context, out *plan.Output, raw json.RawMessage, text s
 	v, err := value.Parse(raw)
 	fits := err == nil && out.Fit
 	if fits {
-		v = value.Fitted(out.Schema, v)
+		v = value.Fit(out.Schema, v)
 		text = string(v.JSON())
 	}
 	c, err := checkAs(ctx, out.Schema, text, schema.Options{Documented: out.Style == plan.StyleDocumented})
 	if err != nil || !fits || len(c.Errors) > 0 {
 		return c, err
 	}
-	for name, err := range value.Misfits(out.Schema, v) {
+	for name, err := range value.InvalidValues(out.Schema, v) {
 		c.Errors = append(c.Errors, contract.FieldError{Path: "$." + name, Message: err.Error()})
 	}
 	return c, nil

@@ -18,7 +18,7 @@ func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *con
 		return nil, err
 	}
 	turn := a2a.Turn{Key: in.IdempotencyKey, Started: beats.task, Poll: time.Duration(p.Remote.PollMillis) * time.Millisecond}
-	text, last := contract.WrittenSince(messages, func(m *contract.Message) bool { return a2a.Spoke(m.Provider, p.Remote.Connection.URL) })
+	text, last := contract.WrittenSince(messages, func(m *contract.Message) bool { return a2a.IsSession(m.Provider, p.Remote.Connection.URL) })
 	if turn.Text = text; last != nil {
 		turn.Session = last.Provider
 	}

@@ -30,7 +30,7 @@ func (a *Activities) sealSession(ctx context.Context, connection string, s tool.
 
 // queueOf returns the task queue of this worker if no other worker can continue the connection's session, else "".
 func (a *Activities) queueOf(c plan.Connection) string {
-	if !a.deps.Tools.Holds(c) {
+	if !a.deps.Tools.OwnsSessions(c) {
 		return ""
 	}
 	return a.deps.Queue

@@ -52,7 +52,7 @@ func (s *clientSource) Content(ctx context.Context, workflow, run string, q cont
 func (s *clientSource) Hold(ctx context.Context, raw json.RawMessage) (*contract.HeldResult, error) {
 	info, sha := activity.GetInfo(ctx), contract.SHA(raw)
 	run, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: contract.BoundID(info.WorkflowExecution.ID + "/held:" + sha[:16]), TaskQueue: info.TaskQueue,
+		ID: contract.ShortenID(info.WorkflowExecution.ID + "/held:" + sha[:16]), TaskQueue: info.TaskQueue,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING, StaticSummary: "the result of " + info.ActivityID,
 	}, contract.WorkflowHeldResult, raw)
 	if err != nil {
@@ -128,7 +128,7 @@ func queryFailure(workflow, run string, err error) error {
 
 // Asker is a [Source] whose runs answer requests of servers during a call.
 type Asker interface {
-	AskRun(ctx context.Context, in *contract.ServerAsks) (*contract.ServerAnswer, error)
+	AskRun(ctx context.Context, in *contract.ServerRequest) (*contract.ServerAnswer, error)
 }
 
 // askRun returns a function that has the activity's run answer a server's request; nil if the run cannot.
@@ -139,13 +139,13 @@ func (a *Activities) askRun(ctx context.Context) questions.Ask {
 	}
 	info := activity.GetInfo(ctx)
 	return func(ctx context.Context, n int, q contract.ToolQuestion, within time.Duration) (*contract.ServerAnswer, error) {
-		in := &contract.ServerAsks{Call: info.ActivityID, Attempt: info.Attempt, N: n, Ask: q, Timeout: plan.Seconds(max(1, int(within.Seconds())))}
+		in := &contract.ServerRequest{Call: info.ActivityID, Attempt: info.Attempt, N: n, Question: q, Timeout: plan.Seconds(max(1, int(within.Seconds())))}
 		out, err := asker.AskRun(ctx, in)
 		if err != nil && ctx.Err() != nil {
 			// The call has ended, or the server has cancelled the request.
 			quiet, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
 			defer cancel()
-			_, _ = asker.AskRun(quiet, &contract.ServerAsks{Call: in.Call, Attempt: in.Attempt, N: n, Withdrawn: true}) // otherwise the request is open until the call ends
+			_, _ = asker.AskRun(quiet, &contract.ServerRequest{Call: in.Call, Attempt: in.Attempt, N: n, Withdrawn: true}) // otherwise the request is open until the call ends
 		}
 		return out, err
 	}
@@ -154,7 +154,7 @@ func (a *Activities) askRun(ctx context.Context) questions.Ask {
 const withdrawTimeout = 5 * time.Second
 
 // AskRun sends the request to the run as an Update. It retries while the run has too many open.
-func (s *clientSource) AskRun(ctx context.Context, in *contract.ServerAsks) (*contract.ServerAnswer, error) {
+func (s *clientSource) AskRun(ctx context.Context, in *contract.ServerRequest) (*contract.ServerAnswer, error) {
 	run := activity.GetInfo(ctx).WorkflowExecution
 	for try := 1; ; try++ {
 		out := &contract.ServerAnswer{}

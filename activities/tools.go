@@ -58,7 +58,7 @@ func (a *Activities) listTools(ctx context.Context, in *contract.CatalogueInput,
 	if len(out.Missing) == 0 {
 		out.Offered = nil
 	}
-	out.Wrong = signatureMismatches(c.Tools, in.Takes)
+	out.Wrong = signatureMismatches(c.Tools, in.ArgumentSchemas)
 	if out.Catalogue, err = json.Marshal(c); err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (a *Activities) callTool(ctx context.Context, in *contract.ToolInput, beats
 	if problem, err := a.declared(ctx, in); err != nil || problem != "" {
 		return a.toolMessage(ctx, in, tool.Result{Text: problem, Failed: true}, err)
 	}
-	if err := a.mayCall(ctx, in.Connection, in.Name, tool.Called(*in)); err != nil {
+	if err := a.mayCall(ctx, in.Connection, in.Name, tool.CalledURL(*in)); err != nil {
 		return nil, err
 	}
 	repeated := earlierSent(ctx)
@@ -214,7 +214,7 @@ func (a *Activities) declared(ctx context.Context, in *contract.ToolInput) (prob
 		return "", err
 	}
 	if in.ByNode {
-		return "", contract.UnfitArguments(in.Name, checked.Errors)
+		return "", contract.InvalidArguments(in.Name, checked.Errors)
 	}
 	return contract.WrongArguments(in.As, checked.Errors), nil
 }

@@ -144,12 +144,12 @@ func (a *app) audit(ctx context.Context, r *runs.Run, _ []string) error {
 }
 
 func addOpen(ctx context.Context, r *runs.Run, l *audit.Reader) {
-	if l.Ended = !r.Open(); l.Ended || l.Whole() {
+	if l.Ended = !r.Open(); l.Ended || l.Complete() {
 		return
 	}
 	st, err := r.InTree(r.ID, r.RunID, r.Status).QueryStatus(ctx)
 	if err != nil {
-		l.Lacks(fmt.Sprintf("no worker responds for the run %q, and its memo has only the oldest unanswered requests", r.ID))
+		l.SetIncomplete(fmt.Sprintf("no worker responds for the run %q, and its memo has only the oldest unanswered requests", r.ID))
 		return
 	}
 	l.AddOpen(st)

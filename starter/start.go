@@ -172,7 +172,7 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*plan.Flow, *contr
 	if flowErr != nil {
 		return nil, nil, flowErr
 	}
-	if a.flags.session && res.Flow.LoneAgent() == nil {
+	if a.flags.session && res.Flow.SingleAgent() == nil {
 		return nil, nil, usage.Errorf("the flow %q cannot be a session: it is not a single agent; remove -session", res.Flow.Name)
 	}
 	if err := values.Check(ctx, res.Flow); err != nil {

@@ -36,7 +36,7 @@ func TestNothingIsLostBehindEvents(t *testing.T) {
 			deliveries, tell := workflow.NewFuture(ctx)
 			f.pub.Deliveries = []workflow.Future{deliveries}
 			wait.Go(ctx, "event", func(ctx workflow.Context) {
-				if err := wait.Pause(ctx, time.Second, "an event"); err != nil {
+				if err := wait.Sleep(ctx, time.Second, "an event"); err != nil {
 					t.Error(err)
 				}
 				p, err := converter.GetDefaultDataConverter().ToPayloads(map[string]any{"text": "stop it"})

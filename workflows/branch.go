@@ -102,7 +102,7 @@ func runBranch(ctx workflow.Context, c *chain, in *contract.BranchInput) (*contr
 		postponed := false
 		if err == nil {
 			if out, err = branchResult(ctx, c, in, out); err != nil && c.next.Suspended != nil {
-				postponed, err = c.run.Policy.PutOff(ctx, err)
+				postponed, err = c.run.Policy.Defer(ctx, err)
 			}
 		}
 		switch {
@@ -170,7 +170,7 @@ func branchResult(ctx workflow.Context, c *chain, in *contract.BranchInput, out 
 	for _, m := range c.run.Requests.UnreadMessages {
 		out.UnreadMessages = append(out.UnreadMessages, contract.Inbound{Seq: m.Seq}) // the parent has the content
 	}
-	collected := references.Kept{Stored: c.run.Transcript.Content, Seen: map[string]bool{}}
+	collected := references.Collector{Stored: c.run.Transcript.Content, Seen: map[string]bool{}}
 	collected.View(&out.View)
 	for _, raw := range in.Values {
 		collected.Seen[contract.SHA(raw)] = true // they came from the parent

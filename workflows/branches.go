@@ -35,7 +35,7 @@ func (s *branches) awaitEnd(ctx workflow.Context, mayAsk bool) *branchRun {
 	index := -1
 	f.stale = true
 	// Children end by themselves after a cancellation, which must not hide their results.
-	wait.Uncancelled(ctx, func() bool {
+	wait.UntilIgnoringCancel(ctx, func() bool {
 		index = slices.IndexFunc(s.live, func(b *branchRun) bool { return b.end.IsReady() })
 		if index >= 0 || startsFull && s.starting() <= maxStarting/2 ||
 			(unasked || mayAsk && f.run.Policy.Halted != nil) && ctx.Err() == nil && f.run.Policy.ShouldYield(ctx, 0) {
@@ -213,10 +213,10 @@ func (s *branches) finish(ctx workflow.Context, b *branchRun) error {
 		f.inbox.TakeBack(ctx, f.sched.ID(x), out.UnreadMessages, runtime.AlreadyStarted(err))
 	}
 	if err != nil {
-		f.run.Requests.Disown(ctx, contract.BoundID(f.run.Root+"/"+f.sched.ID(x)), err)
+		f.run.Requests.Disown(ctx, contract.ShortenID(f.run.Root+"/"+f.sched.ID(x)), err)
 		return s.failed(ctx, b, err)
 	}
-	f.run.Policy.Moved = true
+	f.run.Policy.Progressed = true
 	f.run.Budget.Usage.Add(out.Usage)
 	f.run.Conversation.Merge(out.Conversation)
 	maps.Copy(f.run.Shared.Sessions(), out.ServerSessions)
@@ -250,14 +250,14 @@ func (s *branches) finish(ctx workflow.Context, b *branchRun) error {
 func (s *branches) failed(ctx workflow.Context, b *branchRun, err error) error {
 	f, x := s.flow, b.x
 	b.tries++
-	retry, err := runtime.RetryTakenID(ctx, err, b.tries, f.sched.ID(x))
+	retry, err := runtime.RetryStart(ctx, err, b.tries, f.sched.ID(x))
 	if retry {
 		s.byExecution[x] = &branchRun{x: x, tries: b.tries}
 		f.sched.Requeue(x)
 		return nil
 	}
 	f.run.Budget.Charge(nil, nil, err)
-	progress := runtime.FailedBelow(err)
+	progress := runtime.ChildFailure(err)
 	if progress != nil {
 		f.trace = append(f.trace, progress.Executions...)
 		progress.Usage, progress.Executions = nil, nil

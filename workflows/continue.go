@@ -40,7 +40,7 @@ func (f *flowRun) ContinueAsNew(ctx workflow.Context) error {
 	err := f.run.Sizes.Fits("the run's snapshot for continue-as-new", in)
 	postponed := false
 	if err != nil && f.entry == nil {
-		if postponed, err = f.run.Policy.PutOff(ctx, err); postponed {
+		if postponed, err = f.run.Policy.Defer(ctx, err); postponed {
 			f.session.LaunchAll()
 			return f.drive(ctx)
 		}
@@ -134,7 +134,7 @@ func (f *flowRun) snapshot() *contract.RunSnapshot {
 
 // referencedContent returns the stored content to which a snapshot refers, without duplicates.
 func referencedContent(f *flowRun, c *contract.RunSnapshot) []json.RawMessage {
-	collected := references.Kept{Stored: f.run.Transcript.Content, Seen: map[string]bool{}}
+	collected := references.Collector{Stored: f.run.Transcript.Content, Seen: map[string]bool{}}
 	for _, ref := range sharedRefs(&c.Shared) {
 		if !f.nested || ref != c.Shared.Script { // the snapshot of the map's run has the script
 			collected.Content(ref.SHA)
@@ -181,7 +181,7 @@ func ownConversation(f *flowRun) *contract.Conversation {
 	if f.run.Shared.Depth == 0 || t == nil || f.run.Flow.Values == nil || !f.run.Flow.Values.Named || len(t.Entries) <= f.run.Conversation.Inherited {
 		return nil
 	}
-	return &contract.Conversation{Messages: transcript.Carried(t.Entries[f.run.Conversation.Inherited:])}
+	return &contract.Conversation{Messages: transcript.ThreadMessages(t.Entries[f.run.Conversation.Inherited:])}
 }
 
 // locateOversize sets the position of the failure of a run whose snapshot is too large: the node that contributed most, START if

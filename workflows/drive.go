@@ -69,7 +69,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 // shouldStop reports whether the run continues as new at this boundary. A flow that runs in the run of its map does not stop
 // if the map's snapshot would be too large: its result is smaller than its state.
 func (f *flowRun) shouldStop(ctx workflow.Context) (bool, error) {
-	if f.nested && f.run.Above.Weight() > f.run.Sizes.Limit()/4*3 {
+	if f.nested && f.run.ParentJournal.Weight() > f.run.Sizes.Limit()/4*3 {
 		return false, ctx.Err()
 	}
 	return f.run.Policy.ShouldContinueAsNew(ctx, 0)
@@ -156,7 +156,7 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 	}
 	f.trace = append(f.trace, done)
 	if done.Text != nil {
-		f.run.Above.Grow(3 * (len(*done.Text) + len(done.Data))) // in the trace, as a message and as a value
+		f.run.ParentJournal.Grow(3 * (len(*done.Text) + len(done.Data))) // in the trace, as a message and as a value
 	}
 	return f.asFailure(f.sched.Leave(x, x.Step, at.Exit.Taken, *at.View))
 }

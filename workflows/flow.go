@@ -40,7 +40,7 @@ func (s Settings) Register(w worker.WorkflowRegistry) {
 	w.RegisterWorkflowWithOptions(s.Flow, workflow.RegisterOptions{Name: contract.WorkflowFlow})
 	w.RegisterWorkflowWithOptions(s.Branch, workflow.RegisterOptions{Name: contract.WorkflowBranch})
 	w.RegisterWorkflowWithOptions(HeldResult, workflow.RegisterOptions{Name: contract.WorkflowHeldResult})
-	w.RegisterWorkflowWithOptions(publish.Deliver, workflow.RegisterOptions{Name: contract.WorkflowWebhookDelivery})
+	w.RegisterWorkflowWithOptions(publish.WebhookDelivery, workflow.RegisterOptions{Name: contract.WorkflowWebhookDelivery})
 }
 
 // Flow runs a flow from START until no branch is live, and returns the results of its exit nodes.
@@ -117,7 +117,7 @@ func withUsage(f *flowRun, in *contract.RunInput, err error) error {
 	out := *contract.FailureOf(err)
 	out.Usage = &f.run.Budget.Usage
 	if c := ownConversation(f); c != nil {
-		out.Said = c.Messages
+		out.Messages = c.Messages
 	}
 	if contract.Cancelled(err) {
 		return temporal.NewCanceledError(*out.Bounded())
@@ -277,7 +277,7 @@ func (f *flowRun) evaluateEntry(ctx workflow.Context) (exit runtime.Exit, err er
 }
 
 // combinedView returns the merged view of all branches, for the query.
-func (f *flowRun) combinedView() contract.View { return f.sched.Known() }
+func (f *flowRun) combinedView() contract.View { return f.sched.MergedView() }
 
 // Opened notifies webhooks of a new request.
 func (f *flowRun) Opened(ctx workflow.Context, req *contract.Request) { f.pub.Opened(ctx, req) }
@@ -447,5 +447,5 @@ func revise(ctx workflow.Context) error {
 	if revision == "" || workflow.GetVersion(ctx, "revision", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return nil
 	}
-	return wait.Pause(ctx, time.Millisecond, "revision")
+	return wait.Sleep(ctx, time.Millisecond, "revision")
 }

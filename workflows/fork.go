@@ -61,7 +61,7 @@ func remainingFork(f *flowRun) *contract.ForkedFrom {
 	if len(k.Executions)+len(k.Set) == 0 && f.entry == nil {
 		return nil
 	}
-	collected := references.Kept{Stored: f.run.Transcript.Content, Seen: map[string]bool{}}
+	collected := references.Collector{Stored: f.run.Transcript.Content, Seen: map[string]bool{}}
 	for i := range k.Executions {
 		collected.Content(k.Executions[i].SHA)
 		collected.View(&contract.View{State: k.Executions[i].Writes})

@@ -92,7 +92,7 @@ func turnID(id string, turn int) string {
 // admitHook admits the run of a hook, which may use the remaining budget until release.
 func admitHook(ctx workflow.Context, r *runtime.Run, c *runtime.Child, hook *plan.Hook, params json.RawMessage) (release func(), err error) {
 	flow, src := r.Flow.StartClosure(hook.Flow), r.Source.Sub(hook.Flow)
-	in := r.Below()
+	in := r.ChildInput()
 	in.Flow, in.Params, in.Scope, in.Unchecked, in.OnError = contract.FlowRef{Plan: flow, Source: &src}, params, r.Shared.Scope, true, contract.OnErrorFail
 	if c.Outlives {
 		in.Owner = "" // it owns its requests: this run ends
@@ -115,7 +115,7 @@ func runHook(ctx workflow.Context, r *runtime.Run, hook *plan.Hook, params json.
 	var out contract.RunResult
 	var ended bool
 	var stopped error
-	err = runtime.WhileTaken(ctx, id, func() error {
+	err = runtime.RetryWhileIDInUse(ctx, id, func() error {
 		k := r.Start(hctx, c)
 		ended, stopped = wait.For(ctx, time.Duration(hook.Seconds)*time.Second, "limit of the hook", k.Future.IsReady)
 		if !ended {
@@ -136,7 +136,7 @@ func runHook(ctx workflow.Context, r *runtime.Run, hook *plan.Hook, params json.
 	case runtime.AlreadyStarted(err):
 		// A run that occupies the id must not bypass the hook.
 		return nil, "", contract.Failf(contract.ClassHookBlocked, "end that run, and start this one again",
-			"cannot start the hook before the run: another run has the id %s", contract.BoundID(id))
+			"cannot start the hook before the run: another run has the id %s", contract.ShortenID(id))
 	}
 	return nil, "Hook failed: " + contract.FailureOf(err).Text, nil
 }

@@ -322,8 +322,8 @@ func (u Usage) Less(o Usage) Usage {
 	return u
 }
 
-// Beyond returns by how much u exceeds o, field by field, with 0 for fields that do not.
-func (u Usage) Beyond(o Usage) Usage {
+// Excess returns by how much u exceeds o, field by field, with 0 for fields that do not.
+func (u Usage) Excess(o Usage) Usage {
 	d := u.Less(o)
 	for _, n := range d.counts() {
 		*n = max(0, *n)

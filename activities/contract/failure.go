@@ -110,8 +110,8 @@ type Failure struct {
 	// failed call that a model answered.
 	Usage      *Usage      `json:"usage,omitempty"`
 	Executions []Execution `json:"executions,omitempty"`
-	// Said holds the messages of a child run until it failed; only for the interpreter.
-	Said []ThreadMessage `json:"said,omitempty"`
+	// Messages holds the messages of a child run until it failed; only for the interpreter.
+	Messages []ThreadMessage `json:"said,omitempty"`
 
 	// OutcomeUnknown means that the call may have taken effect, and is not repeated unless an operator decides so.
 	OutcomeUnknown bool `json:"outcome_unknown,omitempty"`
@@ -223,7 +223,7 @@ func (f *Failure) Bounded() *Failure {
 		return Execution{Node: shorter(e.Node), Step: e.Step, Occurrence: e.Occurrence, NoRoute: e.NoRoute, Exhausted: e.Exhausted,
 			Taken: list(e.Taken, shorter)}
 	})
-	out.Said = latest(f.Said, maxFailureSaid)
+	out.Messages = latest(f.Messages, maxFailureSaid)
 	out.Diagnostics = list(f.Diagnostics, shorter)
 	out.Errors = list(f.Errors, func(e FieldError) FieldError {
 		return FieldError{Path: shorter(e.Path), Message: shorter(e.Message), SchemaPath: shorter(e.SchemaPath)}

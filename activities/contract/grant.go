@@ -106,7 +106,7 @@ func (g *Grant) MissingModel(models string) string {
 }
 
 // Policy is what an operator allows runs to access. An empty list allows everything that the worker is configured for.
-// The tags are those of worker/config; Clients are elements of [RunInput.Brings].
+// The tags are those of worker/config; Clients are elements of [RunInput.Supplies].
 type Policy struct {
 	// Name is the policy's name in the configuration.
 	Name        string     `mapstructure:"-"`
@@ -148,9 +148,9 @@ type AgentReach struct {
 	Hosts       []string `json:"hosts,omitempty" mapstructure:"agent_hosts" doc:"hosts of URLs that such agents may supply; default: none"`
 }
 
-// Refuses returns the setting that would allow a run to use a tool of a connection, or "" if the policy already does.
+// MissingSetting returns the setting that would allow a run to use a tool of a connection, or "" if the policy already does.
 // Commands are allowed by a separate setting.
-func (p *Policy) Refuses(id, address, tool string) string {
+func (p *Policy) MissingSetting(id, address, tool string) string {
 	list, what, n := p.Connections, "connections", id
 	if address != "" {
 		if list, what, n = p.Hosts, "hosts", host(address); n == "" {
@@ -168,9 +168,9 @@ func (p *Policy) Allowed(list []plan.Reach) []plan.Reach {
 	out := slices.Clone(list)
 	for i := range out {
 		r := &out[i]
-		r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t string) bool { return p.Refuses(r.ID, r.Address, t) != "" })
+		r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t string) bool { return p.MissingSetting(r.ID, r.Address, t) != "" })
 	}
-	return slices.DeleteFunc(out, func(r plan.Reach) bool { return len(r.Tools) == 0 && p.Refuses(r.ID, r.Address, "*") != "" })
+	return slices.DeleteFunc(out, func(r plan.Reach) bool { return len(r.Tools) == 0 && p.MissingSetting(r.ID, r.Address, "*") != "" })
 }
 
 // HasModel reports whether the policy allows a model, given as provider/model.

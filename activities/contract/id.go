@@ -64,7 +64,7 @@ func CheckRunID(id string) error {
 // because ids are also sent in headers, and Temporal would never answer a run whose id has other characters.
 func EscapeID(id string) string {
 	if !strings.ContainsFunc(id, isEscaped) {
-		return BoundID(id)
+		return ShortenID(id)
 	}
 	var b strings.Builder
 	for i := 0; i < len(id); i++ {
@@ -74,13 +74,13 @@ func EscapeID(id string) string {
 			b.WriteByte(c)
 		}
 	}
-	return BoundID(b.String())
+	return ShortenID(b.String())
 }
 
 func isEscaped(c rune) bool { return c < ' ' || c >= 0x7f || strings.ContainsRune("/#~:[]%", c) }
 
-// BoundID limits an id to MaxIDBytes: a longer one becomes a prefix and a hash of the complete id.
-func BoundID(id string) string {
+// ShortenID limits an id to MaxIDBytes: a longer one becomes a prefix and a hash of the complete id.
+func ShortenID(id string) string {
 	if len(id) <= MaxIDBytes {
 		return id
 	}

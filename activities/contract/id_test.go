@@ -54,10 +54,10 @@ func TestLongIDsStayApart(t *testing.T) {
 	if one != ExecutionID(long+"a", 1, 1) || ExecutionID(long+"a", 2, 1) == one {
 		t.Errorf("%q is not stable, or does not say its step", one)
 	}
-	if got := BoundID(strings.Repeat("y", MaxIDBytes)); got != strings.Repeat("y", MaxIDBytes) {
+	if got := ShortenID(strings.Repeat("y", MaxIDBytes)); got != strings.Repeat("y", MaxIDBytes) {
 		t.Errorf("an id of just the length became %q", got)
 	}
-	if got := BoundID(one + "/model/1"); len(got) > MaxIDBytes || got == BoundID(one+"/model/2") {
+	if got := ShortenID(one + "/model/1"); len(got) > MaxIDBytes || got == ShortenID(one+"/model/2") {
 		t.Errorf("an activity of a long id is %q", got)
 	}
 }

@@ -36,8 +36,8 @@ type DataConnectionConfig struct {
 	AgentID string `json:"agent_id,omitempty"`
 }
 
-// InHistory is the advice for a secret that was part of a run's input: to remove it from the next input is not enough.
-const InHistory = "the secret is already in the run's history: rotate it"
+// SecretInHistoryRemedy is the advice for a secret that was part of a run's input: to remove it from the next input is not enough.
+const SecretInHistoryRemedy = "the secret is already in the run's history: rotate it"
 
 // ErrSecret means that a run's input contains a secret.
 var ErrSecret = errors.New("contains a user name or password")
@@ -158,18 +158,18 @@ func (in *RunInput) check() error {
 	return cmp.Or(in.Budget.check(), in.checkComponents(), in.Flow.checkFiles(), in.checkValues(), in.Fork.check(), CheckMedia(in.Media))
 }
 
-// BringsFlow is the element of [RunInput.Brings] for a document, a plan or a fork.
-const BringsFlow = "flow"
+// SuppliesFlow is the element of [RunInput.Supplies] for a document, a plan or a fork.
+const SuppliesFlow = "flow"
 
-// Brings lists what a run supplies in addition to a flow's name and input: flow, model, script, limits, state,
+// Supplies lists what a run supplies in addition to a flow's name and input: flow, model, script, limits, state,
 // connections.
-func (in *RunInput) Brings() []string {
+func (in *RunInput) Supplies() []string {
 	var out []string
 	for _, b := range []struct {
 		what string
 		set  bool
 	}{
-		{BringsFlow, in.Flow.Text != "" || in.Flow.Plan != nil || in.Fork != nil || len(in.Components)+len(in.Flow.Components)+len(in.Flow.Files) > 0},
+		{SuppliesFlow, in.Flow.Text != "" || in.Flow.Plan != nil || in.Fork != nil || len(in.Components)+len(in.Flow.Components)+len(in.Flow.Files) > 0},
 		{"model", in.Model != ""}, {"script", len(in.Script) > 0}, {"limits", in.MaxSteps > 0 || in.MaxEvents > 0},
 		{"state", len(in.State) > 0}, {"connections", len(in.DataConnections) > 0},
 	} {
@@ -313,8 +313,8 @@ func ReadBranchInput(raw json.RawMessage) (*BranchInput, error) {
 	return readLeniently[BranchInput](raw, "the branch's input", "start a run of type "+WorkflowFlow)
 }
 
-// ReadPrepared decodes the result of the activity CompileFlow. A plan of a later version is a [ClassPlanVersion] failure.
-func ReadPrepared(raw json.RawMessage) (*CompileFlowResult, error) {
+// ReadCompiledFlow decodes the result of the activity CompileFlow. A plan of a later version is a [ClassPlanVersion] failure.
+func ReadCompiledFlow(raw json.RawMessage) (*CompileFlowResult, error) {
 	return readLeniently[CompileFlowResult](raw, "the compiled flow", "run workers of the same build on one task queue")
 }
 

@@ -28,7 +28,7 @@ func TestLatest(t *testing.T) {
 		}
 	}
 	said[0].Raw = json.RawMessage(`{"role":"user","text":"` + strings.Repeat("a", maxFailureSaid) + `"}`)
-	if f := (&Failure{Said: said}).Bounded(); len(f.Said) != 3 {
-		t.Errorf("a failure holds %d messages, want 3", len(f.Said))
+	if f := (&Failure{Messages: said}).Bounded(); len(f.Messages) != 3 {
+		t.Errorf("a failure holds %d messages, want 3", len(f.Messages))
 	}
 }

@@ -15,8 +15,8 @@ type CatalogueInput struct {
 	Connection plan.Connection `json:"connection"`
 	// Names are the connection's tools that the flow uses.
 	Names []string `json:"names"`
-	// Takes holds, by tool name, the schemas of arguments objects that the tools must accept.
-	Takes map[string]json.RawMessage `json:"takes,omitempty"`
+	// ArgumentSchemas holds, by tool name, the schemas of arguments objects that the tools must accept.
+	ArgumentSchemas map[string]json.RawMessage `json:"takes,omitempty"`
 	// All means that the flow uses all tools of the connection.
 	All bool `json:"all,omitempty"`
 	// MaxResultBytes is [ToolInput.MaxResultBytes].
@@ -61,8 +61,8 @@ type ToolSpec struct {
 	Pure bool `json:"-"`
 	// AsTask means that the server requires its calls to be requested as tasks.
 	AsTask bool `json:"-"`
-	// Held means that the server may send requests while a call is in progress.
-	Held bool `json:"-"`
+	// HoldsRequests means that the server may send requests while a call is in progress.
+	HoldsRequests bool `json:"-"`
 }
 
 // WrongArguments returns the message that tells a model what is wrong with the arguments of its call.
@@ -70,8 +70,8 @@ func WrongArguments(tool string, problems []FieldError) string {
 	return fmt.Sprintf("the arguments of %s are invalid: %s; correct them and call it again", tool, ErrorList(problems, "; "))
 }
 
-// UnfitArguments returns the failure of a node whose flow passes a tool arguments that do not match its declaration.
-func UnfitArguments(tool string, problems []FieldError) *Failure {
+// InvalidArguments returns the failure of a node whose flow passes a tool arguments that do not match its declaration.
+func InvalidArguments(tool string, problems []FieldError) *Failure {
 	return &Failure{Class: ClassInvalidValue, Text: fmt.Sprintf("the values for the tool %q do not match its inputs: %s", tool, ErrorList(problems, "; ")),
 		Remedy: "fix the node that supplies the values, or the inputs that the tool declares"}
 }
@@ -156,9 +156,9 @@ type InputRequired struct {
 	State string `json:"state,omitempty"`
 	// Questions are the server's requests; if empty, the call must be made again later.
 	Questions []ToolQuestion `json:"questions,omitempty"`
-	// Anew means that the server rejected the call until the questions, which are URLs, are answered. The call is then
+	// RepeatCall means that the server rejected the call until the questions, which are URLs, are answered. The call is then
 	// repeated unchanged.
-	Anew bool `json:"anew,omitempty"`
+	RepeatCall bool `json:"anew,omitempty"`
 }
 
 // ToolQuestion is one request of a tool's server: elicitation/create, sampling/createMessage or roots/list of MCP.
@@ -216,23 +216,23 @@ type ProgramResult struct {
 }
 
 // UpdateServerAsks is the Update by which an activity has its run answer a server's request while the call is in
-// progress. It takes a [ServerAsks] and returns a [ServerAnswer].
+// progress. It takes a [ServerRequest] and returns a [ServerAnswer].
 const UpdateServerAsks = "_weft_server_asks"
 
-// ServerAsks is a request that a server sends while a call is in progress.
-type ServerAsks struct {
+// ServerRequest is a request that a server sends while a call is in progress.
+type ServerRequest struct {
 	// Call is the activity id, Attempt its attempt, and N the number of the request within the attempt, from 1.
-	Call    string       `json:"call"`
-	Attempt int32        `json:"attempt"`
-	N       int          `json:"n"`
-	Ask     ToolQuestion `json:"ask"`
+	Call     string       `json:"call"`
+	Attempt  int32        `json:"attempt"`
+	N        int          `json:"n"`
+	Question ToolQuestion `json:"ask"`
 	// Timeout is how long the server waits for an answer.
 	Timeout plan.Seconds `json:"timeout,omitempty"`
 	// Withdrawn means that the server has cancelled request N.
 	Withdrawn bool `json:"withdrawn,omitempty"`
 }
 
-// ServerAnswer answers a [ServerAsks].
+// ServerAnswer answers a [ServerRequest].
 type ServerAnswer struct {
 	// Result is the result of the server's request; if there is none, Problem is the reason.
 	Result  json.RawMessage `json:"result,omitempty"`

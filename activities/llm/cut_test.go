@@ -36,7 +36,7 @@ func TestCutAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _, _ := pair(t, tt.serve, good)
-			_, err := m.Ask(t.Context(), "a/x", callOf(&Call{Cut: tt.before}, hello(), nil))
+			_, err := m.Generate(t.Context(), "a/x", callOf(&Call{Cut: tt.before}, hello(), nil))
 			f := failureOf(t, err)
 			var u contract.Usage
 			if f.Usage != nil {
@@ -55,11 +55,11 @@ func TestCutAnswers(t *testing.T) {
 // TestCutThenAnotherModel counts what a model took whose answer was cut before another model answered.
 func TestCutThenAnotherModel(t *testing.T) {
 	m, _, _ := pair(t, sse(text("half"), counted), good)
-	got, err := m.Ask(t.Context(), "a/x, b/y", callOf(&Call{}, hello(), nil))
+	got, err := m.Generate(t.Context(), "a/x, b/y", callOf(&Call{}, hello(), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := m.Ask(t.Context(), "b/y", callOf(&Call{}, hello(), nil))
+	alone, err := m.Generate(t.Context(), "b/y", callOf(&Call{}, hello(), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestCutByAnotherClass(t *testing.T) {
 		contract.ClassContextLength: `{"error":{"message":"the maximum context length is exceeded","code":400}}`,
 	} {
 		m, _, _ := pair(t, sse(text("half"), counted, last), good)
-		_, err := m.Ask(t.Context(), "a/x", callOf(&Call{Cut: 2}, hello(), nil))
+		_, err := m.Generate(t.Context(), "a/x", callOf(&Call{Cut: 2}, hello(), nil))
 		f := failureOf(t, err)
 		if f.Class != class || f.Usage == nil || f.Usage.Cut != 1 || f.Usage.Input != 7 || f.Final != contract.Retryable(class) {
 			t.Errorf("%+v, usage %+v", f, f.Usage)
@@ -200,7 +200,7 @@ func TestShareOfTimeKeepsUsage(t *testing.T) {
 	m, _, _ := pair(t, slow, good)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	got, err := m.Ask(ctx, "a/x, b/y", callOf(&Call{}, hello(), nil))
+	got, err := m.Generate(ctx, "a/x, b/y", callOf(&Call{}, hello(), nil))
 	if err != nil || got.Usage.Cut != 1 || got.Usage.Input < 7 || got.Fallbacks[0].Class != contract.ClassUnavailable {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -208,7 +208,7 @@ func TestShareOfTimeKeepsUsage(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	var told contract.Usage
-	_, err = m.Ask(ctx, "a/x, b/y", callOf(&Call{Spent: func(u contract.Usage) { told = u }}, hello(), nil))
+	_, err = m.Generate(ctx, "a/x, b/y", callOf(&Call{Spent: func(u contract.Usage) { told = u }}, hello(), nil))
 	if err != context.DeadlineExceeded || told.Cut != 2 || told.Input != 14 {
 		t.Fatalf("%v, after %+v", err, told)
 	}

@@ -30,10 +30,10 @@ var failoverClasses = []string{
 	contract.ClassConnection, contract.ClassContextLength,
 }
 
-// Ask calls the model of a list or, of several, the first one that can answer, see [generate]. Each model except the
+// Generate calls the model of a list or, of several, the first one that can answer, see [generate]. Each model except the
 // last gets an equal share of the remaining time. A model is skipped for as long as its provider requested a delay. If
-// no model can answer, Ask returns the failure that can be retried soonest, with the texts of all.
-func (m *Models) Ask(ctx context.Context, list string, call *Call) (*Answer, error) {
+// no model can answer, Generate returns the failure that can be retried soonest, with the texts of all.
+func (m *Models) Generate(ctx context.Context, list string, call *Call) (*Answer, error) {
 	refs := Refs(list)
 	if len(refs) == 0 {
 		refs = []string{""}

@@ -47,7 +47,7 @@ func TestAnotherModelAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _, _ := pair(t, tc.first, good)
-			got, err := m.Ask(t.Context(), "a/x, b/y", callOf(&Call{}, hello(), nil))
+			got, err := m.Generate(t.Context(), "a/x, b/y", callOf(&Call{}, hello(), nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +69,7 @@ func TestErrorsOfAllModelsAreNotHidden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _, second := pair(t, tc.first, good)
-			_, err := m.Ask(t.Context(), "a/x,b/y", callOf(&Call{}, hello(), nil))
+			_, err := m.Generate(t.Context(), "a/x,b/y", callOf(&Call{}, hello(), nil))
 			if f := failureOf(t, err); f.Class != tc.class || second.calls() != 0 {
 				t.Errorf("%v, %d calls of the second", f, second.calls())
 			}
@@ -79,23 +79,23 @@ func TestErrorsOfAllModelsAreNotHidden(t *testing.T) {
 
 func TestNoneCanAnswer(t *testing.T) {
 	m, _, _ := pair(t, answer(401, errorBody("", "who are you")), answer(429, errorBody("", "slow down"), "Retry-After", "30"))
-	_, err := m.Ask(t.Context(), "a/x,b/y", callOf(&Call{}, hello(), nil))
+	_, err := m.Generate(t.Context(), "a/x,b/y", callOf(&Call{}, hello(), nil))
 	f := failureOf(t, err)
 	if f.Class != contract.ClassRateLimited || f.After != 30*time.Second {
 		t.Errorf("class %q after %s: what passes soonest decides", f.Class, f.After)
 	}
 	mentions(t, f.Text, "slow down", "who are you")
-	_, err = m.Ask(t.Context(), "nobody/x, b/y", callOf(&Call{}, hello(), nil))
+	_, err = m.Generate(t.Context(), "nobody/x, b/y", callOf(&Call{}, hello(), nil))
 	mentions(t, failureOf(t, err).Text, `unknown provider "nobody"`)
 	m, first, second := pair(t, good, good)
 	for _, list := range []string{"a/x, b/", "a/x, gpt"} {
-		_, err := m.Ask(t.Context(), list, callOf(&Call{}, hello(), nil))
+		_, err := m.Generate(t.Context(), list, callOf(&Call{}, hello(), nil))
 		if failureOf(t, err).Class != contract.ClassBadRequest || first.calls()+second.calls() != 0 {
 			t.Errorf("%q: %v: what is wrong in a list is said before the first call", list, err)
 		}
 	}
 	for _, list := range []string{"", " , "} {
-		if _, err := m.Ask(t.Context(), list, callOf(&Call{}, hello(), nil)); failureOf(t, err).Class != contract.ClassBadRequest {
+		if _, err := m.Generate(t.Context(), list, callOf(&Call{}, hello(), nil)); failureOf(t, err).Class != contract.ClassBadRequest {
 			t.Errorf("%q: %v", list, err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestAPauseIsKept(t *testing.T) {
 func pauseIsKept(t *testing.T, status int) {
 	m, first, second := pair(t, answer(status, errorBody("", "slow down"), "Retry-After", "600"), good)
 	for range 3 {
-		got, err := m.Ask(t.Context(), "a/x,b/y", callOf(&Call{}, hello(), nil))
+		got, err := m.Generate(t.Context(), "a/x,b/y", callOf(&Call{}, hello(), nil))
 		if err != nil || len(got.Fallbacks) != 1 {
 			t.Fatalf("%+v, %v", got, err)
 		}
@@ -119,7 +119,7 @@ func pauseIsKept(t *testing.T, status int) {
 		t.Errorf("%d and %d calls: who asked for a pause gets one", first.calls(), second.calls())
 	}
 	// Alone it is asked: there is no other.
-	if _, err := m.Ask(t.Context(), "a/x", callOf(&Call{}, hello(), nil)); err == nil || first.calls() != 2 {
+	if _, err := m.Generate(t.Context(), "a/x", callOf(&Call{}, hello(), nil)); err == nil || first.calls() != 2 {
 		t.Errorf("%v, %d calls", err, first.calls())
 	}
 }
@@ -129,14 +129,14 @@ func TestASilentModelDoesNotUseUpTheTime(t *testing.T) {
 	m, _, _ := pair(t, silent, good)
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 	defer cancel()
-	got, err := m.Ask(ctx, "a/x,b/y", callOf(&Call{}, hello(), nil))
+	got, err := m.Generate(ctx, "a/x,b/y", callOf(&Call{}, hello(), nil))
 	if err != nil || got.Message.Text != "fine" || !strings.Contains(got.Fallbacks[0].Text, "its share of the call's timeout") || got.Fallbacks[0].To != "b/y" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	m, _, _ = pair(t, silent, silent)
 	ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := m.Ask(ctx, "a/x,b/y", callOf(&Call{}, hello(), nil)); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := m.Generate(ctx, "a/x,b/y", callOf(&Call{}, hello(), nil)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -159,7 +159,7 @@ func TestPrices(t *testing.T) {
 		"b/y":        {Calls: 1, Input: 7, Output: 3, Unpriced: 1},
 		"script":     {Calls: 1},
 	} {
-		got, err := m.Ask(t.Context(), ref, callOf(&Call{}, hello(), nil))
+		got, err := m.Generate(t.Context(), ref, callOf(&Call{}, hello(), nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +187,7 @@ func TestPricesOfThoughtsAndImages(t *testing.T) {
 		"a/plain": 1000 + 100*10,
 		"blind/m": 1000 + 100*10,
 	} {
-		got, err := models.Ask(t.Context(), ref, callOf(&Call{}, transcriptOf("", seen), nil))
+		got, err := models.Generate(t.Context(), ref, callOf(&Call{}, transcriptOf("", seen), nil))
 		if err != nil || got.Usage.Cost != want {
 			t.Errorf("%s: %+v, want the cost %d (%v)", ref, got, want, err)
 		}
@@ -200,7 +200,7 @@ func TestAParameterThatOneOfAListLacksIsReportedAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = m.Ask(t.Context(), "a/x,anthropic/y", callOf(&Call{}, hello(), nil, llms.WithSeed(1)))
+	_, err = m.Generate(t.Context(), "a/x,anthropic/y", callOf(&Call{}, hello(), nil, llms.WithSeed(1)))
 	f := failureOf(t, err)
 	if f.Class != contract.ClassBadRequest || first.calls() != 0 {
 		t.Errorf("%v, %d calls", f, first.calls())

@@ -208,16 +208,16 @@ func TestTheContextsEndComesBackAsItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = models.Ask(ctx, "a/m", callOf(&Call{Partial: func(string) { cancel() }}, hello(), nil))
+	_, err = models.Generate(ctx, "a/m", callOf(&Call{Partial: func(string) { cancel() }}, hello(), nil))
 	if err != context.Canceled {
 		t.Errorf("cancelled: error %T %v, want context.Canceled itself", err, err)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err = models.Ask(ctx, "a/m", callOf(&Call{}, hello(), nil)); err != context.DeadlineExceeded {
+	if _, err = models.Generate(ctx, "a/m", callOf(&Call{}, hello(), nil)); err != context.DeadlineExceeded {
 		t.Errorf("late: error %T %v, want context.DeadlineExceeded itself", err, err)
 	}
-	if _, err = models.Ask(ctx, "a/m", callOf(&Call{}, hello(), nil)); err != context.DeadlineExceeded || s.calls() != 2 {
+	if _, err = models.Generate(ctx, "a/m", callOf(&Call{}, hello(), nil)); err != context.DeadlineExceeded || s.calls() != 2 {
 		t.Errorf("called with a context that had ended: %d calls, %v", s.calls(), err)
 	}
 }

@@ -114,8 +114,8 @@ type LimitedKey struct {
 type Permit struct {
 	// Wait, if positive, means that the call may not start and must try again after that time. Said is the text of the
 	// provider's last rate limit error; it is empty if only the configured limits apply.
-	Wait time.Duration
-	Said string
+	Wait   time.Duration
+	Reason string
 	// Unlimited means that the call does not count: the key has no limits, or the limiter is unreachable.
 	Unlimited bool
 	// End reports the outcome of a call that has started.
@@ -169,8 +169,8 @@ func (l *limiter) begin(x *exchange, estimate int) (p Permit, err error) {
 func (x *exchange) rateLimited(p Permit) *contract.Failure {
 	why := fmt.Sprintf("providers.%s.requests_per_minute, tokens_per_minute", x.Provider)
 	remedy := "raise these limits if the provider allows more, raise the worker's timeouts.retry, or run fewer flows at the same time"
-	if p.Said != "" {
-		why = "the provider said: " + p.Said
+	if p.Reason != "" {
+		why = "the provider said: " + p.Reason
 		remedy = x.remedy(contract.ClassRateLimited, 0)
 	}
 	f := failf(contract.ClassRateLimited, remedy, "waiting for its turn: calls with the key of provider %s are rate limited on all workers (%s)", x.Provider, why)

@@ -33,7 +33,7 @@ func TestImagesAreNotCountedAsText(t *testing.T) {
 	m.Share(l)
 	in := transcriptOf("", contract.Message{Role: "user", Text: "What is this?", Media: []contract.Media{{
 		MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(make([]byte, 400_000))}}})
-	if _, err := m.Ask(t.Context(), "fake/m", callOf(&Call{IdempotencyKey: "run/call"}, in, nil)); err != nil {
+	if _, err := m.Generate(t.Context(), "fake/m", callOf(&Call{IdempotencyKey: "run/call"}, in, nil)); err != nil {
 		t.Fatal(err)
 	}
 	if l.calls[0].Tokens < 100 || l.calls[0].Tokens > 5000 {
@@ -58,7 +58,7 @@ func TestPlacesAreBounded(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			var waits []string
-			if _, err := m.Ask(context.Background(), "fake/m", callOf(&Call{Waiting: func(what string) { waits = append(waits, what) }}, hello(), nil)); err != nil {
+			if _, err := m.Generate(context.Background(), "fake/m", callOf(&Call{Waiting: func(what string) { waits = append(waits, what) }}, hello(), nil)); err != nil {
 				t.Error(err)
 			}
 			if len(waits) > 0 && (!strings.Contains(waits[0], "providers.fake.concurrent") || waits[len(waits)-1] != "") {
@@ -73,16 +73,16 @@ func TestPlacesAreBounded(t *testing.T) {
 	// Who waits can be cancelled, and a call that failed gives its place back.
 	release := make(chan struct{})
 	m, _ = limited(t, func(w http.ResponseWriter, r *http.Request) { <-release; answer(500, "{}")(w, r) }, ProviderSettings{Concurrent: 1})
-	wg.Go(func() { _, _ = m.Ask(context.Background(), "fake/m", callOf(&Call{}, hello(), nil)) })
+	wg.Go(func() { _, _ = m.Generate(context.Background(), "fake/m", callOf(&Call{}, hello(), nil)) })
 	time.Sleep(50 * time.Millisecond)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := m.Ask(ctx, "fake/m", callOf(&Call{}, hello(), nil)); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := m.Generate(ctx, "fake/m", callOf(&Call{}, hello(), nil)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 	close(release)
 	wg.Wait()
-	_, err := m.Ask(t.Context(), "fake/m", callOf(&Call{}, hello(), nil))
+	_, err := m.Generate(t.Context(), "fake/m", callOf(&Call{}, hello(), nil))
 	same(t, "class", failureOf(t, err).Class, contract.ClassUnavailable)
 }
 

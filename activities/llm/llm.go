@@ -4,7 +4,7 @@
 // It never retries, reads the environment or follows redirects, and never writes a key into an error or a log:
 // settings are plain data, and keys are sent only in headers.
 //
-// Start at [Open], [Models.Ask] and [Generate], then look at the table [Providers].
+// Start at [Open], [Models.Generate] and [Generate], then look at the table [Providers].
 package llm
 
 import (
@@ -45,8 +45,8 @@ type Settings struct {
 	Mask *mask.Mask
 }
 
-// Known returns the secrets in the settings.
-func (s Settings) Known() []string {
+// Secrets returns the secrets in the settings.
+func (s Settings) Secrets() []string {
 	var out []string
 	for _, p := range s.Providers {
 		out = append(out, p.Key, p.AWS.Secret, p.AWS.Token)
@@ -100,8 +100,8 @@ type ProviderSettings struct {
 	RequestsPerMinute int
 	TokensPerMinute   int
 	Concurrent        int
-	// FirstByte is the timeout for the first byte of a response, Idle the timeout between bytes.
-	FirstByte, Idle time.Duration
+	// FirstTokenTimeout is the timeout for the first byte of a response, IdleTimeout the timeout between bytes.
+	FirstTokenTimeout, IdleTimeout time.Duration
 	// MaxBodyBytes limits the size of a response; 0 means [DefaultMaxBody].
 	MaxBodyBytes int64
 	// TextCalls enables parsing of tool calls that the server left in the text of an answer.
@@ -152,7 +152,7 @@ type provider struct {
 }
 
 // Open validates settings; it opens no connection. Its error is a [contract.Failure] of class connection that
-// lists every problem. [Models.Ask] reports a missing key.
+// lists every problem. [Models.Generate] reports a missing key.
 func Open(s Settings) (*Models, error) {
 	o := opener{shared: newClient(nil), mask: s.Mask}
 	m := &Models{settings: s, providers: map[string]*provider{}}
@@ -257,8 +257,8 @@ func (m *Models) isScript(ref string) bool {
 	return p != nil && p.row.Script
 }
 
-// AsksScript reports whether a list of models contains the scripted model, with or without a name.
-func AsksScript(list string) bool { return slices.ContainsFunc(Refs(list), contract.Scripted) }
+// HasScriptModel reports whether a list of models contains the scripted model, with or without a name.
+func HasScriptModel(list string) bool { return slices.ContainsFunc(Refs(list), contract.Scripted) }
 
 // provider returns a copy of a provider with the current credentials applied, or nil if the name is unknown.
 func (m *Models) provider(name string) *provider {

@@ -16,7 +16,7 @@ func TestSettingsAreCheckedAllAtOnce(t *testing.T) {
 			"corp":      {Kind: "acme"},
 			"mine":      {Kind: "compatible", BaseURL: "ftp://x", Proxy: "::"},
 			"openai":    {Key: "sk-hidden-value\n", Headers: map[string]string{"Host": "x", "bad name": "x", "X-A": "a\nb", "Authorization": "Bearer hidden-value"}},
-			"vllm":      {BaseURL: "http://user:hidden-value@host/v1", Idle: time.Minute},
+			"vllm":      {BaseURL: "http://user:hidden-value@host/v1", IdleTimeout: time.Minute},
 			"ollama":    {BaseURL: "http://host:11434/v1/chat/completions?x=hidden-value"},
 			"anthropic": {BaseURL: "https://api.anthropic.com/v1/messages"},
 			"mistral": {

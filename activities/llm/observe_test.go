@@ -19,14 +19,14 @@ func TestEachCalledModelIsObserved(t *testing.T) {
 			got = append(got, fmt.Sprintf("answer %v, error %v", answer != nil, err != nil))
 		}
 	}}
-	if _, err := m.Ask(t.Context(), "a/x/y, b/z, b/never", callOf(call, hello(), nil)); err != nil {
+	if _, err := m.Generate(t.Context(), "a/x/y, b/z, b/never", callOf(call, hello(), nil)); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"a x/y stream true", "answer false, error true", "b z stream true", "answer true, error false"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what is told (-want +got):\n%s", diff)
 	}
-	if _, err := m.Ask(t.Context(), "nobody/x", callOf(call, hello(), nil)); err == nil || got[len(got)-1] != "answer false, error true" {
+	if _, err := m.Generate(t.Context(), "nobody/x", callOf(call, hello(), nil)); err == nil || got[len(got)-1] != "answer false, error true" {
 		t.Errorf("a model of no provider: %v, told %v", err, got)
 	}
 }

@@ -24,7 +24,7 @@ rules:
 	}
 	ask := func(in ...contract.Message) *Answer {
 		t.Helper()
-		a, err := m.Ask(t.Context(), "script/first, script/dear", callOf(&Call{Script: script}, transcriptOf("", in...), nil))
+		a, err := m.Generate(t.Context(), "script/first, script/dear", callOf(&Call{Script: script}, transcriptOf("", in...), nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,8 +42,8 @@ rules:
 	same(t, "text of the second turn", a.Message.Text, "from the first")
 	same(t, "usage without a price", a.Usage, contract.Usage{Calls: 1})
 	for list, want := range map[string]bool{"script": true, "script/a": true, "openai/x, script/a": true, "scripted/a": false, "openai/script": false} {
-		if m.Scripted(list) != want || AsksScript(list) != want {
-			t.Errorf("%q: %v and %v, want %v", list, m.Scripted(list), AsksScript(list), want)
+		if m.Scripted(list) != want || HasScriptModel(list) != want {
+			t.Errorf("%q: %v and %v, want %v", list, m.Scripted(list), HasScriptModel(list), want)
 		}
 	}
 	for ref, says := range map[string]string{"script/ ": "has a provider but no model name"} {

@@ -52,7 +52,7 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 		Model: wire.Model{Server: row.Server, Provider: name, Compartment: s.Compartment, API: s.API, Unary: s.Unary, NoCache: s.NoCache, NoImages: s.NoImages, TextCalls: s.TextCalls},
 		row:   row, aws: s.AWS, region: s.Region, key: s.Key, requiresKey: s.KeyName != "" && s.KeyName != row.KeyName, keyName: cmp.Or(s.KeyName, row.KeyName, "the provider's key"),
 		client: o.shared, mask: o.mask, maxBody: cmp.Or(s.MaxBodyBytes, DefaultMaxBody), cutRetries: defaultCutRetries,
-		firstByte: cmp.Or(s.FirstByte, row.FirstByte, 5*time.Minute), idle: cmp.Or(s.Idle, row.Idle, 2*time.Minute),
+		firstByte: cmp.Or(s.FirstTokenTimeout, row.FirstByte, 5*time.Minute), idle: cmp.Or(s.IdleTimeout, row.Idle, 2*time.Minute),
 	}
 	if s.CutRetries != nil {
 		p.cutRetries = *s.CutRetries

@@ -37,7 +37,7 @@ func TestSharedLimits(t *testing.T) {
 		t.Helper()
 		m, s := limited(t, handle, ProviderSettings{RequestsPerMinute: 60, TokensPerMinute: 1000})
 		m.Share(l)
-		_, err := m.Ask(t.Context(), "fake/m", callOf(&Call{IdempotencyKey: "run/call", Tenant: "north", Weight: 2}, hello(), nil))
+		_, err := m.Generate(t.Context(), "fake/m", callOf(&Call{IdempotencyKey: "run/call", Tenant: "north", Weight: 2}, hello(), nil))
 		if err == nil {
 			return s, nil
 		}
@@ -51,7 +51,7 @@ func TestSharedLimits(t *testing.T) {
 		mentions(t, f.Error(), "the key of provider fake", "providers.fake.requests_per_minute", "timeouts.retry")
 	})
 	t.Run("the provider has refused others", func(t *testing.T) {
-		_, f := ask(t, &turns{permits: []Permit{{Wait: time.Second, Said: "slow down"}}}, good)
+		_, f := ask(t, &turns{permits: []Permit{{Wait: time.Second, Reason: "slow down"}}}, good)
 		mentions(t, f.Error(), "the provider said: slow down", "set providers.fake.requests_per_minute")
 	})
 	t.Run("its usage corrects the estimate", func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestSharedLimits(t *testing.T) {
 		m.Share(l)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if a, err := m.Ask(ctx, "one/m, two/m", callOf(&Call{IdempotencyKey: "k"}, hello(), nil)); err != nil || len(a.Fallbacks) != 1 || l.keys[0].Fingerprint == l.keys[1].Fingerprint {
+		if a, err := m.Generate(ctx, "one/m, two/m", callOf(&Call{IdempotencyKey: "k"}, hello(), nil)); err != nil || len(a.Fallbacks) != 1 || l.keys[0].Fingerprint == l.keys[1].Fingerprint {
 			t.Errorf("%v, %v; asked %+v", a, err, l.keys)
 		}
 	})

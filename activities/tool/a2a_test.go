@@ -49,7 +49,7 @@ func TestConverse(t *testing.T) {
 				fails(t, err, tc.class, tc.wrong)
 				return
 			}
-			if err != nil || said.Text != tc.said || said.Asks != (name == "a question") || !a2a.Spoke(said.Session, web.URL) || a2a.Spoke(said.Session, "http://other") {
+			if err != nil || said.Text != tc.said || said.Asks != (name == "a question") || !a2a.IsSession(said.Session, web.URL) || a2a.IsSession(said.Session, "http://other") {
 				t.Errorf("%+v, %v", said, err)
 			}
 		})

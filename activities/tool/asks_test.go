@@ -166,7 +166,7 @@ func TestURLsRequired(t *testing.T) {
 			if err != nil || !got.Failed || !strings.Contains(got.Text, "log in first") || (got.Input != nil) != tc.input {
 				t.Fatalf("got %+v, %v", got, err)
 			}
-			if tc.input && (!got.Input.Anew || got.Input.Questions[0].URL != "https://example.com/in") {
+			if tc.input && (!got.Input.RepeatCall || got.Input.Questions[0].URL != "https://example.com/in") {
 				t.Errorf("asked is %+v", got.Input)
 			}
 			if text := must(t, tools, "book", `{}`); text != "booked" {

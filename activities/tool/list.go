@@ -151,5 +151,5 @@ func (s *session) toolSpec(t listedTool) (contract.ToolSpec, error) {
 	}
 	return contract.ToolSpec{Name: t.Name, Description: s.at.secrets.maskResult(cmp.Or(t.Description, t.Title)), Schema: out.Bytes(),
 		Repeatable: t.Annotations.ReadOnly || t.Annotations.Idempotent, AsTask: s.tasks().Requested(t.Execution.TaskSupport),
-		Held: !mcp.IsModernProtocol(s.client.ProtocolVersion())}, nil
+		HoldsRequests: !mcp.IsModernProtocol(s.client.ProtocolVersion())}, nil
 }

@@ -59,8 +59,8 @@ func proxyPassword(c Connection) string {
 	return password
 }
 
-// Known returns the secrets of the settings, including the contents of files.
-func (s Settings) Known() []string {
+// SecretValues returns the secrets of the settings, including the contents of files.
+func (s Settings) SecretValues() []string {
 	var out []string
 	for _, c := range s.Connections {
 		c.eachValue(func(name, value string) { out = append(out, mask.Named(name, value)) })

@@ -361,7 +361,7 @@ func (s *session) errorResult(p *mcp.JSONRPCErrorDetails) (Result, error) {
 		requests, refusal := s.at.policy().ParseURLs(p.Data)
 		if refusal == nil {
 			return Result{Text: "the server requires users to open URLs before it accepts the call: " + p.Message, Failed: true,
-				Input: &contract.InputRequired{Questions: requests, Anew: true}}, nil
+				Input: &contract.InputRequired{Questions: requests, RepeatCall: true}}, nil
 		}
 	}
 	text := cmp.Or(p.Message, fmt.Sprintf("error %d", p.Code))

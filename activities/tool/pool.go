@@ -302,9 +302,9 @@ func identity(s remote) SessionRef {
 	return SessionRef{}
 }
 
-// Holds reports whether only this worker can continue its sessions over a resolved connection, because they depend on a
+// OwnsSessions reports whether only this worker can continue its sessions over a resolved connection, because they depend on a
 // process or a network connection of this worker. It returns false for a nil Tools.
-func (t *Tools) Holds(c plan.Connection) bool {
+func (t *Tools) OwnsSessions(c plan.Connection) bool {
 	if t == nil {
 		return false
 	}

@@ -84,9 +84,9 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 	return t.resolveName(c, toolName)
 }
 
-// Named lists the ways in which a flow may refer to a tool's connection: as c does, with the URL of the worker's
+// References lists the ways in which a flow may refer to a tool's connection: as c does, with the URL of the worker's
 // connection added, or by the tool's name alone.
-func (t *Tools) Named(c plan.Connection, toolName string) []plan.Reach {
+func (t *Tools) References(c plan.Connection, toolName string) []plan.Reach {
 	out := []plan.Reach{{ID: c.ID, Address: c.Address()}}
 	if c.Address() != "" {
 		return out

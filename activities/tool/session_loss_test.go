@@ -162,7 +162,7 @@ func TestHolds(t *testing.T) {
 	}
 	defer tools.Close()
 	for id, want := range map[string]bool{"http": false, "sse": true, "command": true, "none": false} {
-		if got := tools.Holds(plan.Connection{ID: id, Kind: plan.ConnectionMCP}); got != want {
+		if got := tools.OwnsSessions(plan.Connection{ID: id, Kind: plan.ConnectionMCP}); got != want {
 			t.Errorf("%s: %t, want %t", id, got, want)
 		}
 	}

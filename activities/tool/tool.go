@@ -105,8 +105,8 @@ type Result struct {
 	Task *contract.Task
 }
 
-// Called returns the URL of a call whose arguments determine the server. It is empty if they do not, or if they are invalid.
-func Called(in contract.ToolInput) string {
+// CalledURL returns the URL of a call whose arguments determine the server. It is empty if they do not, or if they are invalid.
+func CalledURL(in contract.ToolInput) string {
 	if !hasAddressTemplate(in.Connection) {
 		return ""
 	}
@@ -238,7 +238,7 @@ func (t *Tools) Rules(c plan.Connection, tools []contract.ToolSpec) contract.Cal
 		if tools[i].Pure && configured.Retry != retryNever {
 			out.Pure = append(out.Pure, name)
 		}
-		if tools[i].Held {
+		if tools[i].HoldsRequests {
 			out.HoldSeconds = seconds(cmp.Or(configured.Elicitation, defaultElicitation))
 		}
 		if tools[i].AsTask {

@@ -98,9 +98,9 @@ func FromText(text string) *Params {
 	return &Params{object: &pytext.Value{Kind: pytext.Object, Members: []pytext.Member{{Key: prompt, Value: &pytext.Value{Kind: pytext.String, Text: text}}}}}
 }
 
-// Given returns the parameters of a run that is started with an object, a text, or both. The text is
+// ParseParams returns the parameters of a run that is started with an object, a text, or both. The text is
 // the prompt.
-func Given(params json.RawMessage, text string) (*Params, error) {
+func ParseParams(params json.RawMessage, text string) (*Params, error) {
 	if len(params) == 0 || string(params) == "null" {
 		return FromText(text), nil
 	}
@@ -141,12 +141,12 @@ func OfTurn(in *plan.Inputs) *plan.Inputs {
 // parameter but the first message of the user.
 func For(in *plan.Inputs, params json.RawMessage, text string) (*Params, error) {
 	if in.Mode != plan.InputsNamed {
-		return Given(params, text)
+		return ParseParams(params, text)
 	}
 	if len(params) == 0 || string(params) == "null" {
 		params = json.RawMessage("{}")
 	}
-	p, err := Given(params, "")
+	p, err := ParseParams(params, "")
 	if err == nil {
 		p.text = text
 	}
@@ -197,7 +197,7 @@ func misfits(rules json.RawMessage, p *Params) []schema.Error {
 		return []schema.Error{{Path: "$", Message: err.Error()}}
 	}
 	var errs []schema.Error
-	for name, err := range value.Misfits(rules, v) {
+	for name, err := range value.InvalidValues(rules, v) {
 		errs = append(errs, schema.Error{Path: "$." + name, Message: err.Error()})
 	}
 	return errs

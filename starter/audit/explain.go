@@ -79,7 +79,7 @@ func (l *Reader) sent(m *history.Message, x *Answer) {
 	kind := m.Name
 	raw, ok := m.JSON()
 	if !ok {
-		l.Lacks("an answer is encoded and cannot be decoded here")
+		l.SetIncomplete("an answer is encoded and cannot be decoded here")
 		return
 	}
 	var body struct {

@@ -135,8 +135,8 @@ func (l *Reader) lists(d *history.Listed, at time.Time) {
 	l.listed, l.more = d.Requests, d.More
 }
 
-// Whole reports whether the memo has all open requests.
-func (l *Reader) Whole() bool { return l.more == 0 }
+// Complete reports whether the memo has all open requests.
+func (l *Reader) Complete() bool { return l.more == 0 }
 
 // thisTask returns the start of the current workflow task.
 func (l *Reader) thisTask() *time.Time {
@@ -286,12 +286,12 @@ func (l *Reader) AddOpen(st *contract.Status) {
 	}
 	l.listed = st.Requests
 	if st.MoreRequests > 0 {
-		l.Lacks(fmt.Sprintf("the run waits for %d more requests than its worker lists at once; its own requests are not all shown", st.MoreRequests))
+		l.SetIncomplete(fmt.Sprintf("the run waits for %d more requests than its worker lists at once; its own requests are not all shown", st.MoreRequests))
 	}
 }
 
-// Lacks records what the trail lacks.
-func (l *Reader) Lacks(what string) {
+// SetIncomplete records what the trail lacks.
+func (l *Reader) SetIncomplete(what string) {
 	if l.out.Incomplete != "" {
 		what = l.out.Incomplete + "; " + what
 	}

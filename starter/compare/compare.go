@@ -33,12 +33,12 @@ type Row struct {
 // Side is the text, usage and time of an execution in one run. Recorded reports that it was reused
 // from another run without cost, Given that its result was overridden.
 type Side struct {
-	Text     string  `json:"text,omitempty"`
-	Input    int     `json:"input_tokens"`
-	Output   int     `json:"output_tokens"`
-	Seconds  float64 `json:"seconds"`
-	Recorded bool    `json:"recorded,omitempty"`
-	Given    bool    `json:"given,omitempty"`
+	Text       string  `json:"text,omitempty"`
+	Input      int     `json:"input_tokens"`
+	Output     int     `json:"output_tokens"`
+	Seconds    float64 `json:"seconds"`
+	Recorded   bool    `json:"recorded,omitempty"`
+	Overridden bool    `json:"given,omitempty"`
 }
 
 // Total is the usage, time and outcome of a run.
@@ -73,8 +73,8 @@ func Of(ids [2]string, trees [2]*runtree.Tree) *Table {
 			if v.Input != nil && v.Input.Fork != nil {
 				sources[side] = cmp.Or(sources[side], v.Input.Fork.From.Workflow)
 				for _, p := range v.Input.Fork.Executions {
-					s := &Side{Recorded: true, Given: slices.Contains(v.Input.Fork.Replaced, history.Label(p.Execution))}
-					if s.Given {
+					s := &Side{Recorded: true, Overridden: slices.Contains(v.Input.Fork.Replaced, history.Label(p.Execution))}
+					if s.Overridden {
 						s.Text = givenText(v.Input.Fork, p.SHA)
 					}
 					put(v.Place+history.Label(p.Execution), s)
@@ -141,7 +141,7 @@ func Text(v *Table) string {
 			switch {
 			case s == nil:
 				line(side, "did not run")
-			case s.Given:
+			case s.Overridden:
 				line(side, "set by the fork: %s", plaintext.Line(s.Text, 200))
 			case s.Recorded:
 				line(side, "taken from the other run")

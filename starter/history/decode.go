@@ -106,7 +106,7 @@ func (d *decoder) task(e *historypb.HistoryEvent) any {
 		return &CancelRequested{}
 	case enumspb.EVENT_TYPE_MARKER_RECORDED:
 		if r := decodedAs[contract.ThreadRecord](e.GetMarkerRecordedEventAttributes().GetDetails()["data"]); r != nil && r.Thread != "" {
-			s := &Said{ThreadRecord: *r, Run: d.run}
+			s := &MessagesRecorded{ThreadRecord: *r, Run: d.run}
 			if s.Place, s.Thread = contract.SplitPlace(r.Thread); s.Place != "" {
 				s.Run.Workflow = d.run.element(s.Place)
 			}

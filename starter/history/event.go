@@ -189,17 +189,17 @@ type UpdateCompleted struct {
 // ReplySent is an answer that the root forwarded to a descendant.
 type ReplySent struct{ contract.Reply }
 
-// Said holds recorded messages of threads. Place and Run are as in [Call].
-type Said struct {
+// MessagesRecorded holds recorded messages of threads. Place and Run are as in [Call].
+type MessagesRecorded struct {
 	contract.ThreadRecord
 	Place string
 	Run   Run
 }
 
-func (s *Said) madeIn() Run { return s.Run }
+func (s *MessagesRecorded) madeIn() Run { return s.Run }
 
 // Threads returns the threads to which messages were added.
-func (s *Said) Threads() []contract.ThreadRecord {
+func (s *MessagesRecorded) Threads() []contract.ThreadRecord {
 	out := []contract.ThreadRecord{s.ThreadRecord}
 	if s.Aside != nil {
 		out = append(out, *s.Aside)

@@ -186,7 +186,7 @@ func Model(model string, scripted bool) (string, error) {
 		return llm.ScriptModel, nil
 	case model != "" && len(refs) == 0:
 		return "", usage.Errorf("the model %q has no name; use for example openai/gpt-5-mini", model)
-	case scripted && !llm.AsksScript(model):
+	case scripted && !llm.HasScriptModel(model):
 		return "", usage.Errorf("a script requires the model script, but the model is %q; remove one of them", model)
 	}
 	return model, nil

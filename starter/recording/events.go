@@ -59,7 +59,7 @@ func (r *recorder) event(e *history.Event) {
 
 func (c *recordedRun) callEvent(e *history.Event) {
 	switch d := e.Data.(type) {
-	case *history.Said:
+	case *history.MessagesRecorded:
 		c.messages(d)
 	case *history.CallScheduled:
 		c.scheduled(d.Call)
@@ -202,7 +202,7 @@ func (c *recordedRun) completed(d *history.CallCompleted) {
 	}
 	x.Pending, x.Fail = false, nil
 	if t := c.outside[at]; t != nil {
-		text := rehearse.Said(d.JSON())
+		text := rehearse.ResultText(d.JSON())
 		x.Result = &text
 		return
 	}
@@ -275,7 +275,7 @@ func (c *recordedRun) answer(m *history.Message) {
 }
 
 // messages records the messages that nodes of the run and its descendants added to its conversation.
-func (c *recordedRun) messages(d *history.Said) {
+func (c *recordedRun) messages(d *history.MessagesRecorded) {
 	for _, thread := range d.Threads() {
 		for i, e := range thread.Messages {
 			if len(e.Message) > 0 {

@@ -89,7 +89,7 @@ type userText struct{ at, text string }
 
 // placeMessages assigns messages that answer no question to the model call before the one that included them.
 func (r *recorder) placeMessages() {
-	if rehearse.Asks(r.rec.Run.Flow.Plan) {
+	if rehearse.HasMessageRequests(r.rec.Run.Flow.Plan) {
 		return
 	}
 	for i := range r.rec.Answers {

@@ -55,7 +55,7 @@ func (c *Connection) MaxInput() int {
 	if c.Store == nil {
 		return contract.MaxPayload
 	}
-	return max(contract.MaxPayload, c.Store.Most()-contract.Envelope)
+	return max(contract.MaxPayload, c.Store.MaxPayload()-contract.Envelope)
 }
 
 // TooLargeError is the error of a start with an input that cannot be sent.

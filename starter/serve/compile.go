@@ -87,7 +87,7 @@ func (srv *Server) sessionStart(ctx context.Context, o *object, s *Start) error 
 		return err
 	}
 	s.Input = in
-	in.Session = in.Flow.Plan.LoneAgent() != nil
+	in.Session = in.Flow.Plan.SingleAgent() != nil
 	return srv.accept(ctx, s, contract.FlowRef{Name: o.text("agent_name"), Dialect: blueprint.Name, Profile: srv.Settings.Profile}, runPrefix+srv.NewID(in.Flow.Plan.Name), called)
 }
 

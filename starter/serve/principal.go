@@ -226,7 +226,7 @@ func (o *activity) count(ctx context.Context, all Runs, of *contract.Principal, 
 		}
 		run, err := all.Find(ctx, id)
 		open := isNotFound(err) || err == nil && run.Closed == nil
-		if err == nil && run.Kept { // a session is also open between its turns
+		if err == nil && run.IsTurn { // a session is also open between its turns
 			_, open, err = all.Turns(ctx, run)
 		}
 		if err != nil && !isNotFound(err) {

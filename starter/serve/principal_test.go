@@ -181,7 +181,7 @@ func TestTurnsAreStarts(t *testing.T) {
 	})
 	kim := "Authorization: Bearer kimkimkimkimkimkim"
 	made := b.call("POST", "/runs", `{"type": "start_session", "parameters": {"prompt": "one"}}`, kim).is(201, "pending")
-	b.runs.byID[made.field("run_id").(string)].Kept = true
+	b.runs.byID[made.field("run_id").(string)].IsTurn = true
 	resume := `{"type": "resume_session", "session_id": "` + made.field("session_id").(string) + `", "parameters": {"prompt": "x"}}`
 	b.call("POST", "/runs", resume, kim, "Idempotency-Key: k").is(201, "")
 	b.runs.turns = []contract.Turn{{N: 2, ID: b.runs.answers[0].(contract.PromptInput).ID}}

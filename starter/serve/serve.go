@@ -325,8 +325,8 @@ type Run struct {
 	runs.Summary
 	// Hash is the hash of the request that started it, or "".
 	Hash string
-	// Kept reports that the run is a turn of a session; then Closed is the turn's end.
-	Kept bool
+	// IsTurn reports that the run is a turn of a session; then Closed is the turn's end.
+	IsTurn bool
 	// Silent, if not nil, is the reason why a session's turns are unknown; its worker is not queried again.
 	Silent error
 	// Current and First are the last and the first run id of the chain; only for implementations of [Runs].

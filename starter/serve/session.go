@@ -59,7 +59,7 @@ func (srv *Server) resume(w http.ResponseWriter, r *http.Request, o *object) (an
 	if err != nil {
 		return nil, err
 	}
-	if !run.Kept {
+	if !run.IsTurn {
 		return nil, NewProblem(NotResumable, "start another session", "the session %q accepts no prompts: it was started as a run, or its flow is not a single agent with a model (procedural_agent_no_resume)", session)
 	}
 	if agent != "" && agent != run.Flow {
@@ -212,7 +212,7 @@ func (srv *Server) stopSession(w http.ResponseWriter, r *http.Request) (any, err
 	if err != nil {
 		return nil, err
 	}
-	if !run.Kept {
+	if !run.IsTurn {
 		return nil, NewProblem(NotResumable, "use POST /runs/ID/cancel", "the run %q is not a session", run.ID)
 	}
 	extend(w, answerTime)

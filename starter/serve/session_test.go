@@ -15,7 +15,7 @@ func TestResumeAsDocumented(t *testing.T) {
 	b := newBench(t)
 	made := b.call("POST", "/runs", `{"type": "start_session", "parameters": {"prompt": "one"}}`).is(201, "pending")
 	id, session := made.field("run_id").(string), made.field("session_id").(string)
-	b.runs.byID[id].Kept = true
+	b.runs.byID[id].IsTurn = true
 	b.runs.flow = &plan.Flow{Name: "session", Inputs: &plan.Inputs{Mode: plan.InputsMerged, Style: plan.StyleDocumented,
 		Schema: json.RawMessage(`{"type":"object","required":["topic"],"properties":{"topic":{"type":"string"},"n":{"type":["null","object"],"properties":{"a":{"enum":[1]}}}}}`)}}
 	resume := `{"type": "resume_session", "session_id": "` + session + `", "parameters": `
@@ -28,7 +28,7 @@ func TestResumeAsDocumented(t *testing.T) {
 	b = newBench(t, func(o *Options) { o.Settings.Profile = "documented" })
 	made = b.call("POST", "/runs", `{"type": "start_session", "parameters": {"prompt": "one"}}`).is(201, "pending")
 	id, session = made.field("run_id").(string), made.field("session_id").(string)
-	b.runs.byID[id].Kept = true
+	b.runs.byID[id].IsTurn = true
 	b.runs.flow = &plan.Flow{Name: "session", Inputs: &plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(`{"type":"object","required":["topic"]}`)}}
 	resume = `{"type": "resume_session", "session_id": "` + session + `", "parameters": `
 	b.call("POST", "/runs", resume+`{"prompt": "two", "topic": "AI"}}`).is(400, `('topic' was unexpected)`)
@@ -44,7 +44,7 @@ func TestSessions(t *testing.T) {
 	}
 	resume := `{"type": "resume_session", "session_id": "` + session + `", "parameters": `
 	b.call("POST", "/runs", resume+`{"prompt": "two"}}`).is(400, "not-resumable")
-	b.runs.byID[id].Kept = true
+	b.runs.byID[id].IsTurn = true
 	b.call("GET", "/sessions/"+session+"/result", "").is(400, "Session not finished or idle")
 	text, begun := "first", noon
 	b.runs.turns = []contract.Turn{{N: 1, Status: contract.TurnCompleted, ResultText: &text, StartedAt: &begun, EndedAt: &begun}}
@@ -116,7 +116,7 @@ func TestSessionsTakeImages(t *testing.T) {
 	if in := b.runs.inputs[id]; len(in.Media) != 1 || in.Media[0].MediaType != "image/gif" {
 		t.Errorf("the run is given %v", in.Media)
 	}
-	b.runs.byID[id].Kept = true
+	b.runs.byID[id].IsTurn = true
 	resume := `{"type": "resume_session", "session_id": "` + made.field("session_id").(string) + `", "parameters": {"prompt": "two"}, "images": `
 	b.call("POST", "/runs", resume+`[`+dot+`, `+dot+`]}`).is(201, "pending")
 	if in := b.runs.answers[0].(contract.PromptInput); len(in.Media) != 2 || in.Prompt != "two" {

@@ -276,7 +276,7 @@ func (r *reader) event(e *history.Event) {
 		if s := r.calls[d.Call]; s != nil {
 			r.over(s, e.Time)
 		}
-	case *history.Said:
+	case *history.MessagesRecorded:
 		if strings.Contains(d.Execution, "#") {
 			r.over(r.node(e.Run.Place, history.Unescape(d.Execution), e.Time), e.Time)
 		}

@@ -69,7 +69,7 @@ func (r *Reader) Add(e *history.Event) []Entry {
 	switch d := e.Data.(type) {
 	case *history.Started:
 		r.started(w, d)
-	case *history.Said:
+	case *history.MessagesRecorded:
 		for _, part := range d.Threads() {
 			t := r.thread(w, part.Thread)
 			t.noModel = strings.Contains(part.Thread, "#")
@@ -98,7 +98,7 @@ func (r *Reader) Add(e *history.Event) []Entry {
 			r.conversation(d.Result.Conversation)
 		}
 		if d.Failure != nil {
-			r.messages(d.Failure.Said)
+			r.messages(d.Failure.Messages)
 		}
 	}
 	return r.added

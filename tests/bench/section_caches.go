@@ -73,7 +73,7 @@ func (m cachedModel) share(ctx context.Context, off bool) (float64, error) {
 		Name: "look", Description: "Looks something up.", Parameters: json.RawMessage(`{"type":"object","properties":{"at":{"type":"string"}}}`)}}}))
 	var u contract.Usage
 	ask := func() error {
-		answer, err := models.Ask(ctx, "p/"+m.model, call)
+		answer, err := models.Generate(ctx, "p/"+m.model, call)
 		if err == nil {
 			u.Add(answer.Usage)
 		}

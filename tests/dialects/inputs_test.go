@@ -41,14 +41,14 @@ func TestUndeclaredParams(t *testing.T) {
 // A worker that runs the flows of its folder alone takes nothing from clients that a policy does not list.
 func TestNamedFlowsRunAsTheyAre(t *testing.T) {
 	t.Parallel()
-	everything := []string{contract.BringsFlow, "model", "script", "limits", "state", "connections"}
+	everything := []string{contract.SuppliesFlow, "model", "script", "limits", "state", "connections"}
 	tests := map[string]struct {
 		brings string
 		set    func(*contract.RunInput)
 	}{
-		"a document":  {contract.BringsFlow, func(*contract.RunInput) {}},
-		"a plan":      {contract.BringsFlow, func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: harness.FanIn("own", "a")} }},
-		"a fork":      {contract.BringsFlow, func(in *contract.RunInput) { in.Fork = &contract.ForkedFrom{Node: "a", Step: 1} }},
+		"a document":  {contract.SuppliesFlow, func(*contract.RunInput) {}},
+		"a plan":      {contract.SuppliesFlow, func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: harness.FanIn("own", "a")} }},
+		"a fork":      {contract.SuppliesFlow, func(in *contract.RunInput) { in.Fork = &contract.ForkedFrom{Node: "a", Step: 1} }},
 		"a model":     {"model", func(*contract.RunInput) {}},
 		"a script":    {"script", func(*contract.RunInput) {}},
 		"steps":       {"limits", func(in *contract.RunInput) { in.MaxSteps = 100 }},

@@ -117,7 +117,7 @@ func (c *Config) Mask() *mask.Mask {
 		// Errors of settings are reported where they are used.
 		models, _ := c.LLM()
 		tools, _ := c.Tool()
-		c.mask.Add(append(models.Known(), tools.Known()...)...)
+		c.mask.Add(append(models.Secrets(), tools.SecretValues()...)...)
 		variables := []string{c.Store.SecretEnv, sessionVariable, c.Codec.KeysEnv, c.Codec.TokensEnv, c.Serve.TokensEnv}
 		for _, w := range c.Webhooks {
 			variables = append(variables, w.SecretEnv)

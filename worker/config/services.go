@@ -81,7 +81,7 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 		Kind: p.Kind, BaseURL: p.BaseURL, API: p.API, KeyName: keyName, Proxy: p.Proxy, Unary: !p.Stream, NoCache: !p.PromptCache, NoImages: !p.Images, TextCalls: p.TextCalls,
 		RequestsPerMinute: p.RequestsPerMinute, TokensPerMinute: p.TokensPerMinute, Concurrent: p.Concurrent,
 		Region: p.Region, Compartment: p.Compartment, Auth: p.Auth, AuthFile: p.AuthFile, AuthProfile: p.AuthProfile,
-		FirstByte: p.FirstTokenTimeout, Idle: p.IdleTimeout, MaxBodyBytes: int64(cmp.Or(p.MaxBodyBytes, c.largestAnswer())), CutRetries: &p.CutRetries,
+		FirstTokenTimeout: p.FirstTokenTimeout, IdleTimeout: p.IdleTimeout, MaxBodyBytes: int64(cmp.Or(p.MaxBodyBytes, c.largestAnswer())), CutRetries: &p.CutRetries,
 		Headers: c.expand("providers."+name+".headers", p.Headers, problems),
 	}
 	if keyName != "" {

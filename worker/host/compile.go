@@ -106,8 +106,8 @@ func invalid(diags []source.Diagnostic) *contract.Failure {
 			continue
 		}
 		f.Diagnostics = append(f.Diagnostics, d.String())
-		if d.Code == source.CodeSecretInline && !strings.HasPrefix(f.Remedy, contract.InHistory) {
-			f.Remedy = contract.InHistory + "; " + f.Remedy
+		if d.Code == source.CodeSecretInline && !strings.HasPrefix(f.Remedy, contract.SecretInHistoryRemedy) {
+			f.Remedy = contract.SecretInHistoryRemedy + "; " + f.Remedy
 		}
 	}
 	f.Text = fmt.Sprintf("the document has %d error(s), the first: %s", len(f.Diagnostics), f.Diagnostics[0])

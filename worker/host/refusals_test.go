@@ -58,7 +58,7 @@ func modelling(ref string) asking {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // a model that is ready is not called
-		if _, err := models.Ask(ctx, ref, &llm.Call{}); !errors.Is(err, context.Canceled) {
+		if _, err := models.Generate(ctx, ref, &llm.Call{}); !errors.Is(err, context.Canceled) {
 			return contract.FailureOf(err).Remedy
 		}
 		return ""

@@ -319,7 +319,7 @@ func (k *key) answered(batch []*ask, reply *contract.LimitReply, took time.Durat
 	for i, a := range batch {
 		in := time.Duration(reply.Turns[i].Micros) * time.Microsecond
 		if reply.Turns[i].Ask {
-			a.reply <- answer{Permit: llm.Permit{Wait: max(in, time.Millisecond), Said: lastText}}
+			a.reply <- answer{Permit: llm.Permit{Wait: max(in, time.Millisecond), Reason: lastText}}
 		} else {
 			k.hand(a, in, took)
 		}

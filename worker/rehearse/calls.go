@@ -170,8 +170,8 @@ func (p *player) tool(ctx context.Context, in contract.ToolInput) (*contract.Too
 	return &contract.ToolResult{Message: raw, Error: c.Error}, nil
 }
 
-// Said is what an activity of another worker returned, as the interpreter tells it to a model.
-func Said(raw json.RawMessage) string { return agent.Said(raw) }
+// ResultText is what an activity of another worker returned, as the interpreter tells it to a model.
+func ResultText(raw json.RawMessage) string { return agent.ResultText(raw) }
 
 // arguments are those of a call, wherever they stand; nil where they cannot be found.
 func (p *player) arguments(in *contract.ToolInput) json.RawMessage {

@@ -113,8 +113,8 @@ const (
 	Unread = "unread"
 )
 
-// Asks reports whether a flow may ask people by requests of kind message.
-func Asks(f *plan.Flow) bool {
+// HasMessageRequests reports whether a flow may ask people by requests of kind message.
+func HasMessageRequests(f *plan.Flow) bool {
 	raw, err := json.Marshal(f)
 	return err != nil || strings.Contains(string(raw), `"kind":"ask"`) || strings.Contains(string(raw), `"chat":{`)
 }

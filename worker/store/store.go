@@ -122,8 +122,8 @@ func Check(s Settings) error {
 	return b.check()
 }
 
-// Most is the largest payload that the store accepts, in bytes; 0 if it stores none.
-func (s *Store) Most() int { return s.settings.Most() }
+// MaxPayload is the largest payload that the store accepts, in bytes; 0 if it stores none.
+func (s *Store) MaxPayload() int { return s.settings.Most() }
 
 // String describes the location; it is empty without a store.
 func (s *Store) String() string {

@@ -74,7 +74,7 @@ func (a *agentRun) converse(ctx workflow.Context) (out runtime.Outcome, _ error)
 		}
 		if a.cfg.Conversation == plan.ConversationFork {
 			// A later merge node may select it.
-			a.run.Conversation.Fork(a.execution.Node.ID).Messages = transcript.Carried(a.thread.Entries[a.state.StartLen:])
+			a.run.Conversation.Fork(a.execution.Node.ID).Messages = transcript.ThreadMessages(a.thread.Entries[a.state.StartLen:])
 		}
 		out.Value, out.Exhausted = a.result, a.state.Exhausted
 		if a.result == nil {
@@ -116,7 +116,7 @@ type agentRun struct {
 // begin opens the thread with the run's input and the outputs of earlier nodes, by reference.
 func (a *agentRun) begin() error {
 	if a.execution.Node.Ports != nil {
-		in, err := values.Given(a.run, a.execution)
+		in, err := values.Inputs(a.run, a.execution)
 		if err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ type window struct {
 const bytesPerToken = 4
 
 func (a *agentRun) window() *window {
-	if len(a.cfg.Contexts())+len(a.cfg.Longs()) == 0 {
+	if len(a.cfg.Contexts())+len(a.cfg.LongMessagePolicies()) == 0 {
 		return nil
 	}
 	w := &window{agent: a, sent: a.thread.SentBy(a.cfg), messages: make([]*contract.Message, len(a.thread.Entries))}
@@ -240,7 +240,7 @@ func (w *window) roomFrom(c *plan.Context, at int, refused bool) int {
 
 // shorten replaces long messages by summaries, each created once. A policy applies to the result of the policy before it.
 func (w *window) shorten(ctx workflow.Context) error {
-	longs := w.agent.cfg.Longs()
+	longs := w.agent.cfg.LongMessagePolicies()
 	for i := w.sent.Skip; len(longs) > 0 && i < len(w.messages); i++ {
 		if w.messages[i] == nil || w.shortened(i) >= 0 {
 			continue

@@ -116,7 +116,7 @@ func (c *toolCall) finishValue(args json.RawMessage) (value.Value, error) {
 		return v, err
 	}
 	if c.agent.execution.Node.Ports != nil {
-		v = value.Fitted(f.Schema, v)
+		v = value.Fit(f.Schema, v)
 		return v, checkPorts(c.agent, v)
 	}
 	if f.Critique {

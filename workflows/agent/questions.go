@@ -33,7 +33,7 @@ const modelCall = "/model/1"
 func (c *toolCall) answerAll(ctx workflow.Context, in *contract.InputRequired, round int) (*contract.ToolAnswers, error) {
 	out := &contract.ToolAnswers{State: in.State, Answers: map[string]json.RawMessage{}}
 	if len(in.Questions) == 0 {
-		return out, wait.Pause(ctx, time.Duration(round)*time.Second, "repeating the call of "+c.tool.As)
+		return out, wait.Sleep(ctx, time.Duration(round)*time.Second, "repeating the call of "+c.tool.As)
 	}
 	places := make([]string, len(in.Questions))
 	var forModel []string
@@ -58,7 +58,7 @@ func (c *toolCall) answerAll(ctx workflow.Context, in *contract.InputRequired, r
 			return err
 		})
 	}
-	if err := g.Wait(); err != nil || !in.Anew {
+	if err := g.Wait(); err != nil || !in.RepeatCall {
 		return out, err
 	}
 	for i := range in.Questions {
@@ -70,19 +70,19 @@ func (c *toolCall) answerAll(ctx workflow.Context, in *contract.InputRequired, r
 }
 
 // answerHeld answers a question that the server asks during the call: by the same requests, but only while the call lasts.
-func (c *toolCall) answerHeld(ctx workflow.Context, in *contract.ServerAsks) (*contract.ServerAnswer, error) {
+func (c *toolCall) answerHeld(ctx workflow.Context, in *contract.ServerRequest) (*contract.ServerAnswer, error) {
 	if c.heldQuestions++; c.heldQuestions > maxRounds {
 		return &contract.ServerAnswer{Problem: fmt.Sprintf("at most %d requests are allowed per call", maxRounds)}, nil
 	}
-	if in.Ask.Sampling != nil {
-		result, err := c.sample(ctx, fmt.Sprintf("held%d", c.heldQuestions), in.Ask.Sampling, true)
+	if in.Question.Sampling != nil {
+		result, err := c.sample(ctx, fmt.Sprintf("held%d", c.heldQuestions), in.Question.Sampling, true)
 		if err != nil && !contract.Cancelled(err) {
 			// Details are not sent to the server: it may belong to a third party.
 			return &contract.ServerAnswer{Problem: "the model did not answer: " + contract.FailureOf(err).Class}, nil
 		}
 		return &contract.ServerAnswer{Result: result}, err
 	}
-	req := c.question(&in.Ask, fmt.Sprintf("held.%d", c.heldQuestions))
+	req := c.question(&in.Question, fmt.Sprintf("held.%d", c.heldQuestions))
 	// Another attempt opens a new request, in this run or in the one that continues it.
 	req.Hash = contract.SHA(fmt.Appendf(nil, "%s\n%s\n%s\n%d", req.Hash, c.agent.run.Transcript.Run, in.Call, in.Attempt))
 	req.Timeout = in.Timeout
@@ -90,7 +90,7 @@ func (c *toolCall) answerHeld(ctx workflow.Context, in *contract.ServerAsks) (*c
 	if err != nil {
 		return nil, err
 	}
-	return &contract.ServerAnswer{Result: elicited(&in.Ask, reply.ToolResult), Expired: reply.Expired}, nil
+	return &contract.ServerAnswer{Result: elicited(&in.Question, reply.ToolResult), Expired: reply.Expired}, nil
 }
 
 // answerOne answers one question; place identifies it among those of the call.

@@ -75,7 +75,7 @@ func (c *toolCall) invoke(ctx workflow.Context, s *journal.Step, in *contract.To
 	}
 	if hold := time.Duration(b.HoldSeconds) * time.Second; hold > 0 {
 		// The activity itself limits its attempts: the time that its server waits for a user does not count.
-		in.TimeoutMillis, call.Held = call.Options.StartToCloseTimeout.Milliseconds(), &held.Questions{}
+		in.TimeoutMillis, call.Held = call.Options.StartToCloseTimeout.Milliseconds(), &held.Queue{}
 		askCtx, end := workflow.WithCancel(ctx)
 		defer end()
 		call.Held.Serve(askCtx, c.answerHeld)

@@ -28,7 +28,7 @@ func (a *agentRun) save() {
 // ports. The snapshot of a member has only the side conversations that have grown since it was asked.
 func (a *agentRun) snapshot() *contract.AgentState {
 	out := a.saved
-	out.Messages = transcript.Carried(a.thread.Entries[:a.savedLen])
+	out.Messages = transcript.ThreadMessages(a.thread.Entries[:a.savedLen])
 	if a.asker == nil {
 		*a.execution.View = a.savedView
 	}

@@ -25,7 +25,7 @@ func talked(s *transcript.Transcript, name string) *transcript.Thread {
 		s.Write(out, &contract.Message{Role: contract.RoleUser, Text: text})
 	}
 	out.Mark()
-	s.Restore(out, transcript.Carried(out.Entries), 2, nil) // by a run before
+	s.Restore(out, transcript.ThreadMessages(out.Entries), 2, nil) // by a run before
 	out.Sent = []*contract.Sent{{Key: "k", Skip: 1, Note: "n", Tokens: 5, Counted: 2}}
 	return out
 }

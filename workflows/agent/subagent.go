@@ -73,7 +73,7 @@ func (c *toolCall) runChild(ctx workflow.Context, question string, params json.R
 		// The budget is shared with the other calls of the message, and with the agent itself.
 		part, release := r.Budget.Share(s.Run, 1+n)
 		defer release()
-		in := r.Below()
+		in := r.ChildInput()
 		in.Budget = part
 		if s.Run != nil && s.Run.Plan != nil {
 			in.Snapshot = s.Run

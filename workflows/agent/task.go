@@ -72,7 +72,7 @@ func (k *task) poll(ctx workflow.Context, s *journal.Step) (err error) {
 		return err
 	}
 	if k.latest, err = k.call.invoke(ctx, s, &k.in); err == nil {
-		k.call.agent.run.Policy.Moved = true
+		k.call.agent.run.Policy.Progressed = true
 	}
 	return err
 }
@@ -106,7 +106,7 @@ func (k *task) answers(ctx workflow.Context) (*contract.ToolAnswers, error) {
 		}
 	}
 	if len(fresh.Questions) == 0 {
-		return out, wait.Pause(ctx, minPoll, k.call.tool.As+" has its answers")
+		return out, wait.Sleep(ctx, minPoll, k.call.tool.As+" has its answers")
 	}
 	answers, err := k.call.answerAll(ctx, fresh, 0)
 	if err != nil {

@@ -105,7 +105,7 @@ func (c *toolCall) ask(ctx workflow.Context) (contract.ToolReply, error) {
 		if err != nil {
 			return contract.ToolReply{}, err
 		}
-		return c.runChild(ctx, args.Message, values.Wanted(flow.Plan, t.top.ports).JSON(), flow)
+		return c.runChild(ctx, args.Message, values.SelectInputs(flow.Plan, t.top.ports).JSON(), flow)
 	}
 	conv := t.conversation(to.Thread)
 	if conv.state.Questions == 0 && conv.state.Active == "" {
@@ -171,7 +171,7 @@ func (c *toolCall) memberRun(conv *sideConversation, to *plan.Contact, args *con
 	id := fmt.Sprintf("%s:%s~%d", t.top.execution.ID, contract.EscapeID(conv.state.Name), conv.state.Questions)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
 	x := &runtime.Execution{Run: a.run, Node: node, ID: id, Step: a.execution.Step, Order: a.execution.Order, Strand: a.execution.Strand, View: a.execution.View,
-		Suspended: suspended, Journal: journal.Of(a.execution.Journal, suspended)}
+		Suspended: suspended, Journal: journal.Resume(a.execution.Journal, suspended)}
 	sub := &agentRun{run: a.run, execution: x, sessions: a.sessions, cfg: &m.Agent, state: contract.AgentState{Left: m.Agent.MaxCalls},
 		team: t, asker: a, ports: t.top.ports, questionsBefore: t.questions()}
 	sub.speakAs(conv.state.Active)
@@ -221,7 +221,7 @@ func (a *agentRun) reply(out *runtime.Outcome) (contract.ToolReply, error) {
 	all := value.Value{Kind: value.Object}
 	for i := range a.execution.Node.Ports.Out {
 		o := &a.execution.Node.Ports.Out[i]
-		v, err := values.Leaving(a.run, a.execution, o, *out.Value)
+		v, err := values.PortOutput(a.run, a.execution, o, *out.Value)
 		if err != nil {
 			return contract.ToolReply{}, err
 		}
@@ -249,7 +249,7 @@ func (t *team) grown(before map[string]int) []contract.SideConversation {
 		}
 		if s, t := &conv.state, conv.thread; t != nil {
 			s.Thread, s.Called, s.Sent = t.Name, t.Called.Len, t.CarriedSent()
-			s.Messages = append(s.Messages, transcript.Carried(t.Entries[len(s.Messages):])...)
+			s.Messages = append(s.Messages, transcript.ThreadMessages(t.Entries[len(s.Messages):])...)
 		}
 		out = append(out, conv.state)
 	}

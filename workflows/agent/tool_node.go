@@ -21,7 +21,7 @@ func (ToolKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution
 	t := *x.Node.Tool
 	a := agentRun{run: r, execution: x, cfg: &plan.Agent{Tools: []plan.Tool{t}, MaxCalls: 1, MaxErrors: 2}, state: contract.AgentState{Left: 1, Turn: 1}}
 	a.thread = r.Transcript.Open(x.ID)
-	in, err := values.Given(r, x)
+	in, err := values.Inputs(r, x)
 	if err != nil {
 		return runtime.Outcome{}, err
 	}

@@ -205,7 +205,7 @@ func (c *toolCall) validate(ctx workflow.Context) error {
 		case err != nil || len(out.Errors) == 0:
 			return contract.ToolReply{}, err
 		case c.byNode():
-			return contract.ToolReply{}, contract.UnfitArguments(c.tool.Name, out.Errors)
+			return contract.ToolReply{}, contract.InvalidArguments(c.tool.Name, out.Errors)
 		}
 		return contract.ToolReply{Text: contract.WrongArguments(c.call.Name, out.Errors), Failed: true}, nil
 	})
@@ -235,7 +235,7 @@ func (c *toolCall) callClient(ctx workflow.Context) (contract.ToolReply, error) 
 	case reply.ToolResult.Error != "":
 		return contract.ToolReply{Text: reply.ToolResult.Error, Failed: true}, nil
 	}
-	return contract.ToolReply{Text: Said(reply.ToolResult.Result)}, nil
+	return contract.ToolReply{Text: ResultText(reply.ToolResult.Result)}, nil
 }
 
 // callExternal calls a tool that is an activity of another worker. That worker is not aware of Weft or of the store: it receives
@@ -256,7 +256,7 @@ func (c *toolCall) callExternal(ctx workflow.Context) (contract.ToolReply, error
 		call.Options, call.Once, call.Remote, call.Result = externalOptions(r, e), e.Attempts == 1, e, runtime.ResultSize{Bytes: contract.MaxPayload}
 		err := r.Invoke(ctx, call)
 		if err == nil {
-			return contract.ToolReply{Text: c.note + Said(out)}, nil
+			return contract.ToolReply{Text: c.note + ResultText(out)}, nil
 		}
 		if text, ok := e.ErrorText(err); ok && !contract.Cancelled(err) {
 			return contract.ToolReply{Text: text, Failed: true}, nil
@@ -265,8 +265,8 @@ func (c *toolCall) callExternal(ctx workflow.Context) (contract.ToolReply, error
 	})
 }
 
-// Said formats an external activity's result for the model: a JSON string is unquoted, anything else stays JSON.
-func Said(raw json.RawMessage) string {
+// ResultText formats an external activity's result for the model: a JSON string is unquoted, anything else stays JSON.
+func ResultText(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		return text

@@ -13,8 +13,8 @@ import (
 	"weft/activities/contract"
 )
 
-// Strictly decodes a client's argument, which must be one JSON object (null is rejected), as [contract.DecodeExactly] does.
-func Strictly(raw json.RawMessage, to any) error {
+// DecodeStrict decodes a client's argument, which must be one JSON object (null is rejected), as [contract.DecodeExactly] does.
+func DecodeStrict(raw json.RawMessage, to any) error {
 	switch text := bytes.TrimSpace(raw); {
 	case len(text) == 0:
 		return errors.New("missing argument")
@@ -24,7 +24,7 @@ func Strictly(raw json.RawMessage, to any) error {
 	return contract.DecodeExactly(raw, to)
 }
 
-// Read decodes an argument like [contract.Decode]: less strictly than [Strictly].
+// Read decodes an argument like [contract.Decode]: less strictly than [DecodeStrict].
 func Read(raw converter.RawValue, to any) error {
 	body, err := jsonOf(raw)
 	if err != nil {

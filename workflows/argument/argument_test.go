@@ -14,12 +14,12 @@ func TestNoObject(t *testing.T) {
 		"7": "expected a JSON object, got 7", `"yes"`: `expected a JSON object, got "yes"`, "true": "expected a JSON object, got true",
 		`{} {}`: "invalid character '{' after top-level value",
 	} {
-		err := Strictly(json.RawMessage(raw), &contract.CloseSessionInput{})
+		err := DecodeStrict(json.RawMessage(raw), &contract.CloseSessionInput{})
 		if err == nil || err.Error() != want {
 			t.Errorf("%q gives %v, want %s", raw, err, want)
 		}
 	}
-	if err := Strictly(json.RawMessage(" {} "), &contract.CloseSessionInput{}); err != nil {
+	if err := DecodeStrict(json.RawMessage(" {} "), &contract.CloseSessionInput{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -45,7 +45,7 @@ func (g *Group) Start(fn func(workflow.Context) error) (ended func() error) {
 		}
 	})
 	return func() error {
-		wait.Uncancelled(g.ctx, func() bool { return done || g.err != nil })
+		wait.UntilIgnoringCancel(g.ctx, func() bool { return done || g.err != nil })
 		if !done {
 			return g.err
 		}
@@ -55,7 +55,7 @@ func (g *Group) Start(fn func(workflow.Context) error) (ended func() error) {
 
 // Wait waits until all calls have returned. It returns the first failure, or else [runtime.ErrYield] if a call has yielded.
 func (g *Group) Wait() error {
-	wait.Uncancelled(g.ctx, func() bool { return g.left == 0 })
+	wait.UntilIgnoringCancel(g.ctx, func() bool { return g.left == 0 })
 	defer g.cancel()
 	if g.err == nil && g.yielded {
 		return runtime.ErrYield

@@ -21,15 +21,15 @@ const maxOpen = 6
 // Shape describes the JSON of the Update in error messages.
 const Shape = `{"call": "…", "attempt": 1, "n": 1, "ask": {…}}: sent by the run's activities`
 
-// Questions queues the requests of one call; none is answered once the call is cancelled. The zero value is ready to use.
-type Questions struct {
+// Queue queues the requests of one call; none is answered once the call is cancelled. The zero value is ready to use.
+type Queue struct {
 	pending []*question
 	closed  bool
 }
 
 // Serve calls answer for each request, each in a coroutine of its own, until ctx is done. The context passed to answer is
 // cancelled once the request is no longer pending.
-func (q *Questions) Serve(ctx workflow.Context, answer func(workflow.Context, *contract.ServerAsks) (*contract.ServerAnswer, error)) {
+func (q *Queue) Serve(ctx workflow.Context, answer func(workflow.Context, *contract.ServerRequest) (*contract.ServerAnswer, error)) {
 	const name = "answer a server"
 	wait.Go(ctx, name, func(ctx workflow.Context) {
 		for wait.Until(ctx, func() bool { return len(q.pending) > 0 }) == nil {
@@ -52,12 +52,12 @@ type Calls struct {
 type call struct {
 	ctx       workflow.Context
 	id        string
-	queue     *Questions
+	queue     *Queue
 	questions []*question
 }
 
 type question struct {
-	request *contract.ServerAsks
+	request *contract.ServerRequest
 	ctx     workflow.Context
 	cancel  workflow.CancelFunc
 	// answer or err is set once it is answered.
@@ -66,7 +66,7 @@ type question struct {
 }
 
 // Begin registers a call with its context until end is called.
-func (c *Calls) Begin(ctx workflow.Context, id string, queue *Questions) (end func()) {
+func (c *Calls) Begin(ctx workflow.Context, id string, queue *Queue) (end func()) {
 	ctx, cancel := workflow.WithCancel(ctx)
 	k := &call{ctx: ctx, id: id, queue: queue}
 	c.calls = append(c.calls, k)
@@ -86,9 +86,9 @@ func (c *Calls) Admit(raw json.RawMessage) error {
 }
 
 // read decodes a request and finds its call.
-func (c *Calls) read(raw json.RawMessage) (*contract.ServerAsks, *call, error) {
-	in := &contract.ServerAsks{}
-	if err := argument.Strictly(raw, in); err != nil {
+func (c *Calls) read(raw json.RawMessage) (*contract.ServerRequest, *call, error) {
+	in := &contract.ServerRequest{}
+	if err := argument.DecodeStrict(raw, in); err != nil {
 		return nil, nil, contract.Failf(contract.ClassBadRequest, "", "invalid server request: %v", err)
 	}
 	for _, k := range c.calls {
@@ -121,7 +121,7 @@ func (c *Calls) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	q.ctx, q.cancel = workflow.WithCancel(k.ctx)
 	k.questions, k.queue.pending = append(k.questions, q), append(k.queue.pending, q)
 	c.open++
-	wait.Uncancelled(ctx, func() bool { return q.answer != nil || q.err != nil })
+	wait.UntilIgnoringCancel(ctx, func() bool { return q.answer != nil || q.err != nil })
 	c.open--
 	if contract.Cancelled(q.err) {
 		return notPending, nil

@@ -17,15 +17,15 @@ import (
 // person answers questions once it is allowed to.
 type person struct{ answers bool }
 
-func (p *person) Answer(ctx workflow.Context, in *contract.ServerAsks) (*contract.ServerAnswer, error) {
+func (p *person) Answer(ctx workflow.Context, in *contract.ServerRequest) (*contract.ServerAnswer, error) {
 	if err := workflow.Await(ctx, func() bool { return p.answers }); err != nil {
 		return nil, err
 	}
-	return &contract.ServerAnswer{Result: json.RawMessage(fmt.Sprintf(`"%s %d"`, in.Ask.Text, in.N))}, nil
+	return &contract.ServerAnswer{Result: json.RawMessage(fmt.Sprintf(`"%s %d"`, in.Question.Text, in.N))}, nil
 }
 
 func asks(call string, attempt int32, n int, withdrawn bool) json.RawMessage {
-	raw, _ := json.Marshal(contract.ServerAsks{Call: call, Attempt: attempt, N: n, Ask: contract.ToolQuestion{Text: "?"}, Withdrawn: withdrawn}) // it has a JSON
+	raw, _ := json.Marshal(contract.ServerRequest{Call: call, Attempt: attempt, N: n, Question: contract.ToolQuestion{Text: "?"}, Withdrawn: withdrawn}) // it has a JSON
 	return raw
 }
 
@@ -79,7 +79,7 @@ func TestCalls(t *testing.T) {
 				c, p := &held.Calls{}, &person{}
 				ctx, cancel := workflow.WithCancel(ctx)
 				defer cancel()
-				asked := &held.Questions{}
+				asked := &held.Queue{}
 				asked.Serve(ctx, p.Answer)
 				end := c.Begin(ctx, "c", asked)
 				got, left := make([]string, len(tc.asked)), len(tc.asked)

@@ -256,7 +256,7 @@ func decodeReply(raw json.RawMessage, a *contract.Answered) error {
 
 func decode[T any](raw json.RawMessage, to **T) (*T, error) {
 	*to = new(T)
-	return *to, argument.Strictly(raw, *to)
+	return *to, argument.DecodeStrict(raw, *to)
 }
 
 // Example returns JSON that answers a request in the Web UI's forms, for a cell of a Markdown table.

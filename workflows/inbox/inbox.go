@@ -287,7 +287,7 @@ func (b *Inbox) scheduleExpiry(ctx workflow.Context, req *contract.Request) {
 	ctx, cancel := workflow.NewDisconnectedContext(ctx)
 	b.timers[id] = cancel
 	wait.Go(ctx, "limit", func(ctx workflow.Context) {
-		if wait.Pause(ctx, max(left, 0), "limit · "+id) != nil || b.awaitProcessing(ctx, id) != nil {
+		if wait.Sleep(ctx, max(left, 0), "limit · "+id) != nil || b.awaitProcessing(ctx, id) != nil {
 			return
 		}
 		if i := b.index(id); i >= 0 {
@@ -447,5 +447,5 @@ func (b *Inbox) Restore(ctx workflow.Context, c *contract.InboxState) {
 
 // AwaitIdle waits until no answer is in progress, even if the run is cancelled.
 func (b *Inbox) AwaitIdle(ctx workflow.Context) {
-	wait.Uncancelled(ctx, func() bool { return b.Busy() == 0 && workflow.AllHandlersFinished(ctx) })
+	wait.UntilIgnoringCancel(ctx, func() bool { return b.Busy() == 0 && workflow.AllHandlersFinished(ctx) })
 }

@@ -38,8 +38,8 @@ func New(parent *Journal, steps []contract.JournalStep) *Journal {
 	return j
 }
 
-// Of returns the journal with which an execution starts (x is nil) or resumes.
-func Of(parent *Journal, x *contract.SuspendedExecution) *Journal {
+// Resume returns the journal with which an execution starts (x is nil) or resumes.
+func Resume(parent *Journal, x *contract.SuspendedExecution) *Journal {
 	if x == nil {
 		return New(parent, nil)
 	}

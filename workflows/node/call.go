@@ -35,7 +35,7 @@ type call struct{ flows Flows }
 // Visit runs each of the node's flows, or one flow for each element of lists, as a child run. Elements that make few calls run in
 // this run.
 func (k call) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
-	in, err := values.Given(r, x)
+	in, err := values.Inputs(r, x)
 	if err != nil {
 		return runtime.Outcome{}, err
 	}
@@ -106,7 +106,7 @@ func (c *callRun) makeJobs(in value.Value) error {
 	c.changes, _ = in.Get(plan.ChangesPort)
 	if !c.cfg.Map {
 		for _, id := range c.cfg.Flows {
-			c.jobs = append(c.jobs, &job{flow: id, params: values.Wanted(c.run.Flow.SubFlow(id), in)})
+			c.jobs = append(c.jobs, &job{flow: id, params: values.SelectInputs(c.run.Flow.SubFlow(id), in)})
 		}
 		return nil
 	}
@@ -136,7 +136,7 @@ func (c *callRun) makeJobs(in value.Value) error {
 		if err := c.unpack(&params); err != nil {
 			return err
 		}
-		c.jobs = append(c.jobs, &job{flow: c.cfg.Flows[0], params: values.Wanted(c.run.Flow.SubFlow(c.cfg.Flows[0]), params)})
+		c.jobs = append(c.jobs, &job{flow: c.cfg.Flows[0], params: values.SelectInputs(c.run.Flow.SubFlow(c.cfg.Flows[0]), params)})
 	}
 	return nil
 }
@@ -295,7 +295,7 @@ func (c *callRun) applyResult(j *job) error {
 
 // input returns the input of a flow's run.
 func (c *callRun) input(j *job, snapshot *contract.RunSnapshot) contract.RunInput {
-	in := c.run.Below()
+	in := c.run.ChildInput()
 	if c.cfg.Catch != nil {
 		in.OnError = contract.OnErrorFail // the node handles failures itself
 	}
@@ -307,7 +307,7 @@ func (c *callRun) input(j *job, snapshot *contract.RunSnapshot) contract.RunInpu
 	in.Flow, in.Params = contract.FlowRef{Plan: flow, Source: &src}, j.params.JSON()
 	converses := func(f plan.Flow) bool { return plan.Converse(f.Nodes) }
 	if c.run.Conversation.Thread != nil && !c.cfg.Apart && (converses(*flow) || slices.ContainsFunc(flow.Agents, converses)) {
-		in.Conversation = &contract.Conversation{Messages: transcript.Carried(c.run.Conversation.Thread.Entries)}
+		in.Conversation = &contract.Conversation{Messages: transcript.ThreadMessages(c.run.Conversation.Thread.Entries)}
 	}
 	return in
 }

@@ -40,7 +40,7 @@ func (n *Runner) Execute(ctx workflow.Context, x *runtime.Execution) (contract.E
 // execute does the work of [Runner.Execute], without tracing and publishing.
 func (n *Runner) execute(ctx workflow.Context, x *runtime.Execution) (contract.Execution, error) {
 	before := n.run.Conversation.Mark()
-	x.Run, x.Journal, x.Edges = n.run, journal.Of(n.run.Above, x.Suspended), n.run.Graph.Out(n.run.Graph.Index(x.Node.ID))
+	x.Run, x.Journal, x.Edges = n.run, journal.Resume(n.run.ParentJournal, x.Suspended), n.run.Graph.Out(n.run.Graph.Index(x.Node.ID))
 	out, err := n.outcome(ctx, x)
 	if errors.Is(err, runtime.ErrYield) {
 		x.Suspended, err = x.Suspend()
@@ -162,7 +162,7 @@ func (k stateKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execut
 type valueKind func(workflow.Context, *runtime.Run, *runtime.Execution, value.Value) (runtime.Outcome, error)
 
 func (k valueKind) Visit(ctx workflow.Context, r *runtime.Run, x *runtime.Execution) (runtime.Outcome, error) {
-	in, err := values.Given(r, x)
+	in, err := values.Inputs(r, x)
 	if err != nil {
 		return runtime.Outcome{}, err
 	}

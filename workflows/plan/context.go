@@ -67,8 +67,8 @@ func (a *Agent) Contexts() []*Context {
 	return out
 }
 
-// Longs returns all policies for the agent's long messages, in order.
-func (a *Agent) Longs() []*Long {
+// LongMessagePolicies returns all policies for the agent's long messages, in order.
+func (a *Agent) LongMessagePolicies() []*Long {
 	var out []*Long
 	if a.Long != nil {
 		out = append(out, a.Long)
@@ -93,7 +93,7 @@ func (c *checker) context(n *Node) {
 			c.add("node %q: context.messages is %d, but must exceed context.keep, %d", n.ID, k.Messages, k.Keep)
 		}
 	}
-	for _, l := range n.Agent.Longs() {
+	for _, l := range n.Agent.LongMessagePolicies() {
 		if l.Characters < 1 {
 			c.add("node %q: long.characters must be at least 1, got %d", n.ID, l.Characters)
 		}

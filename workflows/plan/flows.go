@@ -198,8 +198,8 @@ func Converse(nodes []Node) bool {
 	return slices.ContainsFunc(nodes, func(n Node) bool { return n.Agent != nil && n.Agent.Conversation != "" })
 }
 
-// LoneAgent returns the flow's only node if that is an agent with text input, or nil.
-func (f *Flow) LoneAgent() *Node {
+// SingleAgent returns the flow's only node if that is an agent with text input, or nil.
+func (f *Flow) SingleAgent() *Node {
 	if len(f.Nodes) != 1 || f.Nodes[0].Agent == nil || f.Values != nil || f.Nodes[0].Agent.Finish != nil {
 		return nil
 	}
@@ -212,7 +212,7 @@ func (c *checker) starts(n *Node) {
 			c.add("node %q starts the unknown agent %q", n.ID, s.Agent)
 		}
 	}
-	if len(n.Agent.Starts) > 0 && c.f.LoneAgent() == nil {
+	if len(n.Agent.Starts) > 0 && c.f.SingleAgent() == nil {
 		c.add("node %q starts sessions, but is not the only node of its flow", n.ID)
 	}
 }
@@ -233,7 +233,7 @@ func (n *Node) Calls() (calls int, bounded bool) {
 }
 
 func (a *Agent) calls() (calls int, bounded bool) {
-	if len(a.Members) > 0 || a.Ask != nil || a.Handoff != nil || a.Chat != nil || a.Conversation != "" || len(a.Contexts())+len(a.Longs()) > 0 ||
+	if len(a.Members) > 0 || a.Ask != nil || a.Handoff != nil || a.Chat != nil || a.Conversation != "" || len(a.Contexts())+len(a.LongMessagePolicies()) > 0 ||
 		slices.ContainsFunc(a.Builtins, func(name string) bool { return slices.Contains(SessionTools, name) }) {
 		return 0, false
 	}

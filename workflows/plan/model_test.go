@@ -20,7 +20,7 @@ func TestWantsModel(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.flow.WantsModel(); got != tc.want {
+			if got := tc.flow.UsesRunModel(); got != tc.want {
 				t.Errorf("WantsModel = %v", got)
 			}
 		})

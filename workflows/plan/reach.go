@@ -140,7 +140,7 @@ func (f *Flow) Models() []string {
 						out = append(out, c.Summary.Model)
 					}
 				}
-				for _, l := range s.Agent.Longs() {
+				for _, l := range s.Agent.LongMessagePolicies() {
 					out = append(out, l.Summary.Model)
 				}
 			}

@@ -132,13 +132,13 @@ type Remote struct {
 	PollMillis int `json:"poll_millis,omitempty"`
 }
 
-// WantsModel reports whether anything in the flow or its sub-agents uses the run's model: a node that does not specify
+// UsesRunModel reports whether anything in the flow or its sub-agents uses the run's model: a node that does not specify
 // one, a question on an edge, or a tool that condenses values.
-func (f *Flow) WantsModel() bool {
+func (f *Flow) UsesRunModel() bool {
 	return f.Hooks != nil ||
 		slices.ContainsFunc(f.Edges, func(e Edge) bool { return e.Question != "" }) ||
 		slices.ContainsFunc(f.Nodes, func(n Node) bool { return n.Agent != nil && n.Agent.wantsModel() }) ||
-		slices.ContainsFunc(f.Agents, func(sub Flow) bool { return sub.WantsModel() })
+		slices.ContainsFunc(f.Agents, func(sub Flow) bool { return sub.UsesRunModel() })
 }
 
 func (a *Agent) wantsModel() bool {

@@ -101,7 +101,7 @@ type authority struct {
 func (p *Preparation) newAuthority(in *contract.RunInput) *authority {
 	runConnections, _ := decodeConnections(in)
 	f, name := p.Run.Flow, ""
-	if !slices.Contains(in.Brings(), contract.BringsFlow) {
+	if !slices.Contains(in.Supplies(), contract.SuppliesFlow) {
 		name = f.Name // a document of a client can have any name
 	}
 	g := &contract.Grant{Root: contract.Run{Workflow: p.Run.Transcript.Workflow, Run: p.Run.Shared.FirstRun},
@@ -158,14 +158,14 @@ func checkSupplied(in *contract.RunInput, policy *contract.Policy) *contract.Fai
 	if policy != nil {
 		name, allowed = policy.Name, policy.Clients
 	}
-	supplied := slices.DeleteFunc(in.Brings(), func(what string) bool { return slices.Contains(allowed, what) })
+	supplied := slices.DeleteFunc(in.Supplies(), func(what string) bool { return slices.Contains(allowed, what) })
 	if len(supplied) == 0 {
 		return nil
 	}
 	all := strings.Join(supplied, ", ")
 	f := contract.Failf(contract.ClassBadRequest, fmt.Sprintf("remove it; to allow it set in the worker's weft.yaml: policies: {%s: {clients: [%s]}}", name, all),
 		"the run supplies %s, but its worker runs only the unchanged flows of its folder (flows.accept: named)", all)
-	if supplied[0] == contract.BringsFlow {
+	if supplied[0] == contract.SuppliesFlow {
 		f.Class, f.Remedy = contract.ClassInvalidFlow, "start the run with the name of a flow instead (set flows.accept: named for the starter, too), or ask the worker's operator to set flows.accept: any"
 	}
 	return f

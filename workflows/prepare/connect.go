@@ -156,10 +156,10 @@ func (p *Preparation) requiredConnections() []*requiredConnection {
 			w := p.require(&out, n, tool.BoundTo(), tool.Connection)
 			r := &w.request
 			if len(tool.ArgumentsSchema) > 0 && tool.Connection != "" {
-				if r.Takes == nil {
-					r.Takes = map[string]json.RawMessage{}
+				if r.ArgumentSchemas == nil {
+					r.ArgumentSchemas = map[string]json.RawMessage{}
 				}
-				r.Takes[tool.Name] = tool.ArgumentsSchema
+				r.ArgumentSchemas[tool.Name] = tool.ArgumentsSchema
 			}
 			if !slices.Contains(r.Names, tool.Name) {
 				r.Names, w.boundAt = append(r.Names, tool.Name), append(w.boundAt, p.Run.Source.At(plan.ToolPath(named.Of, named.Index)))

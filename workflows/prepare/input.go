@@ -41,7 +41,7 @@ func decodeConnections(in *contract.RunInput) ([]plan.Connection, error) {
 		if err != nil {
 			remedy := "correct the run's input"
 			if errors.Is(err, contract.ErrSecret) {
-				remedy = contract.InHistory + "; " + remedy
+				remedy = contract.SecretInHistoryRemedy + "; " + remedy
 			}
 			return nil, contract.Failf(contract.ClassBadRequest, remedy, "%v", err)
 		}
@@ -110,7 +110,7 @@ func (p *Preparation) writeParams(view *contract.View, in *contract.RunInput) er
 		}
 	}
 	if in.Conversation != nil {
-		p.Run.Conversation.Add(in.Conversation.Messages, p.Run.Above == nil)
+		p.Run.Conversation.Add(in.Conversation.Messages, p.Run.ParentJournal == nil)
 		p.Run.Conversation.Inherited = len(in.Conversation.Messages)
 	}
 	if in.Input != "" || len(in.Media) > 0 {

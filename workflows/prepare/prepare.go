@@ -72,7 +72,7 @@ func (p *Preparation) compile(ctx workflow.Context, in *contract.RunInput) error
 	if err := p.Run.Invoke(ctx, c); err != nil {
 		return err
 	}
-	out, err := contract.ReadPrepared(raw)
+	out, err := contract.ReadCompiledFlow(raw)
 	if err != nil {
 		return err
 	}

@@ -248,8 +248,8 @@ func occurrenceKey(id string, reopened int) string {
 	return id + "\n" + strconv.Itoa(reopened)
 }
 
-// Deliver is the workflow that delivers an event to several webhooks, independently of each other. It fails if a delivery fails.
-func Deliver(ctx workflow.Context, in contract.WebhookDeliveryInput) error {
+// WebhookDelivery is the workflow that delivers an event to several webhooks, independently of each other. It fails if a delivery fails.
+func WebhookDelivery(ctx workflow.Context, in contract.WebhookDeliveryInput) error {
 	r := runtime.New(ctx)
 	r.Shared.Grant = in.Grant
 	failed := make([]error, len(in.Names))

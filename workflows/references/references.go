@@ -10,8 +10,8 @@ import (
 	"weft/activities/contract"
 )
 
-// Kept collects stored content to be carried over to another run.
-type Kept struct {
+// Collector collects stored content to be carried over to another run.
+type Collector struct {
 	// Stored is the run's content by hash.
 	Stored map[string]json.RawMessage
 	// Seen holds the hashes of the content that the other run has or will get.
@@ -21,14 +21,14 @@ type Kept struct {
 }
 
 // Content collects the content with a hash, once, if the run has it.
-func (k *Kept) Content(sha string) {
+func (k *Collector) Content(sha string) {
 	if raw, ok := k.Stored[sha]; ok && !k.Seen[sha] {
 		k.Seen[sha], k.Found = true, append(k.Found, raw)
 	}
 }
 
 // View collects the long values and the outputs of a view.
-func (k *Kept) View(v *contract.View) {
+func (k *Collector) View(v *contract.View) {
 	for i := range v.State {
 		k.Content(v.State[i].SHA)
 	}
@@ -37,7 +37,7 @@ func (k *Kept) View(v *contract.View) {
 	}
 }
 
-func (k *Kept) messages(list []contract.ThreadMessage) {
+func (k *Collector) messages(list []contract.ThreadMessage) {
 	for i := range list {
 		m, err := contract.DecodeMessage(list[i].Raw)
 		if err != nil {
@@ -52,7 +52,7 @@ func (k *Kept) messages(list []contract.ThreadMessage) {
 }
 
 // Conversation collects the content that the messages of a conversation refer to.
-func (k *Kept) Conversation(t *contract.Conversation) {
+func (k *Collector) Conversation(t *contract.Conversation) {
 	if t == nil {
 		return
 	}
@@ -63,7 +63,7 @@ func (k *Kept) Conversation(t *contract.Conversation) {
 }
 
 // Suspended collects the content that a suspended execution refers to.
-func (k *Kept) Suspended(x *contract.SuspendedExecution) {
+func (k *Collector) Suspended(x *contract.SuspendedExecution) {
 	if x == nil {
 		return
 	}
@@ -84,7 +84,7 @@ func (k *Kept) Suspended(x *contract.SuspendedExecution) {
 }
 
 // Snapshot collects the content that a snapshot's views, messages and session state refer to.
-func (k *Kept) Snapshot(c *contract.RunSnapshot) {
+func (k *Collector) Snapshot(c *contract.RunSnapshot) {
 	c.EachArrival(func(a *contract.ArrivalState) { k.View(&a.View) })
 	if c.Entry != nil {
 		k.View(&c.Entry.View)

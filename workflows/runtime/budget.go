@@ -128,7 +128,7 @@ func (r *Run) withBudget(next invoker) invoker {
 
 // Charge adds what a child run has spent since it was resumed with snapshot, or in total if snapshot is nil.
 func (b *Budget) Charge(snapshot *contract.RunSnapshot, out *contract.RunResult, err error) {
-	usage := SpentIn(out, err)
+	usage := ChildUsage(out, err)
 	switch {
 	case usage == nil:
 	case snapshot == nil:
@@ -138,9 +138,9 @@ func (b *Budget) Charge(snapshot *contract.RunSnapshot, out *contract.RunResult,
 	}
 }
 
-// SpentIn returns the total usage of a child run that has ended or yielded, nil if it is unknown.
-func SpentIn(out *contract.RunResult, err error) *contract.Usage {
-	f := FailedBelow(err)
+// ChildUsage returns the total usage of a child run that has ended or yielded, nil if it is unknown.
+func ChildUsage(out *contract.RunResult, err error) *contract.Usage {
+	f := ChildFailure(err)
 	switch {
 	case f != nil:
 		return f.Usage
@@ -152,9 +152,9 @@ func SpentIn(out *contract.RunResult, err error) *contract.Usage {
 	return &out.Usage
 }
 
-// FailedBelow returns the failure of a child run or a branch, with its usage and messages; nil if err is nil or a cancellation
+// ChildFailure returns the failure of a child run or a branch, with its usage and messages; nil if err is nil or a cancellation
 // without details.
-func FailedBelow(err error) *contract.Failure {
+func ChildFailure(err error) *contract.Failure {
 	if !contract.Cancelled(err) {
 		return contract.FailureOf(err)
 	}
@@ -252,7 +252,7 @@ func (b *Budget) CountRun(ctx workflow.Context) error {
 	if pause == 0 {
 		return nil
 	}
-	return wait.Pause(ctx, pause, "limit of run starts per second")
+	return wait.Sleep(ctx, pause, "limit of run starts per second")
 }
 
 // Declare counts a run that the flow itself declares. It fails with class budget_exceeded.

@@ -44,7 +44,7 @@ type Call struct {
 	// worker may.
 	Queue string
 	// Held, if set, receives the requests that the server sends during the call.
-	Held *held.Questions
+	Held *held.Queue
 	// Local, if positive, allows the call to be made as a local activity. It limits the recorded bytes of argument and result.
 	Local int
 	// Out receives the result.
@@ -73,7 +73,7 @@ func (r *Run) Invoke(ctx workflow.Context, c *Call) error {
 // schedule schedules the activity and waits for it.
 func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	o := c.Options
-	o.ActivityID, o.Summary = contract.BoundID(r.idPrefix+c.ID), wait.Summary(r.summary(c))
+	o.ActivityID, o.Summary = contract.ShortenID(r.idPrefix+c.ID), wait.Summary(r.summary(c))
 	if done, err := r.callLocally(ctx, c, o.Summary); done || err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (r *Run) scheduleAtTurn(ctx workflow.Context, c *Call, f *contract.Failure,
 		r.Budget.Usage.Add(*f.Usage)
 	}
 	defer r.Requests.AddTask(wait.Summary(fmt.Sprintf("%s %s, until %s", r.idPrefix+c.ID, f.Text, workflow.Now(ctx).Add(pause).UTC().Format(time.RFC3339))))()
-	if err := wait.Pause(ctx, pause, f.Text); err != nil {
+	if err := wait.Sleep(ctx, pause, f.Text); err != nil {
 		return err
 	}
 	return r.schedule(ctx, &retry)
@@ -175,7 +175,7 @@ func (r *Run) summary(c *Call) string {
 // IdempotencyKey returns the key of the call with an id: the first run id of the root, the path of the flow's run below it, and the
 // id. The key is the same for all attempts, after continue-as-new, and whether a branch or the flow's own run makes the call.
 func (r *Run) IdempotencyKey(id string) string {
-	return r.Shared.FirstRun + "/" + r.path() + contract.BoundID(id)
+	return r.Shared.FirstRun + "/" + r.path() + contract.ShortenID(id)
 }
 
 // path returns the path from the owner to this run, "" in the owner's own flow; if the id is shortened, the path is the run's full id.
@@ -208,7 +208,7 @@ func (r *Run) callLocally(ctx workflow.Context, c *Call, summary string) (done b
 	o.Summary = summary
 	var out contract.LocalResult
 	err := wait.Get(ctx, workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, o), contract.ActivityCallLocally, &contract.LocalCall{
-		ID: contract.BoundID(r.idPrefix + c.ID), Activity: c.Activity, Argument: argument.Payload().GetData(), Grant: r.Shared.Grant, MaxBytes: c.Local,
+		ID: contract.ShortenID(r.idPrefix + c.ID), Activity: c.Activity, Argument: argument.Payload().GetData(), Grant: r.Shared.Grant, MaxBytes: c.Local,
 	}), &out)
 	if ctx.Err() != nil || err != nil || len(out.Result) == 0 {
 		return false, ctx.Err()

@@ -48,8 +48,8 @@ func StartedChild(end workflow.ChildWorkflowFuture, id string) *ChildRun {
 // Result waits for the child's result and decodes it.
 func (c *ChildRun) Result(ctx workflow.Context, to any) error { return result(ctx, c.Future, to) }
 
-// Below returns the input that all child runs of flows have in common.
-func (r *Run) Below() contract.RunInput {
+// ChildInput returns the input that all child runs of flows have in common.
+func (r *Run) ChildInput() contract.RunInput {
 	return contract.RunInput{V: contract.Version, Model: r.Shared.Model, Depth: r.Shared.Depth + 1, Owner: r.Shared.Owner, FirstRun: r.Shared.FirstRun,
 		OnError: r.Shared.OnError, ScriptRef: r.Shared.Script, MaxEvents: r.Shared.MaxEvents, MaxPayload: r.Shared.MaxPayload, Entries: r.Shared.Entries, Grant: r.Shared.Grant, ServerSessions: r.Shared.Sessions()}
 }
@@ -67,7 +67,7 @@ func (r *Run) Admit(ctx workflow.Context, c *Child, what string) error {
 // Start starts a child. All children are started here.
 func (r *Run) Start(ctx workflow.Context, c *Child) *ChildRun {
 	o := workflow.ChildWorkflowOptions{
-		WorkflowID: contract.BoundID(c.ID), StaticSummary: wait.Summary(c.Summary), WorkflowExecutionTimeout: c.Timeout,
+		WorkflowID: contract.ShortenID(c.ID), StaticSummary: wait.Summary(c.Summary), WorkflowExecutionTimeout: c.Timeout,
 		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_TERMINATE, WaitForCancellation: true,
 	}
 	if c.Outlives {
@@ -82,22 +82,22 @@ func (r *Run) Start(ctx workflow.Context, c *Child) *ChildRun {
 // maxStarts limits the attempts to start a child whose id is in use by a child of a run with the same id that has just ended.
 const maxStarts = 10
 
-// RetryTakenID reports whether a child that failed to start with err should be started again because its id was in use, and waits a
+// RetryStart reports whether a child that failed to start with err should be started again because its id was in use, and waits a
 // second if so. tries is the number of starts so far.
-func RetryTakenID(ctx workflow.Context, err error, tries int, id string) (again bool, _ error) {
+func RetryStart(ctx workflow.Context, err error, tries int, id string) (again bool, _ error) {
 	if !AlreadyStarted(err) || tries >= maxStarts {
 		return false, err
 	}
-	if err := wait.Pause(ctx, time.Second, "id still in use · "+id); err != nil {
+	if err := wait.Sleep(ctx, time.Second, "id still in use · "+id); err != nil {
 		return false, err
 	}
 	return true, nil
 }
 
-// WhileTaken calls start, which starts the child with an id, until the id is no longer in use.
-func WhileTaken(ctx workflow.Context, id string, start func() error) error {
+// RetryWhileIDInUse calls start, which starts the child with an id, until the id is no longer in use.
+func RetryWhileIDInUse(ctx workflow.Context, id string, start func() error) error {
 	for tries := 1; ; tries++ {
-		if again, err := RetryTakenID(ctx, start(), tries, id); !again {
+		if again, err := RetryStart(ctx, start(), tries, id); !again {
 			return err
 		}
 	}
@@ -111,7 +111,7 @@ func AlreadyStarted(err error) bool {
 
 // Started starts a child and waits until it has started; it starts the child again if its id is still in use.
 func (r *Run) Started(ctx workflow.Context, c *Child) error {
-	return WhileTaken(ctx, c.ID, func() error { return wait.Get(ctx, r.Start(ctx, c).Future.GetChildWorkflowExecution(), nil) })
+	return RetryWhileIDInUse(ctx, c.ID, func() error { return wait.Get(ctx, r.Start(ctx, c).Future.GetChildWorkflowExecution(), nil) })
 }
 
 // Signal sends a signal to the open run of a workflow id. All signals are sent here.
@@ -170,9 +170,9 @@ func (r *Run) AwaitFlow(ctx workflow.Context, c *Child, in contract.RunInput, wh
 // FinishFlow records how a child flow ended: usage, sessions and, in s, its snapshot if it has yielded.
 func (r *Run) FinishFlow(snapshot *contract.RunSnapshot, out *contract.RunResult, s *journal.Step, err error) error {
 	r.Budget.Charge(snapshot, out, err)
-	f := FailedBelow(err)
+	f := ChildFailure(err)
 	if f != nil {
-		out.Conversation = &contract.Conversation{Messages: f.Said}
+		out.Conversation = &contract.Conversation{Messages: f.Messages}
 	}
 	maps.Copy(r.Shared.Sessions(), out.ServerSessions)
 	if err == nil && out.Yielded != nil {
@@ -182,7 +182,7 @@ func (r *Run) FinishFlow(snapshot *contract.RunSnapshot, out *contract.RunResult
 	if err == nil || contract.Cancelled(err) {
 		return err
 	}
-	f.Usage, f.Said = nil, nil // recorded above
+	f.Usage, f.Messages = nil, nil // recorded above
 	return f
 }
 
@@ -230,9 +230,9 @@ func (r *Run) Hold(ctx workflow.Context, out interface{ Offload() }) (*contract.
 
 // runFlow runs a child flow until it ends, and asks it to yield if this run should yield.
 func (r *Run) runFlow(ctx workflow.Context, c *Child, out *contract.RunResult, j *journal.Journal) error {
-	return WhileTaken(ctx, c.ID, func() error {
+	return RetryWhileIDInUse(ctx, c.ID, func() error {
 		k := r.Start(ctx, c)
-		wait.Uncancelled(ctx, func() bool { return k.Future.IsReady() || ctx.Err() == nil && r.Policy.ShouldYield(ctx, j.Weight()) })
+		wait.UntilIgnoringCancel(ctx, func() bool { return k.Future.IsReady() || ctx.Err() == nil && r.Policy.ShouldYield(ctx, j.Weight()) })
 		if !k.Future.IsReady() {
 			r.AskToYield(ctx, k)
 		}

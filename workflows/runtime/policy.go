@@ -29,8 +29,8 @@ type ContinuePolicy struct {
 	Asked bool
 	// yieldRequests are the requests to children to yield that the server has not acknowledged yet.
 	yieldRequests []workflow.Future
-	// Moved is set once the run has made progress, without which it does not continue as new on its own.
-	Moved bool
+	// Progressed is set once the run has made progress, without which it does not continue as new on its own.
+	Progressed bool
 	// deferLength and deferSize are the history length and size up to which continuing as new is deferred.
 	deferLength, deferSize int
 	// noRoom is set if the history has no room for the next call.
@@ -63,7 +63,7 @@ func (p *ContinuePolicy) decide(ctx workflow.Context, carried int) (bool, error)
 	info := workflow.GetInfo(ctx)
 	length, size := info.GetCurrentHistoryLength(), info.GetCurrentHistorySize()
 	full := p.noRoom || length > LastEvents || size > LastBytes
-	if !p.Moved && !p.Asked && !p.manySignals() || !full && length < p.deferLength && size < p.deferSize {
+	if !p.Progressed && !p.Asked && !p.manySignals() || !full && length < p.deferLength && size < p.deferSize {
 		return false, nil
 	}
 	room := p.run.Sizes.Limit()
@@ -90,8 +90,8 @@ func (p *ContinuePolicy) shouldStart(info *workflow.Info) bool {
 
 func (p *ContinuePolicy) manySignals() bool { return p.run.Requests.signals >= manySignals }
 
-// PutOff reports whether a run continues for now although err says that its snapshot is too large; it fails near the end of the history.
-func (p *ContinuePolicy) PutOff(ctx workflow.Context, err error) (bool, error) {
+// Defer reports whether a run continues for now although err says that its snapshot is too large; it fails near the end of the history.
+func (p *ContinuePolicy) Defer(ctx workflow.Context, err error) (bool, error) {
 	large, ok := errors.AsType[*contract.Failure](err)
 	if !ok || large.Class != contract.ClassTooLarge {
 		return false, err

@@ -223,7 +223,7 @@ func (q *Requests) Await(ctx workflow.Context, x *Execution, req contract.Reques
 	if err != nil {
 		return nil, err
 	}
-	q.run.Policy.Moved = true
+	q.run.Policy.Progressed = true
 	return t.reply, nil
 }
 
@@ -241,7 +241,7 @@ func (q *Requests) Complete(x *Execution, req contract.Request) contract.Request
 	}
 	req.Cut()
 	req.Hash = contract.SHA([]byte(req.Kind + "\n" + req.ID + "\n" + req.Hash))
-	req.ID = contract.BoundID(req.ID) + "-" + req.Hash[:8]
+	req.ID = contract.ShortenID(req.ID) + "-" + req.Hash[:8]
 	return req
 }
 

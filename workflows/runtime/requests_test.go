@@ -17,7 +17,7 @@ func TestHearBeforeListeners(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := New(ctx)
 		r.Requests.Listen(ctx, func(ctx workflow.Context) {
-			if err := wait.Pause(ctx, time.Second, "before"); err != nil {
+			if err := wait.Sleep(ctx, time.Second, "before"); err != nil {
 				t.Error(err)
 			}
 			p, err := converter.GetDefaultDataConverter().ToPayloads(contract.Inbound{Seq: 4, Text: "to all"})

@@ -38,8 +38,8 @@ type Run struct {
 	branch string
 	// idPrefix prefixes the ids of the calls and threads of a nested flow, see [Run.Nested].
 	idPrefix string
-	// Above is the journal of the node that runs a nested flow, to which the flow adds the size of its state; else nil.
-	Above *journal.Journal
+	// ParentJournal is the journal of the node that runs a nested flow, to which the flow adds the size of its state; else nil.
+	ParentJournal *journal.Journal
 }
 
 // New returns a run that does not receive messages yet.
@@ -66,7 +66,7 @@ func (r *Run) InPlace(node string) *Run {
 // of its state is added to the journal above.
 func (r *Run) Nested(id string, above *journal.Journal) *Run {
 	b := *r
-	b.Above = above
+	b.ParentJournal = above
 	b.Root, b.idPrefix = id, r.idPrefix+strings.TrimPrefix(id, r.Root+"/")+"/"
 	b.Transcript = r.Transcript.Within(b.idPrefix)
 	b.branch, b.Budget, b.Conversation, b.Log = "", Budget{run: &b}, transcript.NewConversation(b.Transcript), &ExecutionLog{}

@@ -111,7 +111,7 @@ func (s *Sizes) ReserveResult(ctx workflow.Context, what string, bytes int) (rel
 		return nil, err
 	case s.free(ctx) >= bytes:
 		return s.Reserve(bytes, 1), nil
-	case s.run.Policy.Moved:
+	case s.run.Policy.Progressed:
 		s.run.Policy.noRoom = true
 		return nil, ErrYield
 	}
@@ -258,7 +258,7 @@ func (s *Sizes) Wait(ctx workflow.Context, n int) error {
 // Next waits for the next workflow task. The first coroutine that resumes in it resets the counters.
 func (s *Sizes) Next(ctx workflow.Context) error {
 	seen := s.taskCount
-	if err := wait.Pause(ctx, time.Millisecond, "workflow task is full"); err != nil {
+	if err := wait.Sleep(ctx, time.Millisecond, "workflow task is full"); err != nil {
 		return err
 	}
 	if s.taskCount == seen {

@@ -254,7 +254,7 @@ func TestResultsWaitForRoom(t *testing.T) {
 				most = max(most, at)
 				defer release()
 				defer func() { at-- }()
-				return wait.Pause(ctx, 1, "the call")
+				return wait.Sleep(ctx, 1, "the call")
 			}
 			workflow.Go(ctx, func(ctx workflow.Context) {
 				defer g.Done()
@@ -285,7 +285,7 @@ func TestResultWithoutRoom(t *testing.T) {
 		env.SetCurrentHistorySize(MaxHistory - contract.MaxPayload)
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
 			r := New(ctx)
-			r.Policy.Moved = moved
+			r.Policy.Progressed = moved
 			defer r.Sizes.Reserve(1000, 0)()
 			_, err := r.Sizes.ReserveResult(ctx, "it", contract.MaxPayload)
 			if moved {

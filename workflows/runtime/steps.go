@@ -35,7 +35,7 @@ func (r *Run) RunStep(ctx workflow.Context, j *journal.Journal, id, hash string,
 	switch err = do(s); {
 	case err == nil:
 		j.Done(s, out, sizeOf(out))
-		r.Policy.Moved = true
+		r.Policy.Progressed = true
 	case !Interrupted(err):
 		s.End(contract.StepFailed, contract.FailureOf(err))
 		return s.Failure

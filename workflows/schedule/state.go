@@ -31,8 +31,8 @@ func (s *Scheduler) IDs(list []*Execution) []string {
 	return out
 }
 
-// Known returns the merged view of all branches.
-func (s *Scheduler) Known() contract.View {
+// MergedView returns the merged view of all branches.
+func (s *Scheduler) MergedView() contract.View {
 	all := slices.Clone(s.Ended)
 	for _, x := range slices.Concat(s.Running, s.Waiting, s.Joins) {
 		all = append(all, x.Arrivals...)

@@ -96,16 +96,16 @@ func TestKnownIsTheLatestOfAllBranches(t *testing.T) {
 	write(c, "b#1", 2, "k", "c")
 	s.Ended = arrivals(a)
 	x.Arrivals = arrivals(c)
-	if got := s.Known(); reserved(&got) != "k=c only-a=a" {
+	if got := s.MergedView(); reserved(&got) != "k=c only-a=a" {
 		t.Errorf("while the branches' versions are known: %q", reserved(&got))
 	}
 	view, _ := s.Begin(x) // d is alone, so versions are forgotten
 	x.Arrivals = arrivals(&view)
-	if got := s.Known(); reserved(&got) != "k=c only-a=a" {
+	if got := s.MergedView(); reserved(&got) != "k=c only-a=a" {
 		t.Errorf("once d is alone: %q", reserved(&got))
 	}
 	write(&x.Arrivals[0].View, "d#3", 3, "k", "d")
-	if got := s.Known(); reserved(&got) != "k=d only-a=a" {
+	if got := s.MergedView(); reserved(&got) != "k=d only-a=a" {
 		t.Errorf("once d has written: %q", reserved(&got))
 	}
 }

@@ -59,7 +59,7 @@ func (p prompts) Take(ctx workflow.Context, raw json.RawMessage) (any, error) {
 	if old := s.find(in.ID); old == nil {
 		s.state.Queue = append(s.state.Queue, *in)
 	} else if old.Done() {
-		s.run.Policy.Moved = true // repeated prompts alone can make a history long
+		s.run.Policy.Progressed = true // repeated prompts alone can make a history long
 	}
 	if err := wait.Until(ctx, func() bool {
 		t := s.find(in.ID)
@@ -90,7 +90,7 @@ func (p prompts) Signalled(ctx workflow.Context, raw json.RawMessage) error {
 		s.state.Queue = append(s.state.Queue, *prompt)
 	}
 	var in contract.PromptInput
-	if s.state.Parent == "" || json.Unmarshal(raw, &in) != nil || in.ID == "" || in.By != contract.BoundID(s.state.Parent) ||
+	if s.state.Parent == "" || json.Unmarshal(raw, &in) != nil || in.ID == "" || in.By != contract.ShortenID(s.state.Parent) ||
 		err == nil && s.Idle && len(s.state.Queue) == 1 {
 		return err
 	}
@@ -116,7 +116,7 @@ func (c closing) Admit(raw json.RawMessage) error {
 
 func (c closing) read(raw json.RawMessage) (*contract.CloseSessionInput, error) {
 	in := &contract.CloseSessionInput{}
-	err := argument.Strictly(raw, in)
+	err := argument.DecodeStrict(raw, in)
 	switch {
 	case err == nil && !c.s.state.IsSession:
 		err = fmt.Errorf("the run is not a session; cancel it instead")
@@ -153,7 +153,7 @@ func (c closing) Refused(ctx workflow.Context, _ error) { c.s.host.Show(ctx, nil
 // admit decodes and validates a prompt.
 func (s *Session) admit(raw json.RawMessage) (*contract.Prompt, error) {
 	var in contract.PromptInput
-	err := argument.Strictly(raw, &in)
+	err := argument.DecodeStrict(raw, &in)
 	const remedy = `send {"prompt": "…"}, optionally with id and images`
 	switch {
 	case err != nil:
@@ -182,7 +182,7 @@ func (s *Session) accepts(p *contract.Prompt) error {
 	}
 	old := s.find(p.ID)
 	switch {
-	case s.run.Flow != nil && s.run.Flow.LoneAgent() == nil:
+	case s.run.Flow != nil && s.run.Flow.SingleAgent() == nil:
 		return contract.Failf(contract.ClassBadRequest, "start another session", "the agent %q accepts no prompts: procedural_agent_no_resume", s.run.Flow.Name)
 	case old != nil && old.Hash != p.Hash:
 		return contract.Failf(contract.ClassAlreadyAnswered, "give every prompt a unique id", "another prompt has the id %q", textutil.Cut(p.ID, 200))

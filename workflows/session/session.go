@@ -92,7 +92,7 @@ func (s *Session) Settle() error {
 	if !s.On() {
 		return nil
 	}
-	lone := s.run.Flow.LoneAgent()
+	lone := s.run.Flow.SingleAgent()
 	if lone == nil && s.state.Parent == "" {
 		return contract.Failf(contract.ClassBadRequest, "start it as a run, without session",
 			"the flow %q cannot be a session: it is not a single agent", s.run.Flow.Name)
@@ -189,7 +189,7 @@ func (s *Session) finishTurn(ctx workflow.Context, out *contract.RunResult, err 
 	default:
 		t.Status, t.Failure = contract.TurnFailed, contract.FailureOf(err).Bounded()
 	}
-	s.run.Policy.Moved = true
+	s.run.Policy.Progressed = true
 	s.report(ctx, t)
 	if s.state.IsSession {
 		s.host.Show(ctx, t, out)
@@ -329,7 +329,7 @@ func (s *Session) finish(ctx workflow.Context) {
 
 // awaitHandlers waits until all Update handlers have finished.
 func (s *Session) awaitHandlers(ctx workflow.Context) {
-	wait.Uncancelled(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
+	wait.UntilIgnoringCancel(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
 }
 
 // report notifies the parent session of a turn's status.
@@ -364,7 +364,7 @@ func (s *Session) Gather(ctx workflow.Context) {
 	}
 	s.leaving = true
 	s.Children.AskToYield()
-	wait.Uncancelled(ctx, func() bool { return workflow.AllHandlersFinished(ctx) && s.Children.Stopped() })
+	wait.UntilIgnoringCancel(ctx, func() bool { return workflow.AllHandlersFinished(ctx) && s.Children.Stopped() })
 	s.run.Policy.AwaitYieldRequests(ctx)
 	s.Children.ReceiveTurns()
 }

@@ -86,7 +86,7 @@ func (b *Children) Launch() {
 // launch starts a session and waits for its end in a coroutine.
 func (b *Children) launch(c *childSession) {
 	r := b.run
-	in := r.Below()
+	in := r.ChildInput()
 	in.Parent, in.Session = r.Transcript.Workflow, true
 	if c.Snapshot != nil && c.Snapshot.Plan != nil {
 		in.Snapshot = c.Snapshot
@@ -105,10 +105,10 @@ func (b *Children) launch(c *childSession) {
 	release := r.Sizes.Reserve(in.MaxResultBytes, 0)
 	wait.Go(b.ctx, "child session", func(ctx workflow.Context) {
 		var out contract.RunResult
-		again, err := runtime.RetryTakenID(ctx, c.run.Result(ctx, &out), 1, c.ID)
+		again, err := runtime.RetryStart(ctx, c.run.Result(ctx, &out), 1, c.ID)
 		for tries := 2; again; tries++ {
 			c.run = r.Start(ctx, k)
-			again, err = runtime.RetryTakenID(ctx, c.run.Result(ctx, &out), tries, c.ID)
+			again, err = runtime.RetryStart(ctx, c.run.Result(ctx, &out), tries, c.ID)
 		}
 		release()
 		if err == nil && out.Held != nil {
@@ -131,7 +131,7 @@ func (b *Children) recordEnd(c *childSession, out *contract.RunResult, err error
 		return
 	}
 	c.Closed = true
-	b.run.Requests.Disown(b.runCtx, contract.BoundID(c.ID), err)
+	b.run.Requests.Disown(b.runCtx, contract.ShortenID(c.ID), err)
 	c.Status = contract.TurnFailed
 	if err == nil || contract.Cancelled(err) {
 		c.Status, c.Problem = contract.TurnStopped, plansession.Stopped
@@ -164,7 +164,7 @@ func (b *Children) allocate(c *childSession) *contract.Budget {
 // charge counts the usage of a child session, given its total, and reduces its reservation. The total of a session that was
 // reset may be lower than reported before: usage that was counted remains counted.
 func (b *Children) charge(c *childSession, total contract.Usage) {
-	delta := total.Beyond(c.Usage)
+	delta := total.Excess(c.Usage)
 	b.run.Budget.Usage.Add(delta)
 	c.Usage.Add(delta)
 	released := c.reserved.Each(delta.Spent(), func(a, b int64) int64 { return min(a, b) })
@@ -174,7 +174,7 @@ func (b *Children) charge(c *childSession, total contract.Usage) {
 
 // settleUp counts the unreported usage of a session that has ended, and releases its reservation.
 func (b *Children) settleUp(c *childSession, out *contract.RunResult, err error) {
-	if total := runtime.SpentIn(out, err); total != nil {
+	if total := runtime.ChildUsage(out, err); total != nil {
 		b.charge(c, *total)
 	}
 	b.run.Budget.Earmark(c.reserved, -1)
@@ -214,7 +214,7 @@ func (b *Children) handleReport(report *contract.ChildTurn) {
 	case t.N != 0:
 		b.updateTurn(c, report)
 	case i >= 0 && t.Done() && c.doneIndex(t.ID) < 0: // the prompt was refused
-		b.run.Policy.Moved = true
+		b.run.Policy.Progressed = true
 		c.Done = append(c.Done, *t)
 	default:
 		return
@@ -232,7 +232,7 @@ func (b *Children) updateTurn(c *childSession, report *contract.ChildTurn) {
 	if !t.Done() {
 		return
 	}
-	b.run.Policy.Moved = true
+	b.run.Policy.Progressed = true
 	Shorten(t)
 	b.fulfil(c, t, report.Expects)
 	// Callbacks that waited until the session expects no results receive its latest turn.
@@ -272,7 +272,7 @@ func (b *Children) fulfil(c *childSession, t *contract.Turn, expects bool) {
 		}
 		return
 	case contract.ModeCallback:
-		if lone := b.run.Flow.LoneAgent(); expects && lone != nil && lone.Agent.CallbackWhenSettled {
+		if lone := b.run.Flow.SingleAgent(); expects && lone != nil && lone.Agent.CallbackWhenSettled {
 			c.Orders[i].Ended = true
 			return
 		}
@@ -369,7 +369,7 @@ func (b *Children) ReceiveTurns() {
 // Release ends all sessions and waits until they have ended.
 func (b *Children) Release(ctx workflow.Context) {
 	b.end()
-	wait.Uncancelled(ctx, b.Stopped)
+	wait.UntilIgnoringCancel(ctx, b.Stopped)
 }
 
 // unnamedAgent is the name of an agent that is started without a name.

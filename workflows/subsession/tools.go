@@ -222,7 +222,7 @@ func (b *Children) start(ctx workflow.Context, c *Call, args *sessionArgs) (*con
 	if err := b.run.Budget.CountRun(ctx); err != nil {
 		return nil, err
 	}
-	o := contract.SessionOrder{Session: contract.BoundID(c.RunID), Mode: args.Mode}
+	o := contract.SessionOrder{Session: contract.ShortenID(c.RunID), Mode: args.Mode}
 	k := &childSession{ChildSession: contract.ChildSession{
 		ChildStatus: contract.ChildStatus{ID: o.Session, Agent: agent, Status: "pending", Created: workflow.Now(ctx).UTC()},
 		Params:      params, Orders: []contract.SessionOrder{o}}}
@@ -253,9 +253,9 @@ func (b *Children) resumeChild(ctx workflow.Context, c *Call, args *sessionArgs)
 	if k.Closed {
 		return nil, refuse("Session '%s' has ended", k.ID)
 	}
-	o := contract.SessionOrder{Session: k.ID, ID: contract.BoundID(fmt.Sprintf("%s/%s:%d", b.run.Root, c.ID, b.run.Shared.Turn)), Mode: args.Mode}
+	o := contract.SessionOrder{Session: k.ID, ID: contract.ShortenID(fmt.Sprintf("%s/%s:%d", b.run.Root, c.ID, b.run.Shared.Turn)), Mode: args.Mode}
 	k.Orders, k.Resumed, k.Status = append(k.Orders, o), new(workflow.Now(ctx).UTC()), contract.TurnRunning
-	in := contract.PromptInput{ID: o.ID, Prompt: prompt, By: contract.BoundID(b.run.Transcript.Workflow)}
+	in := contract.PromptInput{ID: o.ID, Prompt: prompt, By: contract.ShortenID(b.run.Transcript.Workflow)}
 	if err := wait.Get(ctx, b.run.SignalChild(ctx, k.run, contract.UpdatePrompt, in), nil); contract.Cancelled(err) {
 		return nil, err
 	} else if err != nil {
@@ -268,13 +268,13 @@ func (b *Children) resumeChild(ctx workflow.Context, c *Call, args *sessionArgs)
 func (b *Children) promptFor(ctx workflow.Context, c *Call, k *childSession, params json.RawMessage) (string, error) {
 	flow := b.agentFlow(k.Agent)
 	switch {
-	case flow.LoneAgent() == nil:
+	case flow.SingleAgent() == nil:
 		return "", refuse("procedural_agent_no_resume: the agent '%s' accepts no prompts", k.Agent)
 	case flow.Inputs == nil || flow.Inputs.Style != plan.StyleDocumented:
 		var in struct {
 			Prompt string `json:"prompt"`
 		}
-		if err := argument.Strictly(params, &in); err != nil || in.Prompt == "" {
+		if err := argument.DecodeStrict(params, &in); err != nil || in.Prompt == "" {
 			return "", refuse(`parameter_validation_failed: a session is resumed with {"prompt": "…"} and nothing else`)
 		}
 		return in.Prompt, nil
@@ -308,7 +308,7 @@ func (b *Children) Await(ctx workflow.Context, o contract.SessionOrder, j *journ
 	if !k.settled(o) {
 		return contract.ToolReply{}, runtime.ErrYield
 	}
-	b.run.Policy.Moved = true
+	b.run.Policy.Progressed = true
 	if o.Mode != contract.ModeSync && k.doneIndex(o.ID) < 0 && (k.Last != nil || !k.Closed) {
 		return replies.JSON(map[string]string{"session_id": k.ID, "status": "pending"}), nil
 	}

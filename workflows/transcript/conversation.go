@@ -81,7 +81,7 @@ func (c *Conversation) Mark() Mark {
 func (c *Conversation) Since(before Mark) *contract.Conversation {
 	t := contract.Conversation{Spent: c.Spent - before.spent}
 	if c.Thread != nil {
-		t.Messages = Carried(c.Thread.Entries[before.messages:])
+		t.Messages = ThreadMessages(c.Thread.Entries[before.messages:])
 	}
 	if len(c.Forks) > before.forks {
 		t.Forks = slices.Clone(c.Forks[before.forks:])
@@ -92,8 +92,8 @@ func (c *Conversation) Since(before Mark) *contract.Conversation {
 	return &t
 }
 
-// Carried returns the messages of entries, to be carried over to another run.
-func Carried(entries []Entry) []contract.ThreadMessage {
+// ThreadMessages returns the messages of entries, to be carried over to another run.
+func ThreadMessages(entries []Entry) []contract.ThreadMessage {
 	var out []contract.ThreadMessage
 	for _, e := range entries {
 		out = append(out, contract.ThreadMessage{Raw: e.Raw, Own: e.own})
@@ -122,7 +122,7 @@ func (c *Conversation) reminderCount(node string) *contract.Reminded {
 func (c *Conversation) Snapshot(withThread bool) *contract.Conversation {
 	t := contract.Conversation{Forks: c.Forks, Spent: c.Spent, Reminded: slices.Clone(c.reminders), Inherited: c.Inherited}
 	if c.Thread != nil && withThread {
-		t.Messages = Carried(c.Thread.Entries)
+		t.Messages = ThreadMessages(c.Thread.Entries)
 		t.Sent = c.Thread.CarriedSent()
 	}
 	if t.Messages == nil && c.Forks == nil && c.Spent == 0 && c.reminders == nil && t.Inherited == 0 {

@@ -226,8 +226,8 @@ func YesNo(b bool) string {
 	return "no"
 }
 
-// Given returns a node's named inputs as an object in the order of its ports.
-func Given(r *runtime.Run, x *runtime.Execution) (value.Value, error) {
+// Inputs returns a node's named inputs as an object in the order of its ports.
+func Inputs(r *runtime.Run, x *runtime.Execution) (value.Value, error) {
 	out := value.Value{Kind: value.Object}
 	if x.Node.Ports == nil {
 		return out, nil
@@ -287,7 +287,7 @@ func writePorts(r *runtime.Run, x *runtime.Execution, result value.Value) (value
 // portOutput returns the value to write to an output port: the node's result, combined with the port's old value if o.Write says so.
 func portOutput(r *runtime.Run, x *runtime.Execution, o *plan.Out, result value.Value) (value.Value, error) {
 	if o.Write == "" || o.Write == "overwrite" {
-		return Leaving(r, x, o, result)
+		return PortOutput(r, x, o, result)
 	}
 	v, _ := result.Get(o.Name)
 	old, err := portValue(r, x, &plan.In{Name: o.Name, Key: o.Keys[0], Default: o.Default})
@@ -308,11 +308,11 @@ func portOutput(r *runtime.Run, x *runtime.Execution, o *plan.Out, result value.
 	default:
 		return v, r.Fail(x, contract.ClassInvalidValue, "use overwrite, or return a value that can be added", "%s cannot be added to %s by %s", v.Kind, old.Kind, o.Write)
 	}
-	return Leaving(r, x, o, value.ObjectOf(o.Name, old))
+	return PortOutput(r, x, o, value.ObjectOf(o.Name, old))
 }
 
-// Leaving returns a node's result for one port, or else the port's default.
-func Leaving(r *runtime.Run, x *runtime.Execution, o *plan.Out, result value.Value) (value.Value, error) {
+// PortOutput returns a node's result for one port, or else the port's default.
+func PortOutput(r *runtime.Run, x *runtime.Execution, o *plan.Out, result value.Value) (value.Value, error) {
 	v, ok := result.Get(o.Name)
 	var err error
 	switch {
@@ -343,8 +343,8 @@ func clearPrefix(x *runtime.Execution, prefix string) {
 	}
 }
 
-// Wanted returns the members of an object that a flow declares as inputs.
-func Wanted(flow *plan.Flow, in value.Value) value.Value {
+// SelectInputs returns the members of an object that a flow declares as inputs.
+func SelectInputs(flow *plan.Flow, in value.Value) value.Value {
 	out := value.Value{Kind: value.Object}
 	for _, m := range in.Members {
 		accepted := slices.ContainsFunc(flow.Nodes, func(n plan.Node) bool {

@@ -55,8 +55,8 @@ func Until(ctx workflow.Context, cond func() bool) error {
 	return workflow.Await(ctx, cond)
 }
 
-// Uncancelled waits until a condition holds, whether ctx is cancelled or not.
-func Uncancelled(ctx workflow.Context, cond func() bool) {
+// UntilIgnoringCancel waits until a condition holds, whether ctx is cancelled or not.
+func UntilIgnoringCancel(ctx workflow.Context, cond func() bool) {
 	if c := current(ctx); c != nil {
 		_ = c.until(c.scheduler.uncancelled, cond)
 		return
@@ -81,8 +81,8 @@ func timer(ctx workflow.Context, d time.Duration, what string) workflow.Future {
 	return workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: Summary(what)})
 }
 
-// Pause waits for d. A cancellation of ctx ends the wait.
-func Pause(ctx workflow.Context, d time.Duration, what string) error {
+// Sleep waits for d. A cancellation of ctx ends the wait.
+func Sleep(ctx workflow.Context, d time.Duration, what string) error {
 	return Get(ctx, timer(ctx, d, what), nil)
 }
 

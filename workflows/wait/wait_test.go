@@ -30,9 +30,9 @@ func TestMessagesAreTakenWhileTheRunWaits(t *testing.T) {
 		wait.Run(plain, &listeners, func(ctx workflow.Context) {
 			future, set := workflow.NewFuture(ctx)
 			wait.Go(ctx, "other", func(ctx workflow.Context) {
-				_ = wait.Pause(ctx, time.Second, "a second")
+				_ = wait.Sleep(ctx, time.Second, "a second")
 				channel.SendAsync("a")
-				_ = wait.Pause(ctx, time.Second, "a second")
+				_ = wait.Sleep(ctx, time.Second, "a second")
 				set.Set(1, nil)
 				channel.SendAsync("b")
 				_ = wait.Until(ctx, func() bool { return slices.Contains(log, "took b") })
@@ -109,7 +109,7 @@ func TestWhatStillWaitsIsUnwound(t *testing.T) {
 					log = append(log, "beyond")
 				})
 			}
-			_ = wait.Pause(ctx, time.Second, "a second")
+			_ = wait.Sleep(ctx, time.Second, "a second")
 		})
 	})
 	if want := []string{"a", "b"}; !slices.Equal(log, want) {
@@ -124,7 +124,7 @@ func TestPanicOfACoroutineIsTheRuns(t *testing.T) {
 		wait.Run(root, &wait.Listeners{}, func(ctx workflow.Context) {
 			wait.Go(ctx, "waits", func(ctx workflow.Context) { _ = wait.Until(ctx, func() bool { return false }) })
 			wait.Go(ctx, "panics", func(workflow.Context) { panic("no such thing") })
-			_ = wait.Pause(ctx, time.Second, "a second")
+			_ = wait.Sleep(ctx, time.Second, "a second")
 		})
 		return nil
 	})

@@ -301,8 +301,8 @@ func textOf(parts []part) string {
 	return strings.Join(out, "\n")
 }
 
-// Spoke reports whether raw is the session of a remote agent at an address.
-func Spoke(raw json.RawMessage, address string) bool {
+// IsSession reports whether raw is the session of a remote agent at an address.
+func IsSession(raw json.RawMessage, address string) bool {
 	_, ok := sessionAt(raw, address)
 	return ok
 }

@@ -171,7 +171,7 @@ func readToken(s string) ([]byte, error) {
 
 // Await waits for the end of a run, across continue-as-new.
 func (b *Backend) Await(ctx context.Context, run *serve.Run) error {
-	if run.Kept {
+	if run.IsTurn {
 		return b.awaitTurn(ctx, run)
 	}
 	r := b.of(run)
@@ -194,7 +194,7 @@ func (b *Backend) Outcome(ctx context.Context, run *serve.Run) (*contract.RunRes
 func (b *Backend) outcome(ctx context.Context, run *serve.Run) (*contract.RunResult, *contract.Failure, error) {
 	limited, cancel := context.WithTimeout(ctx, runs.CallTimeout)
 	defer cancel()
-	if run.Kept {
+	if run.IsTurn {
 		_, id := serve.SplitTurn(run.ID)
 		turns, _, err := b.Turns(ctx, run)
 		switch t := turnNamed(turns, id); {

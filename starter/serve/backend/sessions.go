@@ -28,7 +28,7 @@ func (b *Backend) asTurn(ctx context.Context, run *serve.Run, turn string) error
 	case errors.Is(err, errNoSession):
 		return serve.NoRun(run.ID)
 	case err != nil && turn == "" && run.Closed == nil:
-		run.Kept = true // no worker reports the status of its turn
+		run.IsTurn = true // no worker reports the status of its turn
 		if !b.busy(ctx, run.Queue, asked) {
 			run.Silent = err
 		}
@@ -36,7 +36,7 @@ func (b *Backend) asTurn(ctx context.Context, run *serve.Run, turn string) error
 	case err != nil:
 		return err
 	}
-	run.Kept = true
+	run.IsTurn = true
 	t := turnNamed(turns, turn)
 	switch {
 	case t == nil && turn != "":
@@ -156,7 +156,7 @@ func (b *Backend) Follow(ctx context.Context, run *serve.Run, after string, send
 	report.follower = follow.New(target, report)
 	report.follower.Resume(position)
 	var helpers []func(context.Context)
-	if run.Kept {
+	if run.IsTurn {
 		target.Status = enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 		// The session continues; send events up to the end of the turn.
 		helpers = append(helpers, func(ctx context.Context) {

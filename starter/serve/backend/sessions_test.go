@@ -116,7 +116,7 @@ func TestSilentSessionIsAskedOnce(t *testing.T) {
 			c.On("WorkflowService").Return(queueThat{polled: tc.polled})
 			c.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, serviceerror.NewNotFound("ended"))
 			run, err := s.Find(t.Context(), "r")
-			if err != nil || !run.Kept {
+			if err != nil || !run.IsTurn {
 				t.Fatalf("the session is %+v, %v", run, err)
 			}
 			_, _, err = s.Turns(t.Context(), run)

@@ -99,9 +99,9 @@ func Complete(schema, object json.RawMessage) json.RawMessage {
 	return append(out[:len(out):len(out)], '}')
 }
 
-// Fitted converts the members of a model's object to the types of a schema's properties, if necessary by parsing strings
+// Fit converts the members of a model's object to the types of a schema's properties, if necessary by parsing strings
 // as JSON, or else replaces them with the property's default. Other members are unchanged.
-func Fitted(schema json.RawMessage, v Value) Value {
+func Fit(schema json.RawMessage, v Value) Value {
 	rules, err := Parse(schema)
 	if err != nil || v.Kind != Object {
 		return v
@@ -130,9 +130,9 @@ func Fitted(schema json.RawMessage, v Value) Value {
 	return out
 }
 
-// Misfits iterates over the members of an object, by name, that cannot be converted to the types of a schema's
+// InvalidValues iterates over the members of an object, by name, that cannot be converted to the types of a schema's
 // properties.
-func Misfits(schema json.RawMessage, v Value) iter.Seq2[string, error] {
+func InvalidValues(schema json.RawMessage, v Value) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		rules, err := Parse(schema)
 		if err != nil {
