@@ -15,7 +15,7 @@ import (
 // version and revision are stamped by the linker.
 var version, revision string
 
-// Info is the version, "devel" where there is none, and the revision or "".
+// Info returns the version, "devel" if unknown, and the revision, "" if unknown.
 func Info() (ver, rev string) {
 	ver, rev = version, revision
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -34,7 +34,7 @@ func Info() (ver, rev string) {
 	return ver, rev
 }
 
-// String is "weft VERSION REVISION".
+// String returns "weft VERSION REVISION".
 func String() string {
 	ver, rev := Info()
 	return strings.TrimSpace("weft " + ver + " " + rev)

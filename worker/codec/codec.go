@@ -1,11 +1,11 @@
 // Package codec compresses and encrypts payloads on their way to Temporal, in the format of
-// Temporal's public samples, so that a client in any language can read and write them: with
-// its own codec, or through the endpoint [Codec.Handler].
+// Temporal's public samples, so that a client in any language can read and write them with
+// its own codec or through the endpoint [Codec.Handler].
 //
-// It encrypts what the server does not need to read: inputs and results of runs and activities, signals,
+// It encrypts all data that the server does not need to read: inputs and results of runs and activities, signals,
 // results of queries and Updates, memos, summaries and details, heartbeats, and the texts of failures.
-// Ids, types, classes of failures, search attributes, times and sizes stay readable. Payloads that were
-// not encoded are read as they are, so that a codec can be enabled while runs are open.
+// Ids, types, failure classes, search attributes, times and sizes remain readable. Payloads that are not
+// encoded are passed through, so that a codec can be enabled while runs are open.
 //
 // Start at [Open] and [Codec.Apply].
 package codec
@@ -28,37 +28,37 @@ import (
 	"weft/activities/textutil"
 )
 
-// Names of the public format. They are part of histories and never change.
+// Names of the public format. They are part of histories and must never change.
 const (
 	encodingEncrypted = "binary/encrypted"
 	encodingZlib      = "binary/zlib"
 	metadataKeyID     = "encryption-key-id"
 )
 
-// KeyBytes is the length of a key: AES-256.
+// KeyBytes is the length of an AES-256 key.
 const KeyBytes = 32
 
-// Key encrypts, and decrypts what it has encrypted.
+// Key is an encryption key.
 type Key struct {
-	// ID is stored in plain text with each payload.
+	// ID identifies the key; it is stored in plain text with each payload.
 	ID string
 	// Secret is [KeyBytes] long.
 	Secret []byte
 }
 
-// Settings say how payloads are encoded. The zero value leaves them as they are.
+// Settings specify how payloads are encoded. The zero value leaves them unchanged.
 type Settings struct {
 	// Compress compresses payloads with zlib if that makes them smaller.
 	Compress bool
-	// Encrypt is the id of the key that encrypts; empty: none does.
+	// Encrypt is the id of the key to encrypt with; if it is empty, payloads are not encrypted.
 	Encrypt string
-	// Keys decrypt, each the payloads with its id.
+	// Keys are the keys to decrypt with, each for payloads with its id.
 	Keys []Key
-	// MaxBytes limits the decompressed size of a payload; 0 is [DefaultMaxBytes].
+	// MaxBytes limits the decompressed size of a payload; 0 means [DefaultMaxBytes].
 	MaxBytes int
 }
 
-// DefaultMaxBytes limits the decompressed size of a payload.
+// DefaultMaxBytes is the default limit of a payload's decompressed size.
 const DefaultMaxBytes = 256 << 20
 
 // Codec encodes and decodes payloads. It is safe for concurrent use.
@@ -82,7 +82,7 @@ func Open(s Settings) (*Codec, error) {
 	}
 	for _, k := range s.Keys {
 		if len(k.Secret) != KeyBytes {
-			return nil, fmt.Errorf("the key %q has %d bytes, want %d", k.ID, len(k.Secret), KeyBytes)
+			return nil, fmt.Errorf("the key %q has %d bytes, expected %d", k.ID, len(k.Secret), KeyBytes)
 		}
 		if c.keys[k.ID] != nil {
 			return nil, fmt.Errorf("duplicate key %q", k.ID)
@@ -120,7 +120,7 @@ type Converter struct {
 	encrypts bool
 }
 
-// Encrypts reports whether the texts of failures must be encrypted, too.
+// Encrypts reports whether the texts of failures must be encrypted as well.
 func (c *Converter) Encrypts() bool { return c.encrypts }
 
 // Encode compresses payloads, then encrypts them.
@@ -156,8 +156,8 @@ func (c *Codec) seal(p *commonpb.Payload) (*commonpb.Payload, error) {
 }
 
 // Decode decrypts and decompresses payloads; those that are neither encrypted nor compressed
-// stay as they are. Its error is a [contract.Failure] of class payload_key if a key is
-// missing or wrong, payload_lost if a payload is damaged, too_large if it exceeds the limit.
+// are returned unchanged. Its error is a [contract.Failure] of class payload_key if a key is
+// missing or incorrect, payload_lost if a payload is corrupt, too_large if it exceeds the limit.
 func (c *Codec) Decode(list []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	out := make([]*commonpb.Payload, len(list))
 	for i, p := range list {
@@ -226,7 +226,7 @@ func damaged(format string, args ...any) error {
 	return &contract.Failure{Class: contract.ClassPayloadLost, Text: fmt.Sprintf(format, args...), Remedy: "start the run again"}
 }
 
-// short is an id for a message: it may be forged.
+// short returns an id, quoted and truncated, for a message: it may be forged.
 func short(id string) string {
 	return strconv.Quote(textutil.Cut(id, 80))
 }

@@ -165,7 +165,7 @@ func TestKeysThatCannotBe(t *testing.T) {
 		s    Settings
 		want string
 	}{
-		"short":   {Settings{Keys: []Key{secret}}, `the key "a" has 6 bytes, want 32`},
+		"short":   {Settings{Keys: []Key{secret}}, `the key "a" has 6 bytes, expected 32`},
 		"twice":   {Settings{Keys: []Key{key("a"), key("a")}}, `duplicate key "a"`},
 		"missing": {Settings{Encrypt: "b", Keys: []Key{key("a")}}, `encryption key "b" not found`},
 	} {

@@ -21,19 +21,19 @@ import (
 
 // Access defines who may use a [Codec.Handler].
 type Access struct {
-	// Origins are those whose pages may use it, such as http://127.0.0.1:8233, that of the Web UI.
+	// Origins are the web origins whose pages may use it, such as the Web UI's, http://127.0.0.1:8233.
 	Origins []string
-	// Tokens are bearer tokens; none: every local program may use it.
+	// Tokens are the accepted bearer tokens; if there are none, every local program may use it.
 	Tokens []string
-	Fetch  Fetch
+	Fetch  Fetch // fetches payloads from the store
 }
 
-// maxBody limits the body of a request: a page of history with all its payloads.
+// maxBody limits the body of a request; it fits one history page with all its payloads.
 const maxBody = 64 << 20
 
-// Handler answers POST …/encode and …/decode as Temporal's remote codecs do: payloads as
-// JSON in, payloads as JSON out. It accepts a namespace before these, as in /default/decode, and
-// ignores it.
+// Handler returns a handler of POST …/encode and …/decode that implements Temporal's remote codec
+// protocol: requests and responses are payloads as JSON. A namespace before these paths, as in
+// /default/decode, is ignored.
 func (c *Codec) Handler(a Access) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -66,7 +66,7 @@ func (c *Codec) answer(w http.ResponseWriter, r *http.Request, fetch Fetch) (raw
 		w.Header().Set("Allow", http.MethodPost)
 		return nil, http.StatusMethodNotAllowed, errors.New("method not allowed; send POST")
 	}
-	// A page of another origin cannot send this type without a preflight request.
+	// Pages of other origins cannot send this content type without a preflight request.
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		return nil, http.StatusUnsupportedMediaType, errors.New("unsupported content type; send application/json")
 	}
@@ -95,11 +95,11 @@ func (c *Codec) answer(w http.ResponseWriter, r *http.Request, fetch Fetch) (raw
 	return raw, http.StatusOK, nil
 }
 
-// check rejects pages of origins that are not configured, and sets the CORS headers for others; then it rejects requests
-// without a valid token, if tokens are configured. Status 0 lets the request through.
+// check rejects requests from origins that are not configured, sets the CORS headers for others, and rejects requests
+// without a valid token if tokens are configured. Status 0 means that the request is accepted.
 func (a Access) check(w http.ResponseWriter, r *http.Request) (status int, err error) {
-	// Without tokens the Host header distinguishes local programs from web pages: a foreign name may be
-	// made to resolve to this machine (DNS rebinding).
+	// Without tokens, the Host header distinguishes local programs from web pages: a foreign host name may
+	// resolve to this machine (DNS rebinding).
 	if len(a.Tokens) == 0 && !LocalHost(r.Host) {
 		return http.StatusForbidden, errors.New("the request's host is not a loopback name; use 127.0.0.1, or set codec.tokens_env")
 	}
@@ -139,10 +139,10 @@ func LocalHost(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// drain is how long requests in flight may take when the endpoint stops.
+// drain limits how long the endpoint waits for requests in flight when it stops.
 const drain = 5 * time.Second
 
-// Serve serves on a listener until ctx is done.
+// Serve serves HTTP on a listener until ctx is done.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}
 	ended := make(chan error, 1)

@@ -18,7 +18,7 @@ import (
 // Fetch returns the payload that a claim of the store refers to, or the payload itself.
 type Fetch = func(context.Context, *commonpb.Payload) (*commonpb.Payload, error)
 
-// resolve fetches and decodes a payload. With an error it returns the payload as far as it could be read.
+// resolve fetches and decodes a payload. On an error, it also returns the payload as of the last step that succeeded.
 func (c *Codec) resolve(ctx context.Context, fetch Fetch, p *commonpb.Payload) (*commonpb.Payload, error) {
 	fetched, err := fetch(ctx, p)
 	if err != nil {
@@ -31,9 +31,9 @@ func (c *Codec) resolve(ctx context.Context, fetch Fetch, p *commonpb.Payload) (
 	return out[0], nil
 }
 
-// Reader wraps a client so that histories, lists and descriptions of runs contain decoded payloads,
-// and failures with their texts. What cannot be fetched or decoded stays as it is; onError is called with
-// the first such error. The client cannot be used for a worker.
+// Reader wraps a client so that histories, lists and descriptions of runs contain decoded payloads and
+// failure texts. Payloads that cannot be fetched or decoded are left unchanged; onError is called with the
+// first such error. The client cannot be used for a worker.
 func (c *Codec) Reader(inner client.Client, fetch Fetch, onError func(error)) client.Client {
 	return &reader{Client: inner, codec: c, fetch: fetch, onError: onError}
 }

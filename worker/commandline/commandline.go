@@ -1,5 +1,5 @@
-// Package commandline gives the commands starter and worker one help layout and one wording of usage
-// errors. Importing it sets the templates of the command-line library.
+// Package commandline provides the help layout and the usage errors that the commands starter and worker
+// share. Importing it sets the templates of the command-line library.
 package commandline
 
 import (
@@ -13,7 +13,7 @@ import (
 	"weft/specadapter/source"
 )
 
-// CommandHelp is the help of a command.
+// CommandHelp is the help template of a command.
 const CommandHelp = `{{template "helpNameTemplate" .}}
 
 Usage:
@@ -36,10 +36,10 @@ func init() {
 	}
 }
 
-// maxError bounds the length of an error, which may quote a value.
+// maxError limits the length of an error text, which may quote a value.
 const maxError = 500
 
-// Error returns the text of a usage error of the library, with what is near to an unknown flag.
+// Error returns the text of a usage error of the library; it suggests a similar flag for an unknown one.
 func Error(cmd *cli.Command, err error) string {
 	text := err.Error()
 	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
@@ -59,7 +59,7 @@ func Error(cmd *cli.Command, err error) string {
 	return textutil.Cut(text, maxError)
 }
 
-// UnknownCommand returns the text of the error for a command that is not in a command's list.
+// UnknownCommand returns the error text for a name that is not a subcommand of cmd.
 func UnknownCommand(cmd *cli.Command, name string) string {
 	var known []string
 	for _, c := range cmd.VisibleCommands() {
@@ -72,7 +72,7 @@ func UnknownCommand(cmd *cli.Command, name string) string {
 	return fmt.Sprintf("unknown command %q; list the commands with: %s -help", path, cmd.FullName())
 }
 
-// ShowHelp shows the help of a command whose -help stands behind arguments. It is for the
+// ShowHelp shows the help of a command whose -help flag follows arguments. It is a handler for the
 // library's CommandNotFound.
 func ShowHelp(ctx context.Context, cmd *cli.Command, _ string) {
 	if lineage := cmd.Lineage(); len(lineage) > 1 {

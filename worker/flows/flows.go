@@ -1,7 +1,7 @@
-// Package flows reads flows by name from a directory: clients of a worker and of the HTTP server
-// start them without sending a document.
+// Package flows reads flows by name from a directory, so that clients of a worker and of the HTTP
+// server can start them without sending a document.
 //
-// Names come from clients and are untrusted: nothing outside the directory is ever read. Start at
+// Names come from clients and are untrusted: files outside the directory are never read. Start at
 // [Named].
 package flows
 
@@ -22,12 +22,12 @@ import (
 	"weft/worker/config"
 )
 
-// extensions are those of flows in the directory, in no order: a name that matches two files is
+// extensions lists the file extensions of flows. None has precedence: a name that matches two files is
 // rejected.
 var extensions = []string{".json", ".yaml", ".yml"}
 
-// Named reads the flow of a name from the directory: a file of that name, or an agent's folder
-// with its files. Its error is a [contract.Failure]: invalid_flow if the name is not that of a flow,
+// Named reads the named flow from the directory: a file, or an agent's folder with its files. Its
+// error is a [contract.Failure] of class invalid_flow if the name does not refer to a flow,
 // unavailable or denied if the directory cannot be read.
 func Named(f config.Flows, name string) (*specadapter.Folder, error) {
 	if f.Dir == "" {
@@ -37,7 +37,7 @@ func Named(f config.Flows, name string) (*specadapter.Folder, error) {
 	if name != filepath.Base(name) || strings.ContainsAny(name, "/\\\x00") || strings.HasPrefix(name, ".") || len(name) > 200 {
 		return nil, invalidName("use the name of a file in flows.dir, with or without its extension", "the flow name %s is not a plain file name", source.Quote(name))
 	}
-	// A root prevents names and symbolic links from leading out of it.
+	// The root prevents names and symbolic links from escaping the directory.
 	root, err := os.OpenRoot(f.Dir)
 	if err != nil {
 		return nil, readFailure(name, err)
@@ -88,7 +88,7 @@ func pick(root *os.Root, name string) (string, error) {
 	return "", invalidName("use one of them, with its extension", "the flow name %s is ambiguous: %s", source.Quote(name), strings.Join(found, " and "))
 }
 
-// near is the remedy for a name that is not found.
+// near returns the remedy for a name that is not found; it suggests a similar name if there is one.
 func near(root *os.Root, name string) string {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -106,8 +106,8 @@ func near(root *os.Root, name string) string {
 	return fmt.Sprintf("use one of the %d flows there, with or without its extension", len(names))
 }
 
-// readIn reads a file of the directory, at most one byte more than a document may have, so that the
-// parser reports that it is too long.
+// readIn reads a file of the directory, at most one byte more than the size limit of a document, so that
+// the parser reports a file that is too large.
 func readIn(root *os.Root, file string) ([]byte, error) {
 	info, err := root.Stat(file)
 	if err != nil {
@@ -132,7 +132,7 @@ func invalidName(remedy, format string, args ...any) error {
 	return &contract.Failure{Class: contract.ClassInvalidFlow, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-// readFailure classifies an error of the file system. Only temporary errors are retried.
+// readFailure classifies a file system error. Only temporary errors are retried.
 func readFailure(file string, err error) error {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		err = at.Err // clients need not know the path

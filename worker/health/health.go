@@ -1,7 +1,7 @@
 // Package health reports over HTTP whether a worker is alive and ready.
 //
-// A worker is alive while its process serves, and ready while Temporal responds and both kinds of tasks
-// are polled. Polls are observed in the client's calls: a worker whose key was revoked, or whose
+// A worker is alive while its process serves HTTP, and ready while Temporal responds and both kinds of
+// tasks are polled. Polls are observed in the client's calls: a worker whose key was revoked, or whose
 // namespace was deleted, is not ready although the server responds.
 //
 // Start at [Health].
@@ -37,15 +37,15 @@ type Check struct {
 type Report struct {
 	OK     bool    `json:"ok"`
 	Checks []Check `json:"checks"`
-	// Version and Revision are the build's.
+	// Version and Revision identify the build.
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
 }
 
-// Ping checks whether Temporal responds.
+// Ping returns an error if Temporal does not respond.
 type Ping func(context.Context) error
 
-// Health is one worker's health. Its zero value is not ready.
+// Health tracks one worker's health. The zero value is not ready.
 type Health struct {
 	polls polls
 
@@ -57,8 +57,8 @@ type Health struct {
 	pingErr error
 }
 
-// pingTimeout bounds one ping; pingInterval is how long its result is used, so that frequent
-// requests to this worker do not become frequent requests to Temporal.
+// pingTimeout bounds one ping; pingInterval is how long its result is cached, so that frequent
+// requests to this worker do not cause frequent requests to Temporal.
 const (
 	pingTimeout  = 2 * time.Second
 	pingInterval = time.Second
@@ -71,7 +71,7 @@ func (h *Health) Connected(ping Ping) {
 	h.ping = ping
 }
 
-// Stopping marks the worker as permanently not ready, with a reason.
+// Stopping marks the worker as permanently not ready; why is the reported reason.
 func (h *Health) Stopping(why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,7 +90,7 @@ func (h *Health) running() Check {
 	return Check{Name: "running", OK: h.stopped == "", Text: h.stopped}
 }
 
-// temporal pings Temporal, or uses a recent result. Concurrent callers share one ping.
+// temporal pings Temporal, or returns a recent result. Concurrent callers share one ping.
 func (h *Health) temporal(ctx context.Context) Check {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,7 +117,7 @@ const (
 	PathReady = "/readyz"
 )
 
-// Handle adds both endpoints to a server. They respond with 200 or 503, and a [Report] as the body.
+// Handle registers both endpoints. They respond with status 200 or 503 and a [Report] as the body.
 func (h *Health) Handle(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+PathLive, func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, report(Check{Name: "process", OK: true}))
@@ -142,20 +142,20 @@ func answer(w http.ResponseWriter, r Report) {
 	if !r.OK {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	// A client that has disconnected needs no response.
+	// An error means that the client has disconnected.
 	_ = json.NewEncoder(w).Encode(r)
 }
 
 // queryTimeout bounds one query; it is longer than a ping of Temporal.
 const queryTimeout = pingTimeout + time.Second
 
-// Query reads the report of the worker that listens at an address, host:port or :port, from a path.
+// Query fetches a report from a path of the worker that listens on an address, host:port or :port.
 func Query(ctx context.Context, listen, path string) (*Report, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return nil, fmt.Errorf("the address %q is not host:port: %w", listen, err)
 	}
-	// A server on all addresses also listens on loopback.
+	// A server that listens on all addresses also listens on loopback.
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
@@ -165,7 +165,7 @@ func Query(ctx context.Context, listen, path string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	// No proxy stands between a worker and itself.
+	// This transport uses no proxy.
 	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 	if err != nil {
 		return nil, err
@@ -182,13 +182,13 @@ func Query(ctx context.Context, listen, path string) (*Report, error) {
 	return &r, nil
 }
 
-// polled are the long polls for tasks, by the last part of their method.
+// polled lists the methods of the long polls for tasks, and the names of their checks.
 var polled = []struct{ method, name string }{
 	{"PollWorkflowTaskQueue", "workflow tasks"},
 	{"PollActivityTaskQueue", "activity tasks"},
 }
 
-// accepted is how long a poll must wait to count as accepted: the server rejects one sooner.
+// accepted is how long a poll must be open to count as accepted: the server rejects polls sooner.
 const accepted = time.Second
 
 // polls tracks the long polls for tasks.
@@ -218,7 +218,7 @@ func (p *polls) begin(method string) func(error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		delete(p.waiting[method], n)
-		// A poll that the worker itself cancelled says nothing about the server.
+		// A poll that the worker itself cancelled has no significance.
 		if status.Code(err) != codes.Canceled && !errors.Is(err, context.Canceled) {
 			p.ended[method] = err
 		}
@@ -226,7 +226,7 @@ func (p *polls) begin(method string) func(error) {
 }
 
 // checks reports for each kind of task whether it is polled: a poll is open and was not rejected, or
-// the last completed one succeeded. Only the latter holds while every slot is in use.
+// the last completed poll succeeded. While all slots are in use, no poll is open.
 func (p *polls) checks(now time.Time) []Check {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -250,7 +250,7 @@ func (p *polls) checks(now time.Time) []Check {
 	return out
 }
 
-// Interceptor observes a client's polls. It belongs into the client's connection options.
+// Interceptor returns an interceptor that observes a client's polls; add it to the client's connection options.
 func (h *Health) Interceptor() grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		name := path.Base(method)

@@ -1,8 +1,7 @@
-// Package limits asks the workflow that limits the calls of all workers (workflows/limiter), for activities/llm.
+// Package limits is the client, for activities/llm, of the workflow that rate-limits the calls of all workers (workflows/limiter).
 //
-// Calls that want to begin at the same time are asked for together: of each key one Update is under way at a time. A key without
-// configured limits costs a look-up every ten seconds, until its provider has refused a call. Calls that the limiter does not
-// answer are not limited. Start at [New].
+// Concurrent calls are batched: at most one Update per key is in flight. A key without configured limits costs one lookup every
+// ten seconds until its provider has refused a call. If the limiter does not respond, calls are not limited. Start at [New].
 package limits
 
 import (
@@ -23,15 +22,15 @@ import (
 )
 
 const (
-	// updateTimeout bounds one Update, and retryAfter is when one that has failed is made again.
+	// updateTimeout bounds one Update; retryAfter is the delay before the next Update after one has failed.
 	updateTimeout = 15 * time.Second
 	retryAfter    = time.Second
-	// taskTimeout is after what time another worker takes over from one that was killed while it answered an Update.
+	// taskTimeout is the limiter's workflow task timeout: another worker takes over after it if one is killed while processing an Update.
 	taskTimeout = 5 * time.Second
-	// lookEvery is how often a key that has no limits is looked up, lookTimeout how long calls wait for that.
+	// lookEvery is the interval at which a key without limits is looked up; lookTimeout bounds a lookup, for which calls wait.
 	lookEvery   = 10 * time.Second
 	lookTimeout = 2 * time.Second
-	// pause is between two Updates, maxCalls the most calls in one.
+	// pause is the delay between two Updates; maxCalls is the maximum number of calls in one.
 	pause    = 50 * time.Millisecond
 	maxCalls = 500
 )
@@ -42,7 +41,7 @@ type Server interface {
 	Stop()
 }
 
-// Limits are those of one worker. They are safe for concurrent use.
+// Limits is one worker's connection to the limiters. It is safe for concurrent use.
 type Limits struct {
 	client client.Client
 	server Server
@@ -55,13 +54,13 @@ type Limits struct {
 	keys             map[string]*key
 }
 
-// New makes the limits of a worker, which starts the server when it first asks a limiter. A window is what limits are counted
-// in: a minute but in tests.
+// New returns the limits of a worker. The server is started before the first request to a limiter. Limits apply per window,
+// which is one minute except in tests.
 func New(c client.Client, s Server, window time.Duration, l log.Logger) *Limits {
 	return &Limits{client: c, server: s, worker: rand.Text()[:12], window: window, log: l, keys: map[string]*key{}}
 }
 
-// Stop stops the server. Nothing is to be asked after it.
+// Stop stops the server. Limits must not be used afterwards.
 func (l *Limits) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,36 +81,36 @@ func (l *Limits) serve() error {
 	return err
 }
 
-// key is what the worker knows of one key.
+// key is the state of one key in this worker.
 type key struct {
 	*Limits
 	of llm.LimitedKey
 
 	mu sync.Mutex
-	// shared means that there is a limiter; it was looked up last at looked.
+	// shared reports whether a limiter exists; looked is the time of the last lookup.
 	shared  bool
 	looked  time.Time
 	looking singleflight.Group
-	// asking are the calls that wait for an answer; sending: an Update is under way.
+	// asking holds the calls that wait for a turn; sending reports whether send is running.
 	asking  []*ask
 	sending bool
-	// sent are the calls of the last window that were not refused; unused and used are reported with the next Update.
+	// sent holds the start times of the last window's calls that were not refused; unused and used are reported with the next Update.
 	sent         []time.Time
 	unused, used int
-	// refusal is to be reported, of a call that was sent at refused; lastText is the text of the last refusal.
+	// refusal, if set, is reported with the next Update; its call was sent at refused. lastText is the text of the last refusal.
 	refusal  *contract.LimitRefusal
 	refused  time.Time
 	lastText string
 }
 
-// ask is a call that wants to begin: cancelled if nobody waits for the answer, late if it came too late once.
+// ask is a call that waits for its turn: cancelled if its caller has stopped waiting, late if a turn may have expired once.
 type ask struct {
 	call            contract.LimitedCall
 	reply           chan answer
 	cancelled, late bool
 }
 
-// answer is a permit, or a turn that comes in so long.
+// answer is a permit, or a turn that begins after the duration in.
 type answer struct {
 	llm.Permit
 	in time.Duration
@@ -162,7 +161,7 @@ func (l *Limits) Begin(ctx context.Context, of llm.LimitedKey, call contract.Lim
 	}
 }
 
-// leave ends a call that nobody waits for any more: its turn, if it has or gets one, is given back.
+// leave cancels a call whose caller has stopped waiting; a turn that it has or receives is given back.
 func (k *key) leave(a *ask) {
 	k.mu.Lock()
 	a.cancelled = true
@@ -175,7 +174,7 @@ func (k *key) leave(a *ask) {
 	}
 }
 
-// giveBack gives the turn of a call, if it got one, back with the next Update.
+// giveBack returns a call's turn, if it has one, with the next Update.
 func (k *key) giveBack(a *ask, p answer) {
 	if p.Wait > 0 || p.Unlimited {
 		return
@@ -201,7 +200,7 @@ func (k *key) admitted(p llm.Permit) llm.Permit {
 	return p
 }
 
-// recent are the calls sent in the last window.
+// recent returns the start times of the calls sent in the last window, and drops older ones.
 func (k *key) recent(now time.Time) []time.Time {
 	for len(k.sent) > 0 && now.Sub(k.sent[0]) > k.window {
 		k.sent = k.sent[1:]
@@ -209,7 +208,7 @@ func (k *key) recent(now time.Time) []time.Time {
 	return k.sent
 }
 
-// end takes how a call ended. A refusal is told at once.
+// end records the outcome of a call. A refusal is reported immediately.
 func (k *key) end(began time.Time, o llm.LimitOutcome) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -228,7 +227,7 @@ func (k *key) end(began time.Time, o llm.LimitOutcome) {
 	k.start()
 }
 
-// look asks whether another worker has started a limiter. It returns nothing.
+// look checks whether another worker has started a limiter. It always returns nil; the signature is singleflight's.
 func (k *key) look() (any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
@@ -240,7 +239,7 @@ func (k *key) look() (any, error) {
 	return nil, nil
 }
 
-// start sends what is to be told, unless that is under way. It is called with the lock.
+// start starts send, unless it is running. The caller holds k.mu.
 func (k *key) start() {
 	if !k.sending {
 		k.sending = true
@@ -248,7 +247,7 @@ func (k *key) start() {
 	}
 }
 
-// send sends Updates until there is nothing to tell.
+// send sends Updates until there are no waiting calls and no refusal to report.
 func (k *key) send() {
 	for {
 		k.mu.Lock()
@@ -280,7 +279,7 @@ func (k *key) send() {
 	}
 }
 
-// update asks the limiter, which it starts if there is none.
+// update sends an Update to the limiter, which it starts if necessary.
 func (k *key) update(in *contract.LimitRequest) (*contract.LimitReply, error) {
 	if err := k.serve(); err != nil {
 		return nil, err
@@ -300,7 +299,7 @@ func (k *key) update(in *contract.LimitRequest) (*contract.LimitReply, error) {
 	return out, h.Get(ctx, out)
 }
 
-// answered hands out the turns of an Update that took so long. Where the limiter does not answer, the calls that wait begin without.
+// answered gives the calls their turns after an Update, which took as long as took. On an error, all waiting calls begin unlimited.
 func (k *key) answered(batch []*ask, reply *contract.LimitReply, took time.Duration, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -329,8 +328,8 @@ func (k *key) answered(batch []*ask, reply *contract.LimitReply, took time.Durat
 	}
 }
 
-// hand gives a call its turn, which comes in so long, after an Update that took so long. One that may be over is asked for again, once; it is given back, as
-// is that of a call for which nobody waits any more.
+// hand gives a call its turn, which begins after in; took is the duration of the Update. A turn that may have expired is given
+// back and requested again, once; that of a cancelled call is given back.
 func (k *key) hand(a *ask, in, took time.Duration) {
 	again := took > k.window/50 && !a.late && !a.cancelled
 	if again || a.cancelled {

@@ -13,14 +13,14 @@ import (
 	"weft/activities/contract"
 )
 
-// Keys of the log: that of Temporal's SDK, and an additional one.
+// Log keys: keyActivity is set by Temporal's SDK, keyNode by this package.
 const (
 	keyActivity = "ActivityID"
 	keyNode     = "Node"
 )
 
-// Logger writes a line per event, as text or as JSON. Lines about a call have its run
-// (WorkflowID, RunID), its node (Node) and its Attempt.
+// Logger returns a logger that writes one line per event, as text or as JSON. Lines about a call have its
+// run (WorkflowID, RunID), its node (Node) and its Attempt.
 func Logger(w io.Writer, json bool, level slog.Level) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
 	if json {
@@ -29,14 +29,14 @@ func Logger(w io.Writer, json bool, level slog.Level) *slog.Logger {
 	return slog.New(nodes{slog.NewTextHandler(w, o)})
 }
 
-// nodes adds the node to the SDK's records about an activity, whose id begins with it.
+// nodes adds the node to the SDK's records about an activity, whose id begins with the node.
 type nodes struct{ slog.Handler }
 
 // redundant is the SDK's message for each activity error, without the activity's name. The activities
 // log it with their node, the class and whether the call is retried.
 const redundant = "Activity error."
 
-// Handle adds the node where the line itself names the activity.
+// Handle adds the node if the record itself has the activity's id.
 func (n nodes) Handle(ctx context.Context, r slog.Record) error {
 	if r.Message == redundant {
 		return nil
@@ -52,7 +52,7 @@ func (n nodes) Handle(ctx context.Context, r slog.Record) error {
 	return n.Handler.Handle(ctx, r)
 }
 
-// WithAttrs adds the node where the logger of an activity is made.
+// WithAttrs adds the node if the attributes have an activity's id.
 func (n nodes) WithAttrs(attrs []slog.Attr) slog.Handler {
 	for _, a := range attrs {
 		if node := nodeIn(a); node != "" {
@@ -63,10 +63,10 @@ func (n nodes) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return nodes{n.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup keeps adding nodes.
+// WithGroup returns a handler that also adds nodes.
 func (n nodes) WithGroup(name string) slog.Handler { return nodes{n.Handler.WithGroup(name)} }
 
-// nodeOf is the node of an activity's id, <node>#<step>/<kind>/<turn>, or "".
+// nodeOf returns the node of an activity's id, <node>#<step>/<kind>/<turn>, or "".
 func nodeOf(activity string) string {
 	_, activity = contract.SplitPlace(activity)
 	node, _, ok := strings.Cut(activity, "#")
@@ -76,7 +76,7 @@ func nodeOf(activity string) string {
 	return node
 }
 
-// nodeIn is the node of the activity that an attribute names, or "".
+// nodeIn returns the node of the activity whose id an attribute holds, or "".
 func nodeIn(a slog.Attr) string {
 	if a.Key != keyActivity || a.Value.Kind() != slog.KindString {
 		return ""

@@ -23,14 +23,14 @@ import (
 // PathMetrics is the path of the metrics.
 const PathMetrics = "/metrics"
 
-// buckets are those of durations in seconds: from a query to a model's longest answer.
+// buckets are the bounds of duration histograms in seconds, from a query to a model's longest answer.
 var buckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
 
-// maxSeries limits the series of one metric: names of models come from flows.
+// maxSeries limits the number of series per metric: model names come from flows.
 const maxSeries = 2000
 
-// Metrics are the metrics of a worker: those of Temporal's SDK (temporal_*), of its activities (weft_*),
-// of Go and of the process.
+// Metrics are the metrics of a worker: from Temporal's SDK (temporal_*), the activities (weft_*), the Go
+// runtime and the process.
 type Metrics struct {
 	registry *prometheus.Registry
 	handler  client.MetricsHandler
@@ -52,7 +52,7 @@ func NewMetrics() (*Metrics, error) {
 	meter := provider.Meter("weft")
 	m.handler = units{opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
 		Meter: meter, UseMonotonicCounters: true,
-		// A metric that cannot be created is missing; the worker goes on without it.
+		// A metric that cannot be created is omitted; the worker runs without it.
 		OnError: func(error) {},
 	}), meter, map[string]string{}}
 	m.runs, m.visible = newRuns(m.registry), newVisible()
@@ -64,19 +64,19 @@ func NewMetrics() (*Metrics, error) {
 	return m, nil
 }
 
-// Handler is the metrics handler for the SDK and the activities.
+// Handler returns the metrics handler for the SDK and the activities.
 func (m *Metrics) Handler() client.MetricsHandler { return m.handler }
 
-// Interceptor measures runs; it belongs into the worker's client options.
+// Interceptor returns an interceptor that measures runs; add it to the worker's client options.
 func (m *Metrics) Interceptor() interceptor.ClientInterceptor { return m.runs }
 
-// Handle adds the metrics endpoint to a server.
+// Handle registers the metrics endpoint.
 func (m *Metrics) Handle(mux *http.ServeMux) {
 	mux.Handle("GET "+PathMetrics, promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
 }
 
 // millionths lists the counters that are reported in millionths, because the SDK's counters are integers.
-// They are exported as whole units.
+// They are exported in base units.
 var millionths = map[string]bool{"weft_model_cost": true}
 
 // units is a metrics handler that exports base units. The inner handler already exports durations in

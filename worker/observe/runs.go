@@ -13,8 +13,8 @@ import (
 	"weft/workflows/watch"
 )
 
-// sizes are the buckets of history sizes in bytes, up to Temporal's limit; counts those of history
-// events. waits are the buckets of people's response times in seconds, up to a week.
+// sizes are the buckets of history sizes in bytes, up to Temporal's limit; counts are the buckets of
+// history events; waits are the buckets of users' response times in seconds, up to a week.
 var (
 	sizes  = []float64{16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20, 50 << 20}
 	counts = []float64{16, 64, 256, 1024, 4096, 10_240, 25_600, 51_200}
@@ -23,8 +23,8 @@ var (
 	ages = []int{0, 60, 600, 3600, 24 * 3600}
 )
 
-// runs measures runs: their nodes, requests and histories. Completed nodes and runs are counted once, not
-// again in a replay.
+// runs measures the nodes, requests and histories of runs. Completed nodes and runs are counted once, not
+// again during replay.
 type runs struct {
 	interceptor.InterceptorBase
 	nodes                            *prometheus.CounterVec
@@ -91,12 +91,12 @@ func (m *measuredRun) Enter(ctx workflow.Context, at watch.Visit) (workflow.Cont
 	}
 }
 
-// Open counts a request as open, also in a replay: the worker then has the run in its cache.
+// Open counts a request as open, also during replay: the worker then has the run in its cache.
 func (m *measuredRun) Open(_ workflow.Context, req *contract.Request) {
 	m.runs.waiting.add(requestID{m.id, req.ID}, *req)
 }
 
-// Close records how long it was open.
+// Close records how long a request was open.
 func (m *measuredRun) Close(ctx workflow.Context, req *contract.Request, answered bool) {
 	m.runs.waiting.remove(requestID{m.id, req.ID})
 	if !workflow.IsReplaying(ctx) {

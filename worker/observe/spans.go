@@ -21,13 +21,13 @@ import (
 	"weft/workflows/watch"
 )
 
-// header is the header in which Temporal's SDKs propagate spans. The span of a client that traces its
-// start of a run is therefore the parent of the run's span.
+// header is the header in which Temporal's SDKs propagate spans. If a client traces the start of a run,
+// its span is therefore the parent of the run's span.
 const header = "_tracer-data"
 
-// tracing makes a span of each run, of each execution of a node and of each attempt of an activity. Temporal's own
-// interceptor is not used: the ids of its spans are drawn anew each time a run is replayed,
-// and the spans of one run then have several parents.
+// tracing creates a span for each run, each execution of a node and each attempt of an activity. Temporal's own
+// interceptor is not used: it generates new span ids each time a run is replayed, so that the spans of one run
+// have several parents.
 type tracing struct {
 	interceptor.InterceptorBase
 	traces *Traces
@@ -41,7 +41,7 @@ func (t *tracing) InterceptActivity(_ context.Context, next interceptor.Activity
 	return &callSpan{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}, traces: t.traces}
 }
 
-// runSpan makes the span of a run when the run closes.
+// runSpan creates the span of a run when the run closes.
 type runSpan struct {
 	interceptor.WorkflowInboundInterceptorBase
 	traces *Traces
@@ -51,7 +51,7 @@ type runSpan struct {
 	flow    string
 	chosen  bool
 	sampled trace.TraceFlags
-	// visits counts the starts of an execution: it may be suspended and resumed.
+	// visits counts the starts of each execution, which may be suspended and resumed.
 	visits map[string]int
 }
 
@@ -90,7 +90,7 @@ func (r *runSpan) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 	return result, err
 }
 
-// own is the span of the run: in its caller's trace, or in its own.
+// own returns the run's span, in its caller's trace or a new one.
 func (r *runSpan) own(ctx workflow.Context) trace.SpanContext {
 	info := workflow.GetInfo(ctx)
 	c := trace.SpanContextConfig{TraceID: r.caller.TraceID(), SpanID: spanOfRun(info.WorkflowExecution.RunID), TraceFlags: r.caller.TraceFlags(), Remote: true}
@@ -101,8 +101,8 @@ func (r *runSpan) own(ctx workflow.Context) trace.SpanContext {
 	return trace.NewSpanContext(c)
 }
 
-// flags asks the sampler once about a run without a caller: the spans in a run are exported if the
-// run's is. A span that is never ended is not exported.
+// flags returns the sampling decision for a run without a caller, made once: a run's inner spans are
+// exported if its own is. The span started here is never ended, and thus never exported.
 func (r *runSpan) flags(id trace.TraceID) trace.TraceFlags {
 	if !r.chosen {
 		_, asked := r.traces.tracer.Start(withSeed(context.Background(), newSeed(id, "asked")), "invoke_workflow")
@@ -113,8 +113,8 @@ func (r *runSpan) flags(id trace.TraceID) trace.TraceFlags {
 
 type nodeKey struct{}
 
-// Enter makes the span of a node when its execution completes; what the node starts has it as its
-// parent.
+// Enter returns a context in which the node's span is the parent of everything that the node starts, and a
+// function that creates the span when the execution completes.
 func (r *runSpan) Enter(ctx workflow.Context, at watch.Visit) (workflow.Context, func(workflow.Context, bool, error)) {
 	own, began := r.own(ctx), workflow.Now(ctx)
 	r.flow = cmp.Or(r.flow, at.Flow)
@@ -140,12 +140,12 @@ func (r *runSpan) Enter(ctx workflow.Context, at watch.Visit) (workflow.Context,
 	}
 }
 
-// Open does nothing, like Close: requests have no spans, because people may take weeks to answer.
+// Open does nothing, like Close: requests have no spans, because users may take weeks to answer.
 func (r *runSpan) Open(workflow.Context, *contract.Request) {}
 
 func (r *runSpan) Close(workflow.Context, *contract.Request, bool) {}
 
-// at is the current span of a context: a node's, else the run's.
+// at returns the current span of a context: the node's if there is one, else the run's.
 func (r *runSpan) at(ctx workflow.Context) trace.SpanContext {
 	if span, ok := ctx.Value(nodeKey{}).(trace.SpanContext); ok {
 		return span
@@ -153,7 +153,7 @@ func (r *runSpan) at(ctx workflow.Context) trace.SpanContext {
 	return r.own(ctx)
 }
 
-// carrySpan propagates the span of a run, or of its node, to what it starts.
+// carrySpan propagates the span of a run or node to the activities and runs that it starts.
 type carrySpan struct {
 	interceptor.WorkflowOutboundInterceptorBase
 	run *runSpan
@@ -180,7 +180,7 @@ func (c *carrySpan) NewContinueAsNewError(ctx workflow.Context, wfn any, args ..
 	return c.Next.NewContinueAsNewError(ctx, wfn, args...)
 }
 
-// write puts a span into the outgoing header, unless it is invalid.
+// write stores a span in the outgoing header, unless it is invalid.
 func write(ctx workflow.Context, span trace.SpanContext) {
 	out := interceptor.WorkflowHeader(ctx)
 	if out == nil || !span.IsValid() {
@@ -207,8 +207,8 @@ type callSpan struct {
 	traces *Traces
 }
 
-// ExecuteActivity executes the attempt. The activity adds spans for calls of models and tools. A call in a workflow task has
-// the span that its activity would have, if it could be made there.
+// ExecuteActivity executes the attempt. The activity adds spans for model and tool calls. A local activity has the
+// span that the corresponding activity would have, unless an activity must make the call.
 func (c *callSpan) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	info := activity.GetInfo(ctx)
 	name, call := info.ActivityType.Name, info.ActivityID
@@ -234,7 +234,7 @@ func (c *callSpan) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteA
 	}
 	out, err := c.Next.ExecuteActivity(ctx, in)
 	if local, ok := out.(*contract.LocalResult); ok && len(local.Result) == 0 {
-		return out, err // an activity makes it: a span that does not end is not exported
+		return out, err // an activity will make the call; a span that is not ended is not exported
 	}
 	if err != nil {
 		failed(span, err)
@@ -243,7 +243,7 @@ func (c *callSpan) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteA
 	return out, err
 }
 
-// failed sets the class of a failure on a span. The text is omitted: it may quote the conversation.
+// failed sets the failure class on a span. The text is omitted because it may quote the conversation.
 func failed(span trace.Span, err error) {
 	class := contract.FailureOf(err).Class
 	span.SetStatus(codes.Error, class)

@@ -21,7 +21,7 @@ import (
 	"weft/worker/config"
 )
 
-// Traces exports spans of runs and activities by OTLP over HTTP.
+// Traces exports spans of runs and activities with OTLP over HTTP.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
@@ -30,9 +30,9 @@ type Traces struct {
 // closeTimeout bounds the export of the last spans when a worker stops.
 const closeTimeout = 5 * time.Second
 
-// NewTraces creates the exporter that OpenTelemetry's own variables configure
-// (OTEL_EXPORTER_OTLP_ENDPOINT and so on), or returns nil if they name no endpoint. The error is
-// [config.Problems] for unsupported values.
+// NewTraces creates an exporter, configured by OpenTelemetry's standard variables
+// (OTEL_EXPORTER_OTLP_ENDPOINT and so on). It returns nil if they set no endpoint or disable tracing.
+// The error is [config.Problems] for unsupported values.
 func NewTraces(ctx context.Context, env config.Env) (*Traces, error) {
 	get := func(names ...string) (value string) {
 		for _, name := range names {
@@ -45,10 +45,10 @@ func NewTraces(ctx context.Context, env config.Env) (*Traces, error) {
 		return nil, nil
 	}
 	if e := get("OTEL_TRACES_EXPORTER"); e != "" && e != "otlp" {
-		return nil, config.Problems{fmt.Sprintf("OTEL_TRACES_EXPORTER is %q, want otlp or none", e)}
+		return nil, config.Problems{fmt.Sprintf("OTEL_TRACES_EXPORTER is %q, expected otlp or none", e)}
 	}
 	if p := get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); p != "" && p != "http/protobuf" {
-		return nil, config.Problems{fmt.Sprintf("OTEL_EXPORTER_OTLP_PROTOCOL is %q, want http/protobuf; collectors usually accept it on port 4318", p)}
+		return nil, config.Problems{fmt.Sprintf("OTEL_EXPORTER_OTLP_PROTOCOL is %q, expected http/protobuf; collectors usually accept it on port 4318", p)}
 	}
 	exp, err := otlptracehttp.New(ctx)
 	if err != nil {
@@ -67,34 +67,34 @@ func newTraces(o ...sdktrace.TracerProviderOption) *Traces {
 	return &Traces{provider: p, tracer: p.Tracer("weft")}
 }
 
-// Interceptor belongs into the worker's client options.
+// Interceptor returns the tracing interceptor; add it to the worker's client options.
 func (t *Traces) Interceptor() interceptor.ClientInterceptor { return &tracing{traces: t} }
 
 // Close exports the last spans.
 func (t *Traces) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	// If the collector is unavailable earlier spans are lost, too; the exporter has logged that.
+	// If the collector is unavailable, earlier spans are lost as well; the exporter has logged that.
 	_ = t.provider.Shutdown(ctx)
 }
 
 // Span ids are derived from the ids of runs, activities and attempts. A workflow task that is repeated
-// after a crash therefore reports the same span again, and an activity knows its run's span before that
-// span has ended.
+// after a crash therefore reports the same span again, and an activity can refer to its run's span before
+// that span has ended.
 
 func digest(parts ...string) []byte {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return sum[:]
 }
 
-// traceOf is the trace id of a root run and of all runs that continue it.
+// traceOf returns the trace id of a root run and of all runs that continue it.
 func traceOf(namespace, workflow, firstRun string) trace.TraceID {
 	return trace.TraceID(digest("trace", namespace, workflow, firstRun)[:16])
 }
 
 func spanOfRun(run string) trace.SpanID { return newSeed(trace.TraceID{}, "run", run).next() }
 
-// seed generates the ids of a span and of the spans in it, in the order of their start.
+// seed generates the ids of a span and its child spans, in the order of their start.
 type seed struct {
 	trace trace.TraceID
 	sum   []byte
@@ -112,7 +112,7 @@ func (s *seed) next() trace.SpanID {
 
 type seedKey struct{}
 
-// withSeed makes spans that start in a context take their ids from a seed.
+// withSeed returns a context in which new spans get their ids from a seed.
 func withSeed(ctx context.Context, s *seed) context.Context {
 	return context.WithValue(ctx, seedKey{}, s)
 }
@@ -129,8 +129,8 @@ func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	return seedOf(ctx).next()
 }
 
-// seedOf is the context's seed. All spans of a worker start in an activity or a run, which
-// have one; a span elsewhere would be a separate trace.
+// seedOf returns the context's seed. All spans of a worker start in an activity or a run, which
+// have a seed; any other span is part of the stray trace.
 func seedOf(ctx context.Context) *seed {
 	if s, ok := ctx.Value(seedKey{}).(*seed); ok {
 		return s

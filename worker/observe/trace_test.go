@@ -186,8 +186,8 @@ func TestTracesFollowTheirVariables(t *testing.T) {
 		"one for traces":   {env: mapEnv{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": endpoint, "OTEL_TRACES_EXPORTER": "otlp"}, on: true},
 		"switched off":     {env: mapEnv{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_SDK_DISABLED": "true"}},
 		"no exporter":      {env: mapEnv{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_TRACES_EXPORTER": "none"}},
-		"another exporter": {env: mapEnv{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_TRACES_EXPORTER": "zipkin"}, want: `OTEL_TRACES_EXPORTER is "zipkin", want otlp or none`},
-		"another protocol": {env: mapEnv{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, want: `is "grpc", want http/protobuf`},
+		"another exporter": {env: mapEnv{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_TRACES_EXPORTER": "zipkin"}, want: `OTEL_TRACES_EXPORTER is "zipkin", expected otlp or none`},
+		"another protocol": {env: mapEnv{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, want: `is "grpc", expected http/protobuf`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

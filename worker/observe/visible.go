@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// visibleFor is how long a count of runs is used; visibleWait is the timeout of a count, and
-	// pageWait how long a scrape waits for it: Prometheus discards a scrape that takes too long.
+	// visibleFor is how long a count of runs is cached, visibleWait is the timeout of a count, and
+	// pageWait is how long a scrape waits for it: Prometheus discards scrapes that take too long.
 	visibleFor  = 30 * time.Second
 	visibleWait = 5 * time.Second
 	pageWait    = time.Second
@@ -31,7 +31,7 @@ var describeVisible = prometheus.NewDesc("weft_runs_waiting",
 // Count returns the number of workflows that match a visibility query.
 type Count func(ctx context.Context, query string) (int64, error)
 
-// visible counts the waiting runs by Temporal's visibility. There is no metric if the search attribute
+// visible counts the waiting runs with visibility queries. The metric is absent if the search attribute
 // is missing or Temporal is unavailable.
 type visible struct {
 	now  func() time.Time
@@ -48,7 +48,7 @@ type visible struct {
 
 func newVisible() *visible { return &visible{now: time.Now, wait: pageWait} }
 
-// Connected lets the metrics count the waiting runs of a task queue.
+// Connected sets how to count the waiting runs of a task queue, once there is a client.
 func (m *Metrics) Connected(count Count, queue string) {
 	m.visible.mu.Lock()
 	defer m.visible.mu.Unlock()
@@ -57,7 +57,7 @@ func (m *Metrics) Connected(count Count, queue string) {
 
 func (v *visible) Describe(out chan<- *prometheus.Desc) { out <- describeVisible }
 
-// Collect reports the last count. One that takes longer than a scrape waits is part of the next.
+// Collect reports the last count. A count that takes longer than pageWait is reported by a later scrape.
 func (v *visible) Collect(out chan<- prometheus.Metric) {
 	select {
 	case <-v.counting.DoChan("", v.refresh):
@@ -70,7 +70,7 @@ func (v *visible) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// refresh counts, unless the last count is recent. It returns nothing.
+// refresh updates the counts, unless they are recent. It always returns nil; the signature is singleflight's.
 func (v *visible) refresh() (any, error) {
 	now := v.now()
 	v.mu.Lock()
@@ -86,7 +86,7 @@ func (v *visible) refresh() (any, error) {
 	return nil, nil
 }
 
-// countRuns counts the runs of each age; it returns nil on errors.
+// countRuns counts the runs of each age; it returns nil on an error.
 func (v *visible) countRuns(now time.Time) []int64 {
 	ctx, cancel := context.WithTimeout(context.Background(), visibleWait)
 	defer cancel()

@@ -24,7 +24,7 @@ type bucket struct {
 	base   string
 }
 
-// tries is the number of attempts of a request; then Temporal retries, later and perhaps with another
+// tries is the number of attempts of a request; then Temporal retries, later and possibly on another
 // worker.
 const tries = 3
 
@@ -46,7 +46,7 @@ func (b *bucket) open() error {
 
 func (b *bucket) service() string { return cmp.Or(b.Endpoint, "https://s3.amazonaws.com") }
 
-// newBucket makes a bucket's client, without a request.
+// newBucket returns a bucket. It makes no requests.
 func newBucket(s Settings) (backend, error) {
 	b := &bucket{Settings: s}
 	u, err := serviceURL(b.service())
@@ -73,7 +73,7 @@ func newBucket(s Settings) (backend, error) {
 	return b, nil
 }
 
-// serviceURL checks the URL of a service. Its error does not repeat it, as it may contain a key.
+// serviceURL checks the URL of a service. Its error does not quote the URL, which may contain a key.
 func serviceURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
@@ -82,7 +82,7 @@ func serviceURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// shorten shortens an error of the library, which may repeat a URL with its signature.
+// shorten returns a library error without its URL, which may contain a signature.
 func shorten(err error) error {
 	if sent, ok := errors.AsType[*url.Error](err); ok {
 		return sent.Err
@@ -100,7 +100,7 @@ func (b *bucket) String() string { return "bucket " + b.Bucket + "/" + b.base }
 
 func (b *bucket) object(key string) string { return b.base + key[:2] + "/" + key }
 
-// put writes an object atomically. One that exists already becomes new.
+// put writes an object atomically. Writing an existing object renews its modification time.
 func (b *bucket) put(ctx context.Context, key string, data []byte) error {
 	return b.write(ctx, key, data, minio.PutObjectOptions{})
 }
@@ -117,7 +117,7 @@ func (b *bucket) write(ctx context.Context, key string, data []byte, o minio.Put
 	return shorten(err)
 }
 
-// get reads an object. Only the service's own answer proves that it does not exist.
+// get reads an object. It returns fs.ErrNotExist only if the service itself reports that the object does not exist.
 func (b *bucket) get(ctx context.Context, key string) ([]byte, error) {
 	o, err := b.client.GetObject(ctx, b.Bucket, b.object(key), minio.GetObjectOptions{})
 	if err != nil {
@@ -134,8 +134,8 @@ func (b *bucket) get(ctx context.Context, key string) ([]byte, error) {
 	return nil, shorten(err)
 }
 
-// sweep removes objects that are older. It checks each once more before it removes it: it may have been
-// stored again meanwhile.
+// sweep removes objects that were last modified before the given time. It checks each object again
+// before removing it, because it may have been stored again meanwhile.
 func (b *bucket) sweep(ctx context.Context, before time.Time) (Swept, error) {
 	var out Swept
 	var failed error

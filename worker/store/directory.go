@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// directory stores each payload in a file, DIR/ab/abcd…, written under another name first.
-// Only the file system is shared, so that workers on several machines can use one.
+// directory stores each payload in a file, DIR/ab/abcd…, which is first written under a temporary name.
+// Processes coordinate through the file system only, so that workers on several machines can share it.
 type directory struct {
-	// setting is the directory as the settings name it, dir its absolute path; name is the store's id.
+	// setting is the directory as configured, dir its absolute path; name is the store's id.
 	setting, dir, name string
 }
 
-// nameFile contains the store's id: another directory is another store, even if it is mounted at the
-// same path.
+// nameFile contains the store's id, which distinguishes the store from another directory that is
+// mounted at the same path.
 const nameFile = "store.id"
 
-// Names of files that are not payloads. A file that a sweep renames gets a name that no other sweep uses.
+// Prefix of temporary files and suffix of files that a sweep has renamed; each sweep appends a unique string.
 const (
 	tempPrefix  = ".new-"
 	sweptSuffix = ".swept"
@@ -54,9 +54,9 @@ func (d *directory) check() error {
 	}
 }
 
-// open creates the directory, if it does not exist, and identifies it.
+// open creates the directory, if it does not exist, and reads or creates its id.
 func (d *directory) open() error {
-	// Payloads are conversations: no other user of the machine may read them.
+	// Payloads contain conversations; other users of the machine must not read them.
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
 		return fmt.Errorf("store.dir %q cannot be created: %w; use a directory that the worker can write", d.setting, err)
 	}
@@ -70,7 +70,7 @@ func (d *directory) unusable(err error) error {
 	return fmt.Errorf("store.dir %q cannot be used: %w; use a directory that the worker can read and write", d.setting, err)
 }
 
-// identify reads the store's id, or creates it. Of several processes that do so at once one succeeds.
+// identify reads the store's id, or creates it. If several processes create it concurrently, all use the same id.
 func (d *directory) identify() (err error) {
 	d.name, err = d.readID()
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -102,8 +102,8 @@ func (d *directory) String() string { return "directory " + d.dir }
 
 func (d *directory) file(key string) string { return filepath.Join(d.dir, key[:2], key) }
 
-// put writes a file and syncs it before it returns. A file that exists already, and is intact, is only
-// marked as new, so that a sweep keeps it.
+// put writes a file and syncs it before it returns. If the file exists already and is intact, put only
+// renews its modification time, so that a sweep keeps it.
 func (d *directory) put(_ context.Context, key string, data []byte) error {
 	file := d.file(key)
 	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) && d.renew(file) {
@@ -128,25 +128,25 @@ func (d *directory) put(_ context.Context, key string, data []byte) error {
 	return syncDir(folder)
 }
 
-// createFile writes a file that must not exist: the error is fs.ErrExist if it does.
+// createFile writes a new file; the error is fs.ErrExist if it exists.
 func createFile(file string, data []byte) error {
 	temp, err := writeTemp(filepath.Dir(file), data)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(temp)
-	return os.Link(temp, file) // which does not replace
+	return os.Link(temp, file) // fails if file exists
 }
 
-// renew marks a file as new, and reports whether it still exists: a sweep may rename and remove it
-// meanwhile.
+// renew updates a file's modification time, and reports whether the file still exists: a sweep may
+// rename and remove it meanwhile.
 func (d *directory) renew(file string) bool {
 	now := time.Now()
 	if os.Chtimes(file, now, now) != nil {
 		return false
 	}
 	info, err := os.Stat(file)
-	// File systems may keep times in steps of two seconds.
+	// File systems may store times with a resolution of two seconds.
 	return err == nil && !info.ModTime().Before(now.Add(-2*time.Second))
 }
 
@@ -166,7 +166,7 @@ func writeTemp(folder string, data []byte) (name string, err error) {
 	return f.Name(), err
 }
 
-// syncDir makes a new name in a folder last.
+// syncDir syncs a directory, which makes new file names in it durable.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -176,8 +176,8 @@ func syncDir(dir string) error {
 	return f.Sync()
 }
 
-// find reads a file, wherever it is: sweeps may have it in their hands, and put it back. It looks
-// again for a moment, since one may take it where another has just put it back.
+// find reads a payload's file, under its own name or one that a sweep has given it. It tries several
+// times, because one sweep may restore the file and another may rename it again meanwhile.
 func (d *directory) find(key string) ([]byte, error) {
 	const looks = 10
 	file := d.file(key)
@@ -186,7 +186,7 @@ func (d *directory) find(key string) ([]byte, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return data, err
 		}
-		aside, _ := os.ReadDir(filepath.Dir(file)) // what cannot be read holds nothing
+		aside, _ := os.ReadDir(filepath.Dir(file)) // an unreadable directory is treated as empty
 		for _, e := range aside {
 			if !strings.HasPrefix(e.Name(), key+sweptSuffix) {
 				continue
@@ -202,8 +202,8 @@ func (d *directory) find(key string) ([]byte, error) {
 	}
 }
 
-// get reads a file. A directory that does not exist, or is another store by now, does not prove
-// that the file is gone: it may not be mounted.
+// get reads a file. If the directory does not exist or belongs to another store, the error is not
+// fs.ErrNotExist: the store may not be mounted.
 func (d *directory) get(_ context.Context, key string) ([]byte, error) {
 	data, err := d.find(key)
 	if !errors.Is(err, fs.ErrNotExist) {

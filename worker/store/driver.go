@@ -21,10 +21,10 @@ import (
 	"weft/activities/contract"
 )
 
-// driverName is part of every claim, and so of histories: it never changes.
+// driverName is part of every claim, and thus of histories: it must never change.
 const driverName = "weft"
 
-// Keys of a claim.
+// Keys of a claim's data.
 const (
 	claimKey   = "sha256"
 	claimSize  = "size"
@@ -41,16 +41,16 @@ var _ converter.StorageDriver = (*driver)(nil)
 
 func (d *driver) Name() string { return driverName }
 
-// Type is the kind of driver, the same for all backends.
+// Type returns the driver type, which is the same for all backends.
 func (d *driver) Type() string { return "weft" }
 
-// Store stores payloads. Its errors are a [contract.Failure]: too_large for a payload beyond
-// the limit, else unavailable, which is retried.
+// Store stores payloads. Its errors are a [contract.Failure] of class too_large for a payload
+// that exceeds the limit, else of class unavailable, which is retried.
 func (d *driver) Store(ctx converter.StorageDriverStoreContext, list []*commonpb.Payload) ([]converter.StorageDriverClaim, error) {
 	return inParallel(ctx.Context, ctx.GetLimiter(), list, d.put)
 }
 
-// inParallel does something with each element of a list, as many at a time as the limiter permits.
+// inParallel calls do for each element of a list, with the concurrency that the limiter permits.
 func inParallel[In, Out any](ctx context.Context, limiter converter.StorageDriverLimiter[In], list []In, do func(context.Context, In) (Out, error)) ([]Out, error) {
 	out := make([]Out, len(list))
 	var all errgroup.Group
@@ -91,20 +91,20 @@ func (d *driver) put(ctx context.Context, p *commonpb.Payload) (converter.Storag
 	}}, nil
 }
 
-// noStore is the remedy for a missing store.
+// noStore is the remedy of failures that are due to a missing store.
 const noStore = "set store.dir (WEFT_STORE_DIR) or store.bucket (WEFT_STORE_BUCKET) to the folder or bucket that the other workers and starters use"
 
 // Retrieve fetches payloads. A temporary problem (a directory that cannot be read, a claim of another
-// store) is an error, a [contract.Failure] of class unavailable: Temporal retries, perhaps with another
-// worker. A payload that is lost for good is replaced by one that cannot be decoded, so that its reader
-// fails instead of every attempt of the workflow task.
+// store) is an error, a [contract.Failure] of class unavailable: Temporal retries, possibly on another
+// worker. A payload that is permanently lost is replaced with one that cannot be decoded, so that only its
+// reader fails, not every attempt of the workflow task.
 func (d *driver) Retrieve(ctx converter.StorageDriverRetrieveContext, claims []converter.StorageDriverClaim) ([]*commonpb.Payload, error) {
 	return inParallel(ctx.Context, ctx.GetLimiter(), claims, func(ctx context.Context, c converter.StorageDriverClaim) (*commonpb.Payload, error) {
 		return d.fetch(ctx, c.ClaimData)
 	})
 }
 
-// hexKey keeps a forged claim from naming anything but a payload.
+// hexKey matches the keys of payloads; a forged claim must not refer to any other file or object.
 var hexKey = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 func (d *driver) fetch(ctx context.Context, claim map[string]string) (*commonpb.Payload, error) {
@@ -139,13 +139,13 @@ func (d *driver) fetch(ctx context.Context, claim map[string]string) (*commonpb.
 	return p, nil
 }
 
-// errDamaged is the error of bytes that do not have the hash of their key.
+// errDamaged reports bytes whose hash differs from their key.
 var errDamaged = errors.New("damaged")
 
-// rereadDelay is the pause before a second read: a network file system may show a file a little late.
+// rereadDelay is the delay before a second read: on a network file system, a file may become visible with a delay.
 const rereadDelay = time.Second
 
-// read gets bytes and checks their hash. It reads missing or damaged ones a second time.
+// read returns the bytes of a key after checking their hash. If they are missing or corrupt, it reads them a second time.
 func (d *driver) read(ctx context.Context, key string) ([]byte, error) {
 	for try := 1; ; try++ {
 		data, err := d.backend.get(ctx, key)
@@ -163,13 +163,13 @@ func (d *driver) read(ctx context.Context, key string) ([]byte, error) {
 	}
 }
 
-// lost makes a payload that stands for a lost one. [payloads] returns its failure.
+// lost returns a payload that represents a lost one; reading it through [payloads] returns the failure.
 func lost(format string, args ...any) (*commonpb.Payload, error) {
 	return contract.Unreadable(&contract.Failure{Class: contract.ClassPayloadLost, Text: fmt.Sprintf(format, args...),
 		Remedy: "restore the file from a backup before its run continues, or start the run again; keep payloads longer than the namespace retains runs"})
 }
 
-// quote is a claim's text for a message: a claim may be forged.
+// quote returns a claim's text, quoted and truncated, for a message: a claim may be forged.
 func quote(s string) string {
 	if len(s) > 80 {
 		s = s[:80]

@@ -25,16 +25,16 @@ import (
 	"weft/activities/contract"
 )
 
-// maxTask is how many bytes the completion of one workflow task may have. The server terminates
+// maxTask is the maximum size in bytes of a workflow task's completion. The server terminates
 // a run whose task is completed with more than 4 MiB.
 const maxTask = 4<<20 - 64<<10
 
-// answerOmitted is the type of the failure of a query whose answer did not fit into the completion of
+// answerOmitted is the failure type of a query whose answer did not fit into the completion of
 // its workflow task. The server passes the failure on to the caller.
 const answerOmitted = "answer_omitted"
 
-// boundAnswers omits the answers of queries that are too long to go with the commands of a workflow
-// task and with the Updates that it rejects, which the SDK sends back. [RepeatRequests] repeats such a query.
+// boundAnswers omits query answers that do not fit into the completion of a workflow task, besides its
+// commands and the rejected Updates that the SDK sends back. [RepeatRequests] repeats such a query.
 func boundAnswers(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if task, ok := req.(*workflowservice.RespondWorkflowTaskCompletedRequest); ok {
 		omitAnswers(task)
@@ -42,7 +42,7 @@ func boundAnswers(ctx context.Context, method string, req, reply any, cc *grpc.C
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
-// omitAnswers replaces answers by failures, the longest first, until the rest fits.
+// omitAnswers replaces answers with failures, the longest first, until the completion fits.
 func omitAnswers(task *workflowservice.RespondWorkflowTaskCompletedRequest) {
 	for proto.Size(task) > maxTask {
 		longest, bytes := "", 0
@@ -62,14 +62,14 @@ func omitAnswers(task *workflowservice.RespondWorkflowTaskCompletedRequest) {
 	}
 }
 
-// queryAttempts is how often a query is made that the SDK fails to replay for.
+// queryAttempts is the maximum number of attempts of a query for which the SDK fails to replay the history.
 const queryAttempts = 3
 
-// RepeatRequests is a gRPC interceptor that makes requests again that failed without an effect: until ctx is done, a query whose
-// answer was omitted, and an Update whose workflow task failed before the run had accepted it, as that of a run does which
-// continues as new while a signal comes; and a few times a query that the SDK could not replay the history for: one that reaches
-// a worker without the run in its cache, while the run goes on, fails with "[TMPRL1100] invalid state transition" although
-// nothing is wrong (go.temporal.io/sdk, issue 755). Heartbeats are repeated by [repeatHeartbeat].
+// RepeatRequests is a gRPC interceptor that repeats requests that failed without an effect. Until ctx is done, it repeats a query
+// whose answer was omitted, and an Update whose workflow task failed before the run accepted it, as happens if a signal arrives
+// while the run continues as new. It repeats a query a few times if the SDK could not replay the history: a query that reaches a
+// worker without the run in its cache, while the run makes progress, can fail with "[TMPRL1100] invalid state transition"
+// for no reason (go.temporal.io/sdk, issue 755). Heartbeats are repeated by [repeatHeartbeat].
 func RepeatRequests(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if _, ok := req.(*workflowservice.RecordActivityTaskHeartbeatRequest); ok && activity.IsActivity(ctx) {
 		return repeatHeartbeat(ctx, func(ctx context.Context) error { return invoke(ctx, method, req, reply, cc, opts...) })
@@ -79,7 +79,7 @@ func RepeatRequests(ctx context.Context, method string, req, reply any, cc *grpc
 		if err == nil {
 			return nil
 		}
-		// Whether the error is a gRPC status or already one of the API's depends on the order of interceptors.
+		// The order of interceptors determines whether the error is a gRPC status or already an API error.
 		typed := serviceerror.FromStatus(serviceerror.ToStatus(err))
 		repeated := false
 		switch req.(type) {
@@ -104,8 +104,8 @@ func RepeatRequests(ctx context.Context, method string, req, reply any, cc *grpc
 	}
 }
 
-// repeatHeartbeat records a heartbeat, for as long as the activity's heartbeat timeout. The SDK gives a heartbeat no more time
-// than its throttle interval or a second, and cancels the activity then, although the server still waits for it.
+// repeatHeartbeat retries a heartbeat for up to the activity's heartbeat timeout. The SDK limits a heartbeat to its throttle
+// interval or a second, and then cancels the activity although the server still considers it alive.
 func repeatHeartbeat(ctx context.Context, record func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), activity.GetInfo(ctx).HeartbeatTimeout)
 	defer cancel()
@@ -127,11 +127,11 @@ func repeatHeartbeat(ctx context.Context, record func(context.Context) error) er
 	}
 }
 
-// maxUpdates is how many bytes of Updates one workflow task may have: one of the largest answer that a
-// run accepts.
+// maxUpdates is the maximum total size in bytes of the Updates of one workflow task: it fits one Update
+// with the largest answer that a run accepts.
 const maxUpdates = 1<<20 + 64<<10
 
-// boundUpdates replaces the arguments of Updates that are too much for one workflow task by a
+// boundUpdates replaces the arguments of Updates that exceed the limit of one workflow task with a
 // failure. The SDK sends Updates back with its acceptance or rejection, the server writes accepted
 // ones into history, and it terminates a run whose task has more than 4 MiB.
 func boundUpdates(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -147,7 +147,7 @@ func boundUpdates(ctx context.Context, method string, req, reply any, cc *grpc.C
 	return nil
 }
 
-// bound replaces what is too much of the Updates of one workflow task.
+// bound replaces the Updates that exceed the limit of one workflow task.
 func bound(messages []*protocolpb.Message) error {
 	total := 0
 	for _, m := range messages {
@@ -190,9 +190,9 @@ func replace(m *protocolpb.Message, why *contract.Failure) error {
 	return m.Body.MarshalFrom(&request)
 }
 
-// plainHeaders drops headers that gRPC does not send. The SDK puts the run's id into one, as a hint
-// for routers. Clients in other languages choose ids in any alphabet, and no worker could ever
-// complete a workflow task of such a run.
+// plainHeaders drops headers that gRPC cannot send. The SDK puts the run's id into one, as a hint
+// for routers. Clients may choose ids with non-ASCII characters, and no worker could ever complete
+// a workflow task of such a run.
 func plainHeaders(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	headers, _ := metadata.FromOutgoingContext(ctx) // a copy
 	all := len(headers)

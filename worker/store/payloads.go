@@ -14,10 +14,10 @@ import (
 	"weft/activities/contract"
 )
 
-// isInternal reports whether only workers read a value: it is offloaded from the threshold on. Arguments of
-// calls and children are marked where they are encoded. Everything else (a run's input and result, failures,
-// results of queries and Updates) must be readable for clients in any language: it stays inline as long as
-// the server accepts it.
+// isInternal reports whether only workers read a value; such values are offloaded from the threshold on.
+// Arguments of calls and child workflows are marked when they are encoded. All other values (a run's input
+// and result, failures, results of queries and Updates) must be readable by clients in any language: they
+// stay inline as long as the server accepts them.
 func isInternal(value any) bool {
 	v := reflect.Indirect(reflect.ValueOf(value))
 	if !v.IsValid() {
@@ -25,7 +25,7 @@ func isInternal(value any) bool {
 	}
 	switch in := v.Interface().(type) {
 	case contract.RunInput:
-		// The interpreter starts sub-agents, and runs that continue.
+		// Sub-agents and continued runs are started by the interpreter.
 		return in.Snapshot != nil || in.Depth > 0
 	case contract.CompileFlowResult, contract.CatalogueResult, contract.ModelResult, contract.ToolResult, contract.JudgeResult,
 		contract.CondenseResult, contract.SummariseResult, contract.ValidateAnswerResult, contract.ProgramResult, contract.BranchResult:
@@ -35,13 +35,13 @@ func isInternal(value any) bool {
 }
 
 // selector selects the payloads to offload: those that only workers read, those that are too large for
-// Temporal, and those that the history has no room for.
+// Temporal, and those that do not fit into the history.
 type selector struct {
 	driver    *driver
 	threshold int
 }
 
-// SelectDriver is called for payloads that are longer than a claim.
+// SelectDriver returns the driver for a payload to offload, else nil. The SDK calls it for payloads larger than a claim.
 func (s selector) SelectDriver(_ converter.StorageDriverSelectContext, p *commonpb.Payload) (converter.StorageDriver, error) {
 	from := Inline
 	switch string(p.GetMetadata()[contract.MetadataInternal]) {
@@ -88,7 +88,7 @@ func (c *payloads) markInternal(p *commonpb.Payload, value any) {
 		return
 	}
 	if !c.mark {
-		delete(p.Metadata, contract.MetadataInternal) // the store alone reads it
+		delete(p.Metadata, contract.MetadataInternal) // only the store reads it
 		return
 	}
 	if o, ok := value.(interface{ IsOffloaded() bool }); ok && reflect.Indirect(reflect.ValueOf(value)).IsValid() && o.IsOffloaded() {
@@ -120,10 +120,10 @@ func (c *payloads) FromPayloads(list *commonpb.Payloads, values ...any) error {
 	return c.handleLost(c.DataConverter.FromPayloads(list, values...), values...)
 }
 
-// handleLost is the error of reading a payload. Workflow code that takes a payload undecoded gets the
-// failure as its value: signals may come from anybody, and Temporal's SDK would drop one without an
-// error. A run that is replayed had read the payload before (a key or a file was removed since) and must
-// not take another path now: the panic fails the workflow task, with this text, until the payload is back.
+// handleLost returns the error of reading a payload. Workflow code that reads a raw payload receives the
+// failure as its value: any client may send a signal, and the SDK would silently drop an unreadable one.
+// A run that is being replayed has read the payload before (a key or a file was removed since) and must
+// not diverge now: the panic fails the workflow task, with this text, until the payload is restored.
 func (c *payloads) handleLost(err error, values ...any) error {
 	f, ok := errors.AsType[*contract.Failure](err)
 	if c.ctx == nil || !ok {
@@ -140,7 +140,7 @@ func (c *payloads) handleLost(err error, values ...any) error {
 	return err
 }
 
-// lostError is the failure that a payload stands for, or nil.
+// lostError returns the failure that a payload represents, or nil.
 func lostError(p *commonpb.Payload) error {
 	if f := contract.Unread(p); f != nil {
 		return f
@@ -148,18 +148,18 @@ func lostError(p *commonpb.Payload) error {
 	return nil
 }
 
-// WithWorkflowContext is the converter for one run.
+// WithWorkflowContext returns the converter for one run.
 func (c *payloads) WithWorkflowContext(ctx workflow.Context) converter.DataConverter {
 	return &payloads{DataConverter: c.DataConverter, mark: c.mark, ctx: ctx}
 }
 
 func (c *payloads) WithContext(context.Context) converter.DataConverter { return c }
 
-// failures is Temporal's failure converter, which also gives a [contract.Failure] that the SDK has
-// wrapped its class.
+// failures is Temporal's failure converter; it also preserves the class of a [contract.Failure] that
+// the SDK has wrapped.
 type failures struct{ converter.FailureConverter }
 
-// newFailures makes a failure converter; with encode, texts of failures go through the data converter, too.
+// newFailures returns a failure converter; encode makes it encode the texts of failures with the data converter.
 func newFailures(c converter.DataConverter, encode bool) failures {
 	return failures{temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: c, EncodeCommonAttributes: encode})}
 }
@@ -172,11 +172,11 @@ func (c failures) ErrorToFailure(err error) *failurepb.Failure {
 		err = f.ApplicationError()
 	case errors.As(err, &sent) && sent.Type() == contract.ClassPayloadKey:
 		if own := contract.FailureOf(err); own.Node == "" && own.Usage == nil {
-			f, err = own, own.ApplicationError() // of an argument, not of a node that has worked already
+			f, err = own, own.ApplicationError() // it concerns an argument, not a node that has made calls
 		}
 	}
 	if f != nil && f.Class == contract.ClassPayloadKey {
-		// Whoever lacks the key must be able to read this failure; it contains nothing else.
+		// Clients without the key must be able to read this failure; it contains no other data.
 		return temporal.GetDefaultFailureConverter().ErrorToFailure(err)
 	}
 	return c.FailureConverter.ErrorToFailure(err)

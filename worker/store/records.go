@@ -11,11 +11,11 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// lockTime is how long a lock lasts whose holder has ended without releasing it.
+// lockTime is how long a lock remains valid if its holder exits without releasing it.
 const lockTime = 2 * time.Minute
 
-// Load returns a record, which is no payload: it has a name, can be replaced, and is never swept. The error is
-// fs.ErrNotExist if there is none.
+// Load returns a record. Unlike a payload, a record has a name, can be replaced, and is never swept. The
+// error is fs.ErrNotExist if the record does not exist.
 func (s *Store) Load(ctx context.Context, name string) ([]byte, error) {
 	if s.driver.backend == nil {
 		return nil, errors.New(noStore)
@@ -23,7 +23,7 @@ func (s *Store) Load(ctx context.Context, name string) ([]byte, error) {
 	return s.driver.backend.get(ctx, name)
 }
 
-// Save writes a record. The name has at least two characters, and is none of a payload.
+// Save writes a record. The name must have at least two characters and must not be a payload's key.
 func (s *Store) Save(ctx context.Context, name string, data []byte) error {
 	if s.driver.backend == nil {
 		return errors.New(noStore)
@@ -48,7 +48,7 @@ func (s *Store) Lock(ctx context.Context, name string) (unlock func(), err error
 		}
 		if text, err := b.get(ctx, name); err == nil {
 			if until, err := time.Parse(time.RFC3339, string(text)); err == nil && time.Now().After(until) {
-				_ = b.remove(ctx, name) // create says what is wrong
+				_ = b.remove(ctx, name) // the next create reports an error, if any
 			}
 		}
 		select {

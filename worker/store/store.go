@@ -3,10 +3,10 @@
 // add it to their client with [Store.Apply].
 //
 // A payload is named by the SHA-256 of its bytes, so that equal payloads are stored once and
-// damage is always detected. The store does not limit what a run may hold: workflow code does,
-// by a limit that each run records.
+// corruption is always detected. The store does not limit how much a run may hold: workflow code
+// does, by a limit that each run records.
 //
-// Start at [Open], then [backend], which a new kind of storage implements.
+// Start at [Open], then [backend], the interface that a new kind of storage implements.
 package store
 
 import (
@@ -20,8 +20,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Settings say where payloads are stored, a directory or a bucket that all workers and starters share.
-// The zero value is no store. The tags are those of worker/config.
+// Settings specify where payloads are stored: a directory or a bucket that all workers and starters share.
+// The zero value means no store. The tags are read by worker/config.
 type Settings struct {
 	Dir         string `mapstructure:"dir" doc:"folder, shared by workers and starters, for payloads that are too large for Temporal; default: none"`
 	Bucket      string `mapstructure:"bucket" doc:"bucket of an S3-compatible service, instead of a folder"`
@@ -33,7 +33,7 @@ type Settings struct {
 	MaxPayload  int    `mapstructure:"max_payload" min:"2097152" max:"1073741824" default:"67108864" doc:"largest stored payload, in bytes"`
 	// Namespace follows the prefix, so that several namespaces can share a bucket.
 	Namespace string `mapstructure:"-"`
-	// AccessKey, SecretKey and SessionToken sign requests. Without them the machine's own role does.
+	// AccessKey, SecretKey and SessionToken sign requests; if they are empty, the machine's IAM role is used.
 	AccessKey    string `mapstructure:"-"`
 	SecretKey    string `mapstructure:"-"`
 	SessionToken string `mapstructure:"-"`
@@ -45,7 +45,7 @@ const (
 	DefaultMaxPayload = 64 << 20
 	// Inline is the size from which every payload is offloaded.
 	Inline = 1_900<<10 + 64<<10
-	// smallest is the size below which none is: a claim is hardly shorter.
+	// smallest is the size below which no payload is offloaded: a claim is hardly smaller.
 	smallest = 1 << 10
 )
 
@@ -54,18 +54,18 @@ const maxInline = 2 << 20
 
 // backend stores bytes by key. Implementations are safe for concurrent use by several processes.
 type backend interface {
-	// check reports what is wrong with the settings, without requests and without creating anything.
+	// check validates the settings; it makes no requests and creates nothing.
 	check() error
-	// open tries the storage, and creates it if that is possible.
+	// open verifies access to the storage, and creates the storage if possible.
 	open() error
-	// put stores bytes, and marks them as new if they exist already.
+	// put stores bytes, and renews their age if they exist already.
 	put(ctx context.Context, key string, data []byte) error
-	// get returns the bytes of a key. Its error is fs.ErrNotExist if, and only if, there are none.
+	// get returns the bytes of a key. Its error is fs.ErrNotExist if, and only if, the key does not exist.
 	get(ctx context.Context, key string) ([]byte, error)
-	// create is put for a key that must not exist: the error is fs.ErrExist if it does.
+	// create stores bytes of a new key; the error is fs.ErrExist if the key exists.
 	create(ctx context.Context, key string, data []byte) error
 	remove(ctx context.Context, key string) error
-	// sweep removes what has not been put since; see [Store.Sweep].
+	// sweep removes payloads last put before a time; see [Store.Sweep].
 	sweep(ctx context.Context, before time.Time) (Swept, error)
 	// id identifies the storage, the same for all processes that use it.
 	id() string
@@ -73,7 +73,7 @@ type backend interface {
 	fmt.Stringer
 }
 
-// backend returns the storage of the settings, nil if they name none.
+// backend returns the storage that the settings name, or nil if they name none.
 func (s Settings) backend() (backend, error) {
 	switch {
 	case s.Dir != "" && s.Bucket != "":
@@ -86,7 +86,7 @@ func (s Settings) backend() (backend, error) {
 	return nil, nil
 }
 
-// Most is the largest payload that the store accepts, in bytes; 0 without a store.
+// Most returns the size in bytes of the largest payload that the store accepts; 0 without a store.
 func (s Settings) Most() int {
 	if s.Dir == "" && s.Bucket == "" {
 		return 0
@@ -94,14 +94,14 @@ func (s Settings) Most() int {
 	return s.MaxPayload
 }
 
-// Store stores payloads. One that [Open] made of empty settings stores none.
+// Store stores payloads. A Store that was opened with empty settings stores none.
 type Store struct {
 	settings Settings
 	driver   *driver
 }
 
-// Open opens the store of the settings. It tries the storage, so that a wrong setting is found before
-// a run needs it. Settings with both a directory and a bucket are an error.
+// Open opens the store of the settings. It verifies access to the storage, so that an invalid setting
+// is reported before a run needs it. Settings with both a directory and a bucket are an error.
 func Open(s Settings) (*Store, error) {
 	b, err := s.backend()
 	if err == nil && b != nil {
@@ -113,7 +113,7 @@ func Open(s Settings) (*Store, error) {
 	return &Store{settings: s, driver: &driver{backend: b, most: s.MaxPayload}}, nil
 }
 
-// Check reports what is wrong with the settings, without access to the storage.
+// Check validates the settings without making requests to the storage.
 func Check(s Settings) error {
 	b, err := s.backend()
 	if err != nil || b == nil {
@@ -122,10 +122,10 @@ func Check(s Settings) error {
 	return b.check()
 }
 
-// MaxPayload is the largest payload that the store accepts, in bytes; 0 if it stores none.
+// MaxPayload returns the size in bytes of the largest payload that the store accepts; 0 if it stores none.
 func (s *Store) MaxPayload() int { return s.settings.Most() }
 
-// String describes the location; it is empty without a store.
+// String describes the location; it returns "" without a store.
 func (s *Store) String() string {
 	if s.driver.backend == nil {
 		return ""
@@ -134,12 +134,12 @@ func (s *Store) String() string {
 }
 
 // Apply makes a client, and the workers that use it, offload payloads to the store and fetch them
-// from there. It also adds what a client needs with or without a store: an error that names the
-// missing setting where a payload needs a store, limits for Updates ([boundUpdates]), requests
-// made again ([RepeatRequests]), and run ids in any alphabet ([plainHeaders]).
+// from there. With or without a store, it also adds an error that names the missing setting if a
+// payload needs a store, limits for Updates ([boundUpdates]), repeated requests ([RepeatRequests]),
+// and support for non-ASCII run ids ([plainHeaders]).
 //
-// A data converter that the options already have runs before the store: what it encrypts is stored
-// encrypted. If it has a method Encrypts that returns true, the texts of failures go through it, too.
+// A data converter that the options already have runs before the store, so that encrypted payloads
+// are stored encrypted. If its method Encrypts returns true, it also encodes the texts of failures.
 func (s *Store) Apply(o *client.Options) {
 	o.ExternalStorage = converter.ExternalStorage{
 		Drivers: []converter.StorageDriver{s.driver}, DriverSelector: selector{s.driver, min(s.settings.Threshold, Inline)}, PayloadSizeThreshold: maxInline,

@@ -15,7 +15,7 @@ import (
 
 // Swept is the result of a sweep.
 type Swept struct {
-	// Removed and Kept count payloads, Freed and Held their bytes.
+	// Removed and Kept are numbers of payloads; Freed and Held are their sizes in bytes.
 	Removed, Kept int
 	Freed, Held   int64
 }
@@ -33,10 +33,10 @@ func (s *Swept) free(bytes int64) {
 // staleTemp is the age from which an unfinished temporary file is removed.
 const staleTemp = time.Hour
 
-// Sweep removes payloads that have not been stored for age. A payload is read as long as Temporal
-// keeps a run that refers to it: age must be longer than the longest run takes plus the namespace's
-// retention. It may run beside workers, and concurrently with itself. It continues after a file that
-// it cannot remove; the error is the first such.
+// Sweep removes payloads that were last stored longer than age ago. A payload may be read as long as
+// Temporal retains a run that refers to it: age must exceed the duration of the longest run plus the
+// namespace's retention. Workers and other sweeps may run concurrently. Sweep continues if it cannot
+// remove a file, and returns the first such error.
 func (s *Store) Sweep(ctx context.Context, age time.Duration) (Swept, error) {
 	if s.driver.backend == nil {
 		return Swept{}, errors.New("no store to sweep; " + noStore)
@@ -95,9 +95,9 @@ func (w *sweep) entry(file string, e fs.DirEntry) error {
 		w.keep(info.Size())
 		return nil
 	}
-	// A worker may store the payload at this moment. Once it is renamed nobody can mark it as new
-	// any more: then its age counts. The new name is unique: another sweep may rename what was stored
-	// since.
+	// A worker may be storing the payload concurrently. Once the file is renamed, no worker can renew
+	// it, so its age is final. The new name is unique, because another sweep may rename a file that was
+	// stored since.
 	aside := file + sweptSuffix + "-" + rand.Text()
 	if err := os.Rename(file, aside); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (w *sweep) entry(file string, e fs.DirEntry) error {
 	return w.settle(aside, file)
 }
 
-// settle removes a renamed file, or restores it if it has become new meanwhile.
+// settle removes a renamed file, or restores it if it was renewed before the rename.
 func (w *sweep) settle(aside, file string) error {
 	info, err := os.Stat(aside)
 	if err != nil {
