@@ -90,7 +90,7 @@ func TestSnapshotHasTheWholeRun(t *testing.T) {
 			"branches": noneNow, "stale": "it is written anew", "ending": noneNow, "inbox": "see below", "runner": wasRun, "yielded": "it is the snapshot that the parent carries", "nested": "the run of its map says so"})
 		workflowtest.SameFields(t, &f.pub, &g.pub, workflowtest.Without{"Run": wasRun, "Deliveries": noneNow, "Changed": noneNow})
 		workflowtest.SameFields(t, f.run, g.run, workflowtest.Without{"Transcript": "what the carry names is kept", "Sizes": "it counts one task and what is in flight; the bound is in Shared", "Graph": fromPlan,
-			"Root": "it is the workflow's id", "branch": "no branch runs in place where a run continues as new", "idPrefix": "a flow in the run of its map has its own snapshot", "Above": "it counts what is carried", "Budget": "see below", "Conversation": "see above", "Log": "see below", "Watch": "it is the worker's",
+			"Root": "it is the workflow's id", "branch": "no branch runs in place where a run continues as new", "idPrefix": "a flow in the run of its map has its own snapshot", "ParentJournal": "it counts what is carried", "Budget": "see below", "Conversation": "see above", "Log": "see below", "Watch": "it is the worker's",
 			"Policy": "the limit is in the input; all else is of one history", "Requests": "who waits asks again; the inbox is above"})
 		if diff := cmp.Diff(f.run.Budget.Usage, g.run.Budget.Usage); diff != "" {
 			t.Errorf("usage is not carried:\n%s", diff)
