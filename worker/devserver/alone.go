@@ -14,9 +14,9 @@ import (
 	"weft/worker/host"
 )
 
-// serveWorker runs only a worker, for a Temporal that is running already, until ctx is done or nobody
-// uses it any more. As long as it runs it locks a file beside its ready file, so that others can detect
-// it.
+// serveWorker runs only a worker, on a Temporal server that is already running, until ctx is done or no
+// process uses the worker any more. While it runs, it locks a file next to its ready file, so that other
+// processes can detect it.
 func serveWorker(ctx context.Context, o *options) error {
 	hostname, _ := os.Hostname()
 	o.config.Identity = fmt.Sprintf("%s %d@%s", config.DevIdentity, os.Getpid(), hostname)
@@ -29,7 +29,7 @@ func serveWorker(ctx context.Context, o *options) error {
 		return err
 	}
 	if !config.Loopback(address) {
-		// Other users can start runs there.
+		// Other users can start runs on a remote server.
 		o.config.Author = false
 		if cfg, err = config.Load(o.config); err != nil {
 			return err
@@ -70,12 +70,12 @@ func serveWorker(ctx context.Context, o *options) error {
 	return h.Run(ctx)
 }
 
-// usersEvery is the interval at which the lock is checked.
+// usersEvery is the interval at which the users' lock is checked.
 const usersEvery = time.Second
 
 // whileUsed returns a context that is cancelled when no process holds a shared lock on a file any
-// more, and the function that unlocks the file at the very end: until then it is locked exclusively, so
-// that a new user waits instead of using a server that stops. An empty name disables the check.
+// more, and a function to call last, which unlocks the file. From the cancellation on, the file is locked
+// exclusively, so that a new user waits instead of using a stopping server. An empty name disables the check.
 func whileUsed(ctx context.Context, file string) (context.Context, func(), error) {
 	if file == "" {
 		return ctx, func() {}, nil

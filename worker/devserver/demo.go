@@ -21,13 +21,13 @@ import (
 // demo runs a flow once with the starter.
 type demo struct{ flow, input, script string }
 
-// exitCode makes the process exit with a code; the error has been printed already.
+// exitCode is an error that makes the process exit with the code; the starter has already printed the cause.
 type exitCode int
 
-// Error names the program and its exit code.
-func (e exitCode) Error() string { return fmt.Sprintf("starter ended with exit code %d", int(e)) }
+// Error returns a message with the starter's exit code.
+func (e exitCode) Error() string { return fmt.Sprintf("starter exited with code %d", int(e)) }
 
-// run starts the flow, follows it, and keeps the Web UI running while somebody uses it.
+// run starts the flow, follows it, and on a terminal keeps the Web UI running until the user presses Enter.
 func (d *demo) run(ctx context.Context, s *server, cfg *config.Config, db string) error {
 	name := strings.TrimSuffix(filepath.Base(d.flow), filepath.Ext(d.flow))
 	id := name + "-" + strings.ToLower(rand.Text()[:8])
@@ -38,8 +38,8 @@ func (d *demo) run(ctx context.Context, s *server, cfg *config.Config, db string
 		return err
 	}
 	cmd := exec.CommandContext(ctx, starter, args...)
-	// An interrupted starter detaches from its run and exits. On a terminal it gets the signal itself,
-	// too.
+	// An interrupted starter detaches from its run and exits. On a terminal, the starter also receives
+	// the signal directly.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -56,7 +56,7 @@ func (d *demo) run(ctx context.Context, s *server, cfg *config.Config, db string
 	return err
 }
 
-// model returns the flags that choose the model: the configured one, one that the environment offers,
+// model returns the flags that select the model: the configured one, one that the environment provides,
 // or else the script.
 func (d *demo) model(ctx context.Context, cfg *config.Config) []string {
 	script := []string{"-model", llm.ScriptModel, "-script", d.script}
@@ -73,8 +73,8 @@ func (d *demo) model(ctx context.Context, cfg *config.Config) []string {
 	return []string{"-model", model}
 }
 
-// show prints the run's address in the Web UI and, on a terminal, waits for Enter. It also prints the
-// command that opens the same data again.
+// show, on a terminal, prints the run's address in the Web UI and waits for Enter. It always prints the
+// command that serves the same data again.
 func (d *demo) show(ctx context.Context, s *server, id, db string) {
 	page := fmt.Sprintf("/namespaces/%s/workflows/%s", namespace, id)
 	if ctx.Err() == nil && s.ui != "" && term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
@@ -92,7 +92,7 @@ func (d *demo) show(ctx context.Context, s *server, id, db string) {
 	fmt.Fprintf(os.Stderr, "\nStopping. To see the run again, run: bin/weft-devserver -db %s\nand open http://127.0.0.1:8233%s\n", db, page)
 }
 
-// sibling finds a program in the directory of this one.
+// sibling returns the path of a program in this program's directory.
 func sibling(name string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -100,7 +100,7 @@ func sibling(name string) (string, error) {
 	}
 	path := filepath.Join(filepath.Dir(self), name)
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("find %s beside weft-devserver: %w; build it with: make build", name, err)
+		return "", fmt.Errorf("find %s next to weft-devserver: %w; build it with: make build", name, err)
 	}
 	return path, nil
 }

@@ -24,15 +24,15 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// The server's services, and the worker in this process, reach each other without sockets. The server's options have no
-// listener, so that its services are put together here: as temporal.TopLevelModule does, but with listeners in memory. Options
-// for the listener of a service and for its clients would make this file needless.
+// The server's services and the worker in this process communicate without sockets. The server has no option to set a
+// listener, so its services are assembled here as in temporal.TopLevelModule, but with in-memory listeners. Server options
+// for the listener of a service and for its clients would make this file unnecessary.
 
 const (
-	// localBuffer is how many bytes a connection in memory holds in each direction.
+	// localBuffer is the buffer size in bytes of an in-memory connection, per direction.
 	localBuffer = 1 << 20
-	// streamWorkers are the goroutines that serve requests; a new one for each request would grow its stack each time. More than
-	// a hundred are occupied by the long polls of workers.
+	// streamWorkers is the number of goroutines that serve requests; a new goroutine per request would have to grow its stack
+	// each time. The long polls of workers occupy more than a hundred.
 	streamWorkers = 256
 )
 
@@ -50,7 +50,7 @@ func (n network) dial(service primitives.ServiceName) grpc.DialOption {
 	return grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return n[service].DialContext(ctx) })
 }
 
-// modules are those of temporal.TopLevelModule.
+// modules returns the modules of temporal.TopLevelModule, with in-memory listeners.
 func (n network) modules() fx.Option {
 	type params = temporal.ServiceProviderParamsCommon
 	type services = temporal.ServicesGroupOut
@@ -74,9 +74,9 @@ func (n network) modules() fx.Option {
 							o.Options = append(o.Options, grpc.NumStreamWorkers(streamWorkers))
 							return o
 						}),
-					// Besides its port. The gRPC services are registered when the frontend has started.
+					// The frontend also listens on its port. The gRPC services are registered when it has started.
 					fx.Invoke(func(l fx.Lifecycle, s *grpc.Server) {
-						l.Append(fx.StartHook(func() { go func() { _ = s.Serve(n[primitives.FrontendService]) }() })) // it ends with the server
+						l.Append(fx.StartHook(func() { go func() { _ = s.Serve(n[primitives.FrontendService]) }() })) // Serve returns when the server stops
 					}))
 			},
 		),
@@ -85,7 +85,7 @@ func (n network) modules() fx.Option {
 	)
 }
 
-// service is a service of the server that reaches others in memory.
+// service returns a service of the server that connects to the others in memory.
 func (n network) service(p temporal.ServiceProviderParamsCommon, name primitives.ServiceName, with ...fx.Option) (temporal.ServicesGroupOut, error) {
 	app := fx.New(p.GetCommonServiceOptions(name), fx.Options(with...),
 		fx.Decorate(func(all map[primitives.ServiceName][]grpc.DialOption) map[primitives.ServiceName][]grpc.DialOption {
@@ -98,7 +98,7 @@ func (n network) service(p temporal.ServiceProviderParamsCommon, name primitives
 	return temporal.NewService(app, name, p.Logger), app.Err()
 }
 
-// only makes a service listen in memory alone.
+// only makes a service listen only in memory.
 func (n network) only(service primitives.ServiceName) fx.Option {
 	return fx.Decorate(
 		func() net.Listener { return n[service] },

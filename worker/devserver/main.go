@@ -3,10 +3,10 @@
 //
 // It stores everything in one SQLite file, which survives a kill of the process, and
 // listens only on 127.0.0.1, because the server has no authentication. It is not for
-// production. It is a separate module: the server requires some 450 modules that the
-// engine does not need. Two of them, with which a server starts workers in clouds and archives to
-// Google, are replaced by empty modules, in autoscaling and gcs: a development server never
-// uses them, and without them a quarter of its packages need not be built.
+// production. It is a separate module, because the server requires some 450 modules that the
+// engine does not need. The modules with which a server starts workers in clouds and archives to
+// Google Cloud Storage are replaced with the stubs in autoscaling and gcs: a development server
+// never uses them, and omitting them saves a quarter of the packages to build.
 //
 // Start at [serve]; the server is in server.go, the demo in demo.go.
 package main
@@ -43,11 +43,11 @@ type options struct {
 	users        string
 	config       config.Options
 	demo         demo
-	// stderr masks secrets, once the settings are read.
+	// stderr masks secrets once the settings have been read.
 	stderr io.Writer
 }
 
-// masked masks the secrets of the settings in all further output.
+// masked makes all further output to o.stderr mask the secrets of the settings.
 func (o *options) masked(cfg *config.Config) { o.stderr = cfg.Mask().Writer(o.stderr) }
 
 func (o *options) logger() *slog.Logger {
@@ -115,7 +115,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	return o, nil
 }
 
-// serve runs everything until ctx is done or the demo is over.
+// serve runs the server and the worker until ctx is done or the demo has ended.
 func serve(ctx context.Context, o *options) (err error) {
 	if o.config.SealKey, err = sealKey(o.db); err != nil {
 		return err
@@ -184,7 +184,7 @@ func serve(ctx context.Context, o *options) (err error) {
 	return err
 }
 
-// claim locks the database. A demo uses another one if it is in use.
+// claim locks the database. If it is in use, a demo uses another one.
 func (o *options) claim() (*os.File, error) {
 	held, err := lock(o.db)
 	if err == nil || o.demo.flow == "" {
@@ -199,8 +199,8 @@ func (o *options) claim() (*os.File, error) {
 	return nil, err
 }
 
-// chooseStore stores large payloads beside the database, unless the settings name a store. A database
-// in memory has no store.
+// chooseStore sets the store for large payloads to a directory next to the database, unless the settings
+// name a store. A database in memory has no store.
 func (o *options) chooseStore(cfg *config.Config) (err error) {
 	switch {
 	case cfg.Store.Dir != "":
@@ -215,7 +215,7 @@ func (o *options) chooseStore(cfg *config.Config) (err error) {
 	return nil
 }
 
-// choosePorts chooses both ports. A demo uses free ones if the usual ones are in use, and prints them.
+// choosePorts chooses both ports. If a port is in use, a demo chooses a free one and prints it.
 func (o *options) choosePorts() error {
 	for _, p := range []struct {
 		flag string
@@ -240,7 +240,7 @@ func (o *options) choosePorts() error {
 	return nil
 }
 
-// startWorker runs a worker in this process. The channel receives its error once.
+// startWorker starts a worker in this process. The channel receives its error when it ends.
 func (o *options) startWorker(ctx context.Context, srv *server, cfg *config.Config) (chan error, error) {
 	logger := log.NewStructuredLogger(o.logger())
 	payloads, err := cfg.OpenStore()
@@ -273,17 +273,17 @@ func (o *options) startWorker(ctx context.Context, srv *server, cfg *config.Conf
 	return ended, nil
 }
 
-// ready is the information for a program that starts this one.
+// ready is the ready line's JSON, for a program that starts this one.
 type ready struct {
 	Address   string `json:"address"`
 	Namespace string `json:"namespace"`
 	UI        string `json:"ui,omitempty"`
 	DB        string `json:"db,omitempty"`
-	// Store is the directory of large payloads, for clients; empty if there is none.
+	// Store is the directory of large payloads, for clients; empty without a directory.
 	Store string `json:"store,omitempty"`
 }
 
-// announce prints the addresses for people to stderr, and all for programs to the ready file.
+// announce prints the addresses to stderr, and the ready line to the ready file and, except in a demo, to stdout.
 func (o *options) announce(s *server, cfg *config.Config) error {
 	raw, err := o.writeReady(ready{Address: s.address, Namespace: namespace, UI: s.ui, DB: o.db, Store: cfg.Store.Dir})
 	if err != nil {
@@ -300,7 +300,7 @@ func (o *options) announce(s *server, cfg *config.Config) error {
 }
 
 // writeReady encodes the ready line and writes it to the ready file, if one is requested. The file is
-// renamed into place, so that a reader never sees a part of it.
+// renamed into place, so that readers never see a partial file.
 func (o *options) writeReady(r ready) ([]byte, error) {
 	raw, err := json.Marshal(r)
 	if err == nil && o.readyFile != "" {
@@ -314,9 +314,9 @@ func (o *options) writeReady(r ready) ([]byte, error) {
 	return raw, nil
 }
 
-// receiveSecrets makes a worker that starter -dev has started accept the secrets in its user's
-// documents; a file beside the ready file names the endpoint. A worker that was started by hand accepts
-// none.
+// receiveSecrets makes a worker that was started by starter -dev accept the secrets in its user's
+// documents; a file next to the ready file holds the endpoint. A worker that was started manually accepts
+// no secrets.
 func (o *options) receiveSecrets(ctx context.Context) error {
 	if o.users == "" || o.readyFile == "" || !o.worker || !o.config.Author {
 		return nil

@@ -26,15 +26,15 @@ import (
 	"go.temporal.io/server/temporal"
 )
 
-// loopback is the only address that anything here listens on: the server has no
+// loopback is the only address on which the server and the Web UI listen: they have no
 // authentication.
 const loopback = "127.0.0.1"
 
 // namespace is created in every new database.
 const namespace = "default"
 
-// settings make a single history shard fast enough for development: by default each internal task waits
-// for a poll interval of 50 ms, a timer is up to 1 s late, a lost notification stalls a waiting client for
+// settings make a single history shard fast enough for development. By default, each internal task waits
+// for a poll interval of 50 ms, timers are up to 1 s late, a lost notification stalls a waiting client for
 // 20 s, and each new task of a task queue scans all tasks completed in the last 30 s.
 var settings = map[string]any{
 	"history.transferProcessorMaxPollRPS":          5000,
@@ -49,25 +49,25 @@ var settings = map[string]any{
 	"history.visibilityProcessorUpdateAckInterval": time.Second,
 	"frontend.namespaceRPS.visibility":             100,
 	"system.namespaceCacheRefreshInterval":         cacheRefresh,
-	// Tasks of a task queue are distributed fairly between fairness keys, once a run has one.
+	// Tasks of a task queue are dispatched fairly across fairness keys, if runs have them.
 	"matching.enableFairness": true,
 }
 
-// cacheRefresh is how old the services' copies of a namespace may be, with its search attributes.
+// cacheRefresh is how long the services cache a namespace and its search attributes.
 const cacheRefresh = 2 * time.Second
 
-// server is a running Temporal server with, perhaps, its Web UI.
+// server is a running Temporal server, optionally with its Web UI.
 type server struct {
-	// address is host:port of the frontend; ui is the Web UI's URL or "".
+	// address is the frontend's host:port; ui is the Web UI's URL or "".
 	address, ui string
 	temporal    *temporal.ServerFx
 	web         *webserver.Server
-	// local takes connections of this process.
+	// local accepts connections from this process.
 	local network
 }
 
-// startServer runs a whole Temporal server in this process, on the database file db or in
-// memory. Ports must be free; uiPort 0 means no Web UI.
+// startServer runs a complete Temporal server in this process, with the database file db or
+// in memory. Ports must be free; uiPort 0 means no Web UI.
 func startServer(db string, port, uiPort int, logger *slog.Logger) (*server, error) {
 	store, err := openStore(db)
 	if err != nil {
@@ -111,8 +111,8 @@ func (s *server) stop() {
 	}
 }
 
-// serverConfig is the server's configuration. internal are the ports of the services that only this
-// process uses.
+// serverConfig returns the server's configuration. internal holds the ports of the services that only
+// this process uses.
 func serverConfig(store *config.SQL, port int, internal []int) *config.Config {
 	service := func(grpc, http int) config.Service {
 		return config.Service{RPC: config.RPC{GRPCPort: grpc, HTTPPort: http, BindOnIP: loopback}}
@@ -172,7 +172,7 @@ func serverOptions(c *config.Config, logger slogger) ([]temporal.ServerOption, e
 
 func at(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
 
-// slogger adapts the standard library's logger for the server.
+// slogger adapts a [slog.Logger] to the server's logger interface.
 type slogger struct{ to *slog.Logger }
 
 var _ log.SLogWrapper = slogger{}
@@ -200,7 +200,7 @@ func (s slogger) Panic(msg string, tags ...tag.Tag)  { s.log(slog.LevelError, ms
 func (s slogger) Fatal(msg string, tags ...tag.Tag)  { s.log(slog.LevelError, msg, tags) }
 func (s slogger) SLog() *slog.Logger                 { return s.to }
 
-// startUI serves the Web UI of the server at an address and waits until it responds.
+// startUI serves the Web UI for the server at an address and waits until the UI responds.
 func startUI(address string, port int) (*webserver.Server, error) {
 	srv := webserver.NewServer(weboptions.WithConfigProvider(&webconfig.Config{
 		Host: loopback, Port: port, TemporalGRPCAddress: address, EnableUI: true,
@@ -223,11 +223,11 @@ func startUI(address string, port int) (*webserver.Server, error) {
 	return nil, fmt.Errorf("start the Web UI on %s: no response within %v", at(port), timeout)
 }
 
-// Free ports are chosen below the range of outgoing connections (Linux: from 32768 on): a port of that
-// range may be used between the choice and the server's start.
+// Free ports are chosen below the ephemeral port range (on Linux, from 32768): a port in that range may
+// be taken between the choice and the server's start.
 const lowestPort, highestPort = 20_000, 32_000
 
-// freePorts finds n different ports on which nothing listens.
+// freePorts returns n distinct ports that are not in use.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {
@@ -235,7 +235,7 @@ func freePorts(n int) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
-		// Kept open until all are found, so that they differ.
+		// All stay open until the function returns, so that the ports are distinct.
 		defer l.Close()
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
@@ -251,11 +251,11 @@ func listen() (net.Listener, error) {
 	return net.Listen("tcp", at(0))
 }
 
-// choosePort returns the wanted port, or a free one for 0. If the wanted port is in use, it returns
-// another one if that is allowed, or an error that names the flag.
+// choosePort returns the port want, or a free port if want is 0. If want is in use, it returns another
+// free port if orAnother is set, else an error that names the flag.
 func choosePort(flag string, want int, orAnother bool) (int, error) {
 	if want < 0 || want > 65535 {
-		return 0, fmt.Errorf("%s is %d, want 0 to 65535", flag, want)
+		return 0, fmt.Errorf("%s is %d, expected 0 to 65535", flag, want)
 	}
 	if want != 0 {
 		l, err := net.Listen("tcp", at(want))

@@ -28,11 +28,11 @@ import (
 
 const inMemory = ":memory:"
 
-// clusterName is stored in every database; it never changes.
+// clusterName is stored in every database; it must never change.
 const clusterName = "active"
 
-// sealKey returns the key that seals what runs may reach: that beside the database, which is made if there is none. The runs
-// of a database in memory end with this process, and so does their key.
+// sealKey returns the key that seals the grants of runs. It is stored next to the database and created if it does not
+// exist. For a database in memory the key is not stored: its runs do not outlive this process.
 func sealKey(db string) (*codec.Key, error) {
 	secret := make([]byte, codec.KeyBytes)
 	if _, err := rand.Read(secret); err != nil || db == inMemory {
@@ -51,13 +51,13 @@ func sealKey(db string) (*codec.Key, error) {
 		secret, err = os.ReadFile(file)
 	}
 	if err == nil && len(secret) != codec.KeyBytes {
-		err = fmt.Errorf("%s is %d bytes, want a key of %d; remove it", file, len(secret), codec.KeyBytes)
+		err = fmt.Errorf("%s has %d bytes, expected a key of %d; remove the file", file, len(secret), codec.KeyBytes)
 	}
 	return &codec.Key{ID: "dev", Secret: secret}, err
 }
 
 // openStore returns the server's database configuration and creates the database if it does not exist. A
-// file is written under another name first, so that a crash leaves no database without its schema.
+// file is first written under a temporary name, so that a crash leaves no database without its schema.
 func openStore(db string) (*config.SQL, error) {
 	if db == inMemory {
 		name := fmt.Sprintf("memory-%d", os.Getpid())
@@ -68,7 +68,7 @@ func openStore(db string) (*config.SQL, error) {
 		return store, replaceIndexes(name + "?mode=memory&cache=shared")
 	}
 	store := sqliteStore(db, map[string]string{"mode": "rwc", "journal_mode": "wal", "synchronous": "1",
-		// By default SQLite caches 2 MB, and writes a checkpoint every 4 MB.
+		// By default, SQLite caches 2 MB and writes a checkpoint every 4 MB.
 		"cache_size": "-65536", "wal_autocheckpoint": "8000", "temp_store": "memory"})
 	_, err := os.Stat(db)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -86,16 +86,16 @@ func openStore(db string) (*config.SQL, error) {
 // noDatabase is the remedy for a file that is not a server's database.
 const noDatabase = "if the file is not a Temporal database, use another with -db"
 
-// inefficient selects visibility indexes, each with what replaces it. Every start and close of a run writes to all 58 indexes of the
-// server's schema: most are not used by any query here, and others are of columns that few runs have.
+// inefficient selects visibility indexes, each with the statement that creates its replacement, if any. Every start and close of a run
+// writes to all 58 indexes of the server's schema: most are used by no query here, and others index columns that few runs set.
 const inefficient = `SELECT name, CASE WHEN name GLOB 'by_keyword_*' OR name GLOB 'by_parent_*' OR name IN ('by_temporal_namespace_division',
   'by_temporal_scheduled_start_time', 'by_temporal_scheduled_by_id', 'by_temporal_schedule_paused')
   THEN sql || ' WHERE ' || (SELECT name FROM pragma_index_info(indexes.name) WHERE seqno = 1) || ' IS NOT NULL' ELSE '' END
  FROM sqlite_master AS indexes WHERE type = 'index' AND tbl_name = 'executions_visibility' AND name GLOB 'by_*' AND sql NOT LIKE '% WHERE %'
  AND name NOT IN ('by_execution_time', 'by_workflow_id', 'by_workflow_type', 'by_status', 'by_task_queue', 'by_root_workflow_id', 'by_root_run_id')`
 
-// replaceIndexes replaces the inefficient indexes. A query that would use a missing one still works, but reads more rows.
-// The server's plugin registers the driver.
+// replaceIndexes replaces the inefficient indexes. A query that would use a dropped index still works, but reads more rows.
+// The server's SQLite plugin registers the driver.
 func replaceIndexes(file string) error {
 	db, err := stdsql.Open("sqlite", "file:"+file)
 	if err != nil {
@@ -173,10 +173,10 @@ func lock(db string) (*os.File, error) {
 	return f, nil
 }
 
-// addTimeout bounds adding search attributes to a database of an earlier build.
+// addTimeout bounds the addition of search attributes to a database of an earlier build.
 const addTimeout = 20 * time.Second
 
-// keywords are the search attributes of runs, with their type.
+// keywords returns the search attributes of runs with their type.
 func keywords() map[string]enumspb.IndexedValueType {
 	out := map[string]enumspb.IndexedValueType{}
 	for _, name := range contract.Attributes {
@@ -185,7 +185,7 @@ func keywords() map[string]enumspb.IndexedValueType {
 	return out
 }
 
-// addAttributes adds the search attributes of runs to a namespace of an earlier build, and waits until all services know them.
+// addAttributes adds the search attributes of runs to a namespace of an earlier build, and waits until all services have reloaded it.
 func addAttributes(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, addTimeout)
 	defer cancel()

@@ -1,7 +1,7 @@
-// Package client replaces the server's client of worker controllers, which start workers on Kubernetes, AWS and
-// Google Cloud. Without them the embedded server is built from some 350 packages less. Its setting
-// workercontroller.enabled is off by default, and only a deployment version with a compute configuration needs them:
-// that is refused.
+// Package client is a stub of the server's client for worker controllers, which start workers on Kubernetes, AWS and
+// Google Cloud. The stub saves the embedded server some 350 packages. The server's setting workercontroller.enabled is
+// off by default, and worker controllers are needed only for deployment versions with a compute configuration, which the
+// stub rejects.
 package client
 
 import (
@@ -17,7 +17,7 @@ import (
 // Module provides the client.
 var Module = fx.Provide(func() Client { return Client{} })
 
-// Client knows no worker controller and makes none.
+// Client is a client without worker controllers; it cannot create any.
 type Client struct{}
 
 // DescribeWorkerControllerInstance reports that a version has no controller.
@@ -25,21 +25,21 @@ func (Client) DescribeWorkerControllerInstance(context.Context, *namespace.Names
 	return nil, nil, serviceerror.NewNotFound("this server has no worker controllers")
 }
 
-// UpdateWorkerControllerInstance refuses a compute configuration.
+// UpdateWorkerControllerInstance rejects a compute configuration.
 func (Client) UpdateWorkerControllerInstance(context.Context, *namespace.Namespace, *deploymentpb.WorkerDeploymentVersion, []byte, string, map[string]iface.ScalingGroupSpecUpdate, []string) (*iface.UpdateWorkerControllerInstanceResponse, error) {
 	return nil, unsupported()
 }
 
-// ValidateWorkerControllerInstanceSpec refuses a compute configuration.
+// ValidateWorkerControllerInstanceSpec rejects a compute configuration.
 func (Client) ValidateWorkerControllerInstanceSpec(context.Context, *namespace.Namespace, *deploymentpb.WorkerDeploymentVersion, string, map[string]iface.ScalingGroupSpecUpdate, []string) error {
 	return unsupported()
 }
 
-// DeleteWorkerControllerInstance has nothing to delete.
+// DeleteWorkerControllerInstance does nothing.
 func (Client) DeleteWorkerControllerInstance(context.Context, *namespace.Namespace, *deploymentpb.WorkerDeploymentVersion, string) error {
 	return nil
 }
 
 func unsupported() error {
-	return serviceerror.NewInvalidArgument("this server starts no workers: it is built without compute providers")
+	return serviceerror.NewInvalidArgument("this server cannot start workers: it is built without compute providers")
 }

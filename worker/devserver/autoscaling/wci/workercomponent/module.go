@@ -1,4 +1,4 @@
-// Package workercomponent replaces the system workflow of worker controllers.
+// Package workercomponent is a stub of the system workflow of worker controllers.
 package workercomponent
 
 import "go.uber.org/fx"

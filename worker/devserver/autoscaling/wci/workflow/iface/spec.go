@@ -1,4 +1,4 @@
-// Package iface has the types with which the server names compute configurations.
+// Package iface defines the types with which the server describes compute configurations.
 package iface
 
 import (
@@ -27,20 +27,20 @@ type ScalingAlgorithmSpec struct {
 	Config           *commonpb.Payload
 }
 
-// ScalingGroupSpec says which tasks are scaled how.
+// ScalingGroupSpec specifies how tasks of some types are scaled.
 type ScalingGroupSpec struct {
 	TaskTypes []enumspb.TaskQueueType
 	Compute   ComputeProviderSpec
 	Scaling   *ScalingAlgorithmSpec
 }
 
-// ScalingGroupSpecUpdate changes the fields of a mask.
+// ScalingGroupSpecUpdate changes the fields that the mask lists.
 type ScalingGroupSpecUpdate struct {
 	Spec       ScalingGroupSpec
 	UpdateMask []string
 }
 
-// WorkerControllerInstanceSpec are the scaling groups of a version.
+// WorkerControllerInstanceSpec holds the scaling groups of a version.
 type WorkerControllerInstanceSpec struct {
 	ScalingGroupSpecs map[string]ScalingGroupSpec
 }
@@ -51,12 +51,12 @@ type QueryDescribeWorkerControllerInstanceResponse struct {
 	ValidationStatus *ValidationStatus
 }
 
-// UpdateWorkerControllerInstanceResponse has the configuration after an update.
+// UpdateWorkerControllerInstanceResponse holds the configuration after an update.
 type UpdateWorkerControllerInstanceResponse struct {
 	Spec *WorkerControllerInstanceSpec
 }
 
-// ValidationResult is how a validation ended.
+// ValidationResult is the result of a validation.
 type ValidationResult string
 
 // ValidationResultFailed is the result of a validation that failed.
