@@ -9,18 +9,17 @@ import (
 	"weft/activities/contract"
 )
 
-// looks is how often a rehearsal looks at what the run waits for: every second at first, then
-// every hour, for longer than any limit that a run may have waited out.
+// A replay polls the state of the run without progress maxPolls times, in virtual time: secondPolls times every second, then
+// every hour, which is longer than any timeout of a request. idlePolls applies to a session without open requests.
 const (
-	quick = 60
-	looks = quick + 24*400
-	// still is how often of a run that takes turns and asks no one.
-	still = quick + 24*2
+	secondPolls = 60
+	maxPolls    = secondPolls + 24*400
+	idlePolls   = secondPolls + 24*2
 )
 
-// look answers what the run waits for, and looks again later, in virtual time. n is how often
-// nothing has happened in between, done how much had.
-func (p *player) look(n, done int) {
+// poll answers open requests of the run, and polls again later, in virtual time. n counts the polls
+// without progress; done is the progress so far.
+func (p *player) poll(n, done int) {
 	if p.env.IsWorkflowCompleted() {
 		return
 	}
@@ -31,23 +30,23 @@ func (p *player) look(n, done int) {
 	if p.query(p.rec.ID, &st, contract.QueryStatus) == nil {
 		p.serve(&st)
 	}
-	if n > 0 && p.toBeCancelled() {
+	if n > 0 && p.mustCancel() {
 		p.env.CancelWorkflow()
 		return
 	}
-	if n >= looks || len(p.rec.Inbox) > 0 && len(st.Requests) == 0 && n >= still {
+	if n >= maxPolls || len(p.rec.Inbox) > 0 && len(st.Requests) == 0 && n >= idlePolls {
 		p.noteWaiting(&st)
 		p.env.CancelWorkflow()
 		return
 	}
 	next := time.Second
-	if n >= quick {
+	if n >= secondPolls {
 		next = time.Hour
 	}
-	p.env.RegisterDelayedCallback(func() { p.look(n+1, done) }, next)
+	p.env.RegisterDelayedCallback(func() { p.poll(n+1, done) }, next)
 }
 
-// progress counts what has happened of the recording.
+// progress counts the calls, deliveries and answers of the recording so far.
 func (p *player) progress() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,31 +54,31 @@ func (p *player) progress() int {
 	for _, g := range p.gates {
 		n += g.done
 	}
-	for _, given := range p.answer {
-		if given {
+	for _, sent := range p.answer {
+		if sent {
 			n++
 		}
 	}
 	return n
 }
 
-// noteWaiting notes what the run waits for that the recording does not tell.
+// noteWaiting notes what the run waits for that is not in the recording.
 func (p *player) noteWaiting(st *contract.Status) {
 	if len(st.Requests) > 0 {
 		q := &st.Requests[0]
-		p.note("", "what the run waits for", "a recorded answer, or the end of the run", fmt.Sprintf("%s: %s (request %s)", q.Kind, q.Text, q.ID))
+		p.note("", "the run does not continue", "a recorded answer, or the end of the run", fmt.Sprintf("%s: %s (request %s)", q.Kind, q.Text, q.ID))
 		return
 	}
-	if d, what := p.held(); d != nil {
-		p.noteAt(d.Line, "", "what comes next", what, "nothing more")
+	if d, what := p.blocked(); d != nil {
+		p.noteAt(d.Line, "", "the run does not continue", what, "nothing")
 		return
 	}
-	p.note("", "what the run waits for", "a recorded answer, or the end of the run", "something that is not in the recording")
+	p.note("", "the run does not continue", "a recorded answer, or the end of the run", "it waits for something that was not recorded")
 }
 
-// toBeCancelled reports whether the recorded run was ended from outside, and that all it did is done; or
-// that one that takes turns has become another.
-func (p *player) toBeCancelled() bool {
+// mustCancel reports whether to cancel the run: all recorded calls of a run that was cancelled or terminated have been made, or
+// a session or a run with an inbox has diverged.
+func (p *player) mustCancel() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.rec.Expect.Status
@@ -103,7 +102,7 @@ func (p *player) serve(st *contract.Status) {
 			a := &p.rec.Answers[k]
 			id := requestOf(a)
 			if q.Kind == contract.RequestRetry && contract.CallID(id) == contract.CallID(q.ID) {
-				id = q.ID // attempts that were made again are not recorded
+				id = q.ID // repeated attempts are not recorded
 			}
 			if p.answer[k] || a.During != "" || a.Kind != q.Kind || id != q.ID && (id != "" || q.Kind != contract.RequestMessage) {
 				continue
@@ -115,7 +114,7 @@ func (p *player) serve(st *contract.Status) {
 	}
 }
 
-// answerOf is a recorded answer, for the request that is open now.
+// answerOf returns a recorded answer with the id of the open request.
 func answerOf(a *Answer, id string) any {
 	var retry contract.RetryAnswer
 	if a.Kind != contract.RequestRetry || json.Unmarshal(a.Value, &retry) != nil {
@@ -125,17 +124,17 @@ func answerOf(a *Answer, id string) any {
 	return retry
 }
 
-// requestOf is the id of the request that an answer names.
+// requestOf returns the id of the request that an answer names, or "".
 func requestOf(a *Answer) string {
 	var v struct {
 		ID string `json:"id"`
 	}
-	_ = json.Unmarshal(a.Value, &v) // what is not an object names none
+	_ = json.Unmarshal(a.Value, &v) // not an object: no id
 	return v.ID
 }
 
-// during gives the messages that came while a call was under way.
-func (p *player) during(at string) {
+// sendMessages sends the messages that were received during a call.
+func (p *player) sendMessages(at string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for k := range p.rec.Answers {

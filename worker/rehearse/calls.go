@@ -36,12 +36,12 @@ func (p *player) register() {
 	}
 }
 
-// called notes a call and returns its record, or an error where the recording has none.
+// called marks a call as made and returns its record, or an error if it was not recorded.
 func (p *player) called(ctx context.Context, kind, asked string) (*Call, error) {
 	at := p.place(ctx)
 	c := p.byAt[at]
 	if c == nil || c.Kind != kind {
-		p.note(at, "a call that is not in the recording", "no such call", strings.TrimSpace(kind+" "+asked))
+		p.note(at, "a call that was not recorded", "no such call", strings.TrimSpace(kind+" "+asked))
 		return nil, (&contract.Failure{Class: contract.ClassBadRequest, Text: "the recording has no call " + at}).ApplicationError()
 	}
 	p.mu.Lock()
@@ -49,7 +49,7 @@ func (p *player) called(ctx context.Context, kind, asked string) (*Call, error) 
 	p.made[at] = true
 	p.mu.Unlock()
 	if first {
-		p.during(at)
+		p.sendMessages(at)
 	}
 	switch {
 	case c.Pending:
@@ -60,7 +60,7 @@ func (p *player) called(ctx context.Context, kind, asked string) (*Call, error) 
 	return c, nil
 }
 
-// prepare compiles a flow, or returns the recorded plan of a document that the run made itself, or the failure of its start.
+// prepare compiles a flow, or returns the recorded result: the plan of a document that a model wrote, or a failure.
 func (p *player) prepare(ctx context.Context, in contract.CompileFlowInput) (*contract.CompileFlowResult, error) {
 	if p.byAt[p.place(ctx)] == nil && (in.Flow.Plan != nil || in.Flow.Text == "" && in.Flow.Name == "") {
 		return p.real.CompileFlow(ctx, in)
@@ -77,7 +77,7 @@ func (p *player) model(ctx context.Context, in contract.ModelInput) (*contract.M
 	c, sent := p.byAt[p.place(ctx)], Sent(in.Tail, p.text)
 	out, err := answer(ctx, p, contract.ActivityCallModel, deref(sent), in, func(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
 		if c.Sent != nil && sent != nil && *c.Sent != *sent {
-			p.note(c.At, "what the model is sent", *c.Sent, *sent)
+			p.note(c.At, "the message to the model", *c.Sent, *sent)
 		}
 		for _, e := range in.Tail {
 			if len(e.Message) > 0 {
@@ -99,7 +99,7 @@ func (p *player) judge(ctx context.Context, in contract.JudgeInput) (*contract.J
 		func(o *contract.JudgeResult) []contract.Fallback { return o.Fallbacks })
 }
 
-// answer runs the activity that a model answers, and notes where the recording has another question or end of it.
+// answer runs an activity that calls a model, and notes differences from the recorded call.
 func answer[In, Out any](ctx context.Context, p *player, kind, asked string, in In,
 	run func(context.Context, In) (*Out, error), switched func(*Out) []contract.Fallback) (*Out, error) {
 	c, err := p.called(ctx, kind, asked)
@@ -112,15 +112,15 @@ func answer[In, Out any](ctx context.Context, p *player, kind, asked string, in 
 	out, err := run(ctx, in)
 	if err != nil {
 		f := contract.FailureOf(err)
-		p.note(c.At, "no answer of the model", "an answer", f.Class+": "+f.Text)
+		p.note(c.At, "the model did not answer", "an answer", f.Class+": "+f.Text)
 		return nil, err
 	}
-	p.switches(c, switched(out))
+	p.compareFallbacks(c, switched(out))
 	return out, nil
 }
 
-// switches compares the models that could not answer.
-func (p *player) switches(c *Call, got []contract.Fallback) {
+// compareFallbacks compares the models that failed before another one answered.
+func (p *player) compareFallbacks(c *Call, got []contract.Fallback) {
 	text := func(list []Switch) string {
 		var out []string
 		for _, s := range list {
@@ -132,7 +132,7 @@ func (p *player) switches(c *Call, got []contract.Fallback) {
 		return strings.Join(out, ", ")
 	}
 	if want, is := text(c.Fallbacks), text(Switches(got)); want != is {
-		p.note(c.At, "the models that could not answer", want, is)
+		p.note(c.At, "the models that failed", want, is)
 	}
 }
 
@@ -146,7 +146,7 @@ func (p *player) summarise(ctx context.Context, in contract.SummariseInput) (*co
 		func(o *contract.SummariseResult) []contract.Fallback { return o.Fallbacks })
 }
 
-// tool answers as the tool did, if it is asked the same.
+// tool returns the recorded result of a tool, and notes differences from the recorded call.
 func (p *player) tool(ctx context.Context, in contract.ToolInput) (*contract.ToolResult, error) {
 	args := p.arguments(&in)
 	c, err := p.called(ctx, contract.ActivityCallTool, in.Name+" "+string(args))
@@ -170,10 +170,10 @@ func (p *player) tool(ctx context.Context, in contract.ToolInput) (*contract.Too
 	return &contract.ToolResult{Message: raw, Error: c.Error}, nil
 }
 
-// ResultText is what an activity of another worker returned, as the interpreter tells it to a model.
+// ResultText formats the result of an external activity as the interpreter does for the model.
 func ResultText(raw json.RawMessage) string { return agent.ResultText(raw) }
 
-// arguments are those of a call, wherever they stand; nil where they cannot be found.
+// arguments returns the arguments of a call, or nil if they are unknown.
 func (p *player) arguments(in *contract.ToolInput) json.RawMessage {
 	if len(in.Arguments) > 0 || in.Call == nil {
 		return in.Arguments
@@ -199,12 +199,12 @@ func (p *player) listTools(ctx context.Context, _ contract.CatalogueInput) (*con
 	out, err := repeated[contract.CatalogueResult](ctx, p, contract.ActivityListTools)
 	if err == nil {
 		p.keep(out.Catalogue)
-		out.ExternalActivity = nil // the recording has the calls as those of any tool
+		out.ExternalActivity = nil // its calls are recorded like those of other tools
 	}
 	return out, err
 }
 
-// check accepts answers, as the recording has only those that were; arguments of calls are checked.
+// check validates arguments of calls. It accepts all answers, as only accepted ones are recorded.
 func (p *player) check(ctx context.Context, in contract.ValidateAnswerInput) (*contract.ValidateAnswerResult, error) {
 	if len(in.Schema) > 0 {
 		return p.real.ValidateAnswer(ctx, in)
@@ -228,8 +228,8 @@ func repeated[T any](ctx context.Context, p *player, kind string) (*T, error) {
 	return &out, nil
 }
 
-// Sent is the text of the message that a model is to answer, where a user or the flow said it;
-// nil where a tool or a model did, or where text does not know all of it.
+// Sent returns the text of the last message in tail if it is from a user or the flow; nil if it is
+// from a tool or a model, or if text does not find all of its parts.
 func Sent(tail []contract.TailEntry, text func(sha string) (string, bool)) *string {
 	if len(tail) == 0 || len(tail[len(tail)-1].Message) == 0 {
 		return nil
@@ -252,10 +252,10 @@ func Sent(tail []contract.TailEntry, text func(sha string) (string, bool)) *stri
 	return &out
 }
 
-// text is that of a stored message, if it is known and has no parts of its own.
+// text returns the text of a stored message; see [TextOf].
 func (p *player) text(sha string) (string, bool) { return TextOf(p.stored(sha)) }
 
-// TextOf is the text of a stored message; false where it has parts, or is none.
+// TextOf returns the text of an encoded message; false if it has parts or cannot be decoded.
 func TextOf(raw json.RawMessage) (string, bool) {
 	m, err := contract.DecodeMessage(raw)
 	if err != nil || len(m.Parts) > 0 {
@@ -275,7 +275,7 @@ func deref(s *string) string {
 	return *s
 }
 
-// Execution is the node and the step of a call's place.
+// Execution returns the node and the step in the path of a call; "" and 0 if there is none.
 func Execution(at string) (node string, step int) {
 	parts := strings.Split(at, "/")
 	for i := len(parts) - 1; i >= 0; i-- {
@@ -296,7 +296,7 @@ func Execution(at string) (node string, step int) {
 	return "", 0
 }
 
-// Same compares JSON by what it says; none is null. What is not JSON is compared as text.
+// Same reports whether two values are equal as JSON; an empty one is null. Other text is compared as it is.
 func Same(a, b json.RawMessage) bool {
 	x, isJSON := textutil.DecodeExact([]byte(cmp.Or(string(a), "null")))
 	y, ok := textutil.DecodeExact([]byte(cmp.Or(string(b), "null")))

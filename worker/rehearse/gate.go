@@ -15,52 +15,51 @@ import (
 	"weft/activities/contract"
 )
 
-// settling is how long, in virtual time, a run must be idle before it gets the next delivery; longer than between two
-// looks for requests. overdue is how long a delivery that is there waits for those before it: clocks of servers differ.
+// settling is how long, in virtual time, a run must be idle before its next delivery; longer than the interval between
+// polls. overdue is how long a complete delivery waits for earlier ones: the clocks of servers differ.
 const (
 	settling = 5 * time.Second
 	overdue  = time.Hour
 )
 
-// signalDelivered wakes the run that has the next delivery.
+// signalDelivered wakes the run with the next delivery.
 const signalDelivered = "_delivered"
 
-// gates put a [gate] before each run.
+// gates adds a [gate] to each run.
 type gates struct {
 	interceptor.WorkerInterceptorBase
 	p *player
 }
 
-// InterceptWorkflow puts one before a run.
+// InterceptWorkflow adds a gate to a run.
 func (g *gates) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	return &gate{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, p: g.p,
 		turns: map[string]*interceptor.HandleSignalInput{}, resumed: map[string]*interceptor.HandleSignalInput{},
-		expected: map[string]*TurnOf{}, ended: map[string]bool{}, given: map[string]bool{}}
+		expected: map[string]*TurnOf{}, ended: map[string]bool{}, released: map[string]bool{}}
 }
 
-// gate holds back what comes to a run until it is its time by the recording.
+// gate delays signals to a run, and results of its calls and child runs, until their recorded delivery.
 type gate struct {
 	interceptor.WorkflowInboundInterceptorBase
 	p     *player
 	place string
-	// pending are the deliveries still to be made, in order, done counts the others; started reports whether the
-	// run has.
+	// pending are the remaining deliveries, in order; done counts the others. started reports whether the run has started.
 	pending []*Delivery
 	done    int
 	started bool
-	// turns and resumed are signals that are held back; expected are the pending turns by key.
+	// turns and resumed are delayed signals; expected are the turns of pending deliveries by key.
 	turns, resumed map[string]*interceptor.HandleSignalInput
 	expected       map[string]*TurnOf
-	// ended are calls and runs whose results are held back, given those that are no longer.
-	ended, given map[string]bool
+	// ended are the calls and runs that have ended; released are those whose results the run may see.
+	ended, released map[string]bool
 }
 
-// Init puts the gate before the results of the run's calls.
+// Init intercepts the run's calls.
 func (g *gate) Init(next interceptor.WorkflowOutboundInterceptor) error {
 	return g.WorkflowInboundInterceptorBase.Init(&gateOut{interceptor.WorkflowOutboundInterceptorBase{Next: next}, g})
 }
 
-// ExecuteWorkflow looks what the recording has for the run.
+// ExecuteWorkflow runs the workflow and makes its recorded deliveries.
 func (g *gate) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	g.place = g.p.below(workflow.GetInfo(ctx).WorkflowExecution.ID)
 	for i := range g.p.rec.Inbox {
@@ -83,7 +82,7 @@ func (g *gate) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWork
 	return g.WorkflowInboundInterceptorBase.ExecuteWorkflow(ctx, in)
 }
 
-// deliver gives the run one delivery after the other, each when all of it is there.
+// deliver makes the deliveries of the run in order, each once it is complete.
 func (g *gate) deliver(ctx workflow.Context) {
 	for len(g.pending) > 0 {
 		d := g.pending[0]
@@ -98,18 +97,18 @@ func (g *gate) deliver(ctx workflow.Context) {
 		}
 		g.pending = g.pending[1:]
 		g.done++
-		g.give(ctx, d)
+		g.makeDelivery(ctx, d)
 		g.passed([]*Delivery{d})
 	}
 	g.pending = nil
-	for _, held := range []map[string]*interceptor.HandleSignalInput{g.turns, g.resumed} {
-		for _, in := range held {
+	for _, delayed := range []map[string]*interceptor.HandleSignalInput{g.turns, g.resumed} {
+		for _, in := range delayed {
 			g.pass(ctx, in)
 		}
 	}
 }
 
-// passed notes deliveries that are made, or no longer can be, and wakes the run that has the next one.
+// passed marks deliveries that have been made, or no longer can be, and wakes the run with the next one.
 func (g *gate) passed(all []*Delivery) {
 	for _, d := range all {
 		g.p.passed[d] = true
@@ -119,12 +118,12 @@ func (g *gate) passed(all []*Delivery) {
 	case next == nil || next.Run == g.place:
 	case next.Run == "":
 		g.p.env.SignalWorkflow(signalDelivered, nil)
-	case g.p.started(next.Run): // a run looks when it starts, and cannot be signalled before
+	case g.p.started(next.Run): // others check when they start
 		_ = g.p.env.SignalWorkflowByID(g.p.rec.ID+"/"+next.Run, signalDelivered, nil) // it may have ended
 	}
 }
 
-// missing is what is not there yet of a delivery, "" where all is.
+// missing describes the first missing part of a delivery; it returns "" if the delivery is complete.
 func (g *gate) missing(d *Delivery) string {
 	for _, at := range d.Ended {
 		if !g.ended[at] {
@@ -143,13 +142,13 @@ func (g *gate) missing(d *Delivery) string {
 	}
 	for _, id := range d.Resumed {
 		if g.resumed[id] == nil {
-			return "the prompt " + id + " of the session above"
+			return "the prompt " + id + " of the parent session"
 		}
 	}
 	return ""
 }
 
-func (g *gate) give(ctx workflow.Context, d *Delivery) {
+func (g *gate) makeDelivery(ctx workflow.Context, d *Delivery) {
 	for i := range d.Turns {
 		key := d.Turns[i].key()
 		g.pass(ctx, g.turns[key])
@@ -170,10 +169,10 @@ func (g *gate) give(ctx workflow.Context, d *Delivery) {
 		g.signal(ctx, contract.UpdateCloseSession, d.Stop)
 	}
 	for _, at := range d.Ended {
-		g.given[at] = true
+		g.released[at] = true
 	}
 	for _, c := range d.Closed {
-		g.given[c.Run] = true
+		g.released[c.Run] = true
 	}
 	if d.Cancelled {
 		g.p.env.CancelWorkflow()
@@ -184,7 +183,7 @@ func (g *gate) give(ctx workflow.Context, d *Delivery) {
 func (g *gate) signal(ctx workflow.Context, name string, v any) {
 	payload, err := converter.GetDefaultDataConverter().ToPayloads(v)
 	if err != nil {
-		g.p.note("", name, "something that can be sent", err.Error())
+		g.p.note("", name, "a message that can be encoded", err.Error())
 		return
 	}
 	g.pass(ctx, &interceptor.HandleSignalInput{SignalName: name, Arg: payload})
@@ -192,11 +191,11 @@ func (g *gate) signal(ctx workflow.Context, name string, v any) {
 
 func (g *gate) pass(ctx workflow.Context, in *interceptor.HandleSignalInput) {
 	if err := g.Next.HandleSignal(ctx, in); err != nil {
-		g.p.note("", in.SignalName, "that the run takes it", err.Error())
+		g.p.note("", in.SignalName, "accepted by the run", err.Error())
 	}
 }
 
-// HandleSignal holds back what the recording gives a later time.
+// HandleSignal delays a signal that belongs to a later delivery.
 func (g *gate) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalInput) error {
 	switch {
 	case in.SignalName == signalDelivered:
@@ -232,20 +231,20 @@ func read(p *commonpb.Payloads, v any) bool {
 	return len(p.GetPayloads()) > 0 && converter.GetDefaultDataConverter().FromPayloads(p, v) == nil
 }
 
-// gateOut holds back results of calls.
+// gateOut delays results of calls.
 type gateOut struct {
 	interceptor.WorkflowOutboundInterceptorBase
 	g *gate
 }
 
-// ExecuteActivity holds back the result where the recording gives it a time. A call that is
-// cancelled ends at once. Time is virtual but for heartbeats, which a busy machine would miss.
+// ExecuteActivity delays the result of a call that belongs to a delivery. A cancelled call ends at
+// once. The heartbeat timeout is in real time, so it is long enough for a busy machine.
 func (o *gateOut) ExecuteActivity(ctx workflow.Context, kind string, args ...any) workflow.Future {
 	ctx = workflow.WithHeartbeatTimeout(ctx, patience)
 	f := o.Next.ExecuteActivity(ctx, kind, args...)
 	g := o.g
 	at := strings.TrimPrefix(contract.FlowID(g.place)+"/"+contract.CallID(workflow.GetActivityOptions(ctx).ActivityID), "/")
-	if !g.waits(at) {
+	if !g.delays(at) {
 		return f
 	}
 	out, set := workflow.NewFuture(ctx)
@@ -253,13 +252,13 @@ func (o *gateOut) ExecuteActivity(ctx workflow.Context, kind string, args ...any
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		_ = workflow.Await(quiet, f.IsReady)
 		g.ended[at] = true
-		_ = workflow.Await(ctx, func() bool { return g.given[at] || g.p.freed() })
+		_ = workflow.Await(ctx, func() bool { return g.released[at] || g.p.freed() })
 		set.Chain(f)
 	})
 	return out
 }
 
-// childFuture is a run below whose end is held back.
+// childFuture is a child run whose end is delayed.
 type childFuture struct {
 	workflow.ChildWorkflowFuture
 	end workflow.Future
@@ -269,8 +268,8 @@ func (f *childFuture) Get(ctx workflow.Context, v any) error { return f.end.Get(
 
 func (f *childFuture) IsReady() bool { return f.end.IsReady() }
 
-// ExecuteChildWorkflow holds back the run's end where the recording gives it a time, and ends it
-// itself where somebody else did.
+// ExecuteChildWorkflow delays the end of a child run that belongs to a delivery, and ends the run if
+// it was terminated.
 func (o *gateOut) ExecuteChildWorkflow(ctx workflow.Context, kind string, args ...any) workflow.ChildWorkflowFuture {
 	g := o.g
 	place := g.p.below(workflow.GetChildWorkflowOptions(ctx).WorkflowID)
@@ -283,9 +282,9 @@ func (o *gateOut) ExecuteChildWorkflow(ctx workflow.Context, kind string, args .
 	out, set := workflow.NewFuture(ctx)
 	workflow.GoNamed(ctx, "end of "+place, func(ctx workflow.Context) {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
-		_ = workflow.Await(quiet, func() bool { return f.IsReady() || g.given[place] })
+		_ = workflow.Await(quiet, func() bool { return f.IsReady() || g.released[place] })
 		g.ended[place] = true
-		_ = workflow.Await(quiet, func() bool { return g.given[place] || g.p.freed() })
+		_ = workflow.Await(quiet, func() bool { return g.released[place] || g.p.freed() })
 		if status == Terminated && !f.IsReady() {
 			cancel()
 			set.SetError(&temporal.TerminatedError{})
@@ -296,7 +295,7 @@ func (o *gateOut) ExecuteChildWorkflow(ctx workflow.Context, kind string, args .
 	return &childFuture{f, out}
 }
 
-// closed is how a run below ends by what is still to be given, "" where that does not say.
+// closed returns the status of a child run in a pending delivery, or "".
 func (g *gate) closed(place string) string {
 	for _, d := range g.pending {
 		for _, c := range d.Closed {
@@ -308,11 +307,12 @@ func (g *gate) closed(place string) string {
 	return ""
 }
 
-// waits reports whether a call's result is among what is still to be given.
-func (g *gate) waits(at string) bool {
+// delays reports whether a call's result belongs to a pending delivery.
+func (g *gate) delays(at string) bool {
 	return slices.ContainsFunc(g.pending, func(d *Delivery) bool { return slices.Contains(d.Ended, at) })
 }
 
+// below returns the path of a run below the recorded one; "" for the recorded one.
 func (p *player) below(id string) string {
 	if id == p.rec.ID {
 		return ""
@@ -320,7 +320,7 @@ func (p *player) below(id string) string {
 	return strings.TrimPrefix(id, p.rec.ID+"/")
 }
 
-// freed reports whether the run has become another one, for which the recorded order is none.
+// freed reports whether the recorded order does not apply: there is none, or the run has diverged.
 func (p *player) freed() bool { return len(p.rec.Inbox) == 0 || p.diverged() }
 
 // started reports whether a run has started.
@@ -330,7 +330,7 @@ func (p *player) started(place string) bool {
 	return slices.ContainsFunc(p.gates, func(g *gate) bool { return g.place == place })
 }
 
-// next is the first delivery that is still to be made, nil where none is.
+// next returns the next delivery of all runs, or nil.
 func (p *player) next() *Delivery {
 	for ; p.first < len(p.rec.Inbox); p.first++ {
 		if d := &p.rec.Inbox[p.first]; !p.passed[d] {
@@ -340,8 +340,8 @@ func (p *player) next() *Delivery {
 	return nil
 }
 
-// held is the first delivery that lacks something, and what; "" where all have been given.
-func (p *player) held() (d *Delivery, what string) {
+// blocked returns the first incomplete delivery and its missing part; nil if there is none.
+func (p *player) blocked() (d *Delivery, what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, g := range p.gates {
@@ -354,7 +354,7 @@ func (p *player) held() (d *Delivery, what string) {
 	for i := range p.rec.Inbox {
 		d := &p.rec.Inbox[i]
 		if d.Run != "" && !slices.ContainsFunc(p.gates, func(g *gate) bool { return g.place == d.Run }) {
-			return d, fmt.Sprintf("that the session %s is started", d.Run)
+			return d, fmt.Sprintf("the start of the session %s", d.Run)
 		}
 	}
 	return nil, ""

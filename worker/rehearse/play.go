@@ -26,42 +26,42 @@ import (
 	"weft/workflows/plan"
 )
 
-// Divergence is where a run did something else than the recording.
+// Divergence is a difference between a replay and its recording.
 type Divergence struct {
-	// File and Line are the expectation's.
+	// File and Line are the position of the recorded side.
 	File string `json:"file"`
 	Line int    `json:"line"`
-	// Call is the place of the call, Node and Step those of the execution that made it; absent for
-	// the run's end.
+	// Call is the path of the call, Node and Step are the execution that made it; absent for the
+	// outcome of the run.
 	Call string `json:"call,omitempty"`
 	Node string `json:"node,omitempty"`
 	Step int    `json:"step,omitempty"`
-	// What is it that differs; Expected and Got are the two sides.
+	// What names the difference; Expected is the recorded side, Got the replayed one.
 	What     string `json:"what"`
 	Expected string `json:"expected"`
 	Got      string `json:"got"`
-	// FlowAt is the node's declaration, file:line, where the flow tells.
+	// FlowAt is the position of the node's declaration, file:line, if known.
 	FlowAt string `json:"flow_at,omitempty"`
 }
 
-// Report is what came of a recording.
+// Report is the outcome of a replay.
 type Report struct {
 	File string `json:"file"`
 	OK   bool   `json:"ok"`
-	// Calls is how many calls of the recording were made again, Turns how many the run took that
-	// takes turns, Status how it ended.
+	// Calls is the number of recorded calls that were made, Turns the number of turns of a session,
+	// Status the status of the run.
 	Calls  int    `json:"calls"`
 	Turns  int    `json:"turns,omitempty"`
 	Status string `json:"status"`
-	// First is the first divergence; Others counts those behind it.
+	// First is the first divergence; Others counts those after it.
 	First  *Divergence `json:"divergence,omitempty"`
 	Others int         `json:"others,omitempty"`
 }
 
-// patience bounds how long a rehearsal may stand still, in real time; a busy machine is slow.
+// patience is the timeout of a replay without progress, in real time; long enough for a busy machine.
 const patience = 2 * time.Minute
 
-// maxShown is how many bytes of a value a divergence repeats.
+// maxShown bounds the part of a value in a divergence, in bytes.
 const maxShown = 600
 
 type player struct {
@@ -71,24 +71,25 @@ type player struct {
 	byAt   map[string]*Call
 	answer []bool
 
-	// content holds stored bytes, a [json.RawMessage] each, by their hash.
+	// content holds stored messages and other content, a [json.RawMessage] each, by hash.
 	content sync.Map
 	// mu guards what follows, and answer.
 	mu    sync.Mutex
 	made  map[string]bool
 	gates []*gate
-	// passed are deliveries that are made, or no longer can be; those before first are. Only runs use them, one at a time.
+	// passed are deliveries that have been made, or no longer can be, including all before first. Only the runs use both fields,
+	// one run at a time.
 	passed map[*Delivery]bool
 	first  int
-	// took is how many turns the run took.
-	took int
+	// turns is the number of turns of the run.
+	turns int
 	// noting guards found; it may be locked after mu.
 	noting sync.Mutex
 	found  []Divergence
 }
 
-// Play runs a recording again and says where it first becomes another run. Its error is a fault
-// of the rehearsal itself.
+// Play replays a recording and reports where the run diverges from it. The error is a problem of
+// the replay itself.
 func Play(r *Recording) (rep *Report, err error) {
 	p := &player{rec: r, byAt: map[string]*Call{}, answer: make([]bool, len(r.Answers)), made: map[string]bool{}, passed: map[*Delivery]bool{}}
 	for i := range r.Calls {
@@ -112,9 +113,9 @@ func Play(r *Recording) (rep *Report, err error) {
 	}
 	p.real = activities.New(activities.Deps{Models: models, Source: p, Begin: host.Begin, CacheBytes: 1 << 30})
 	p.register()
-	p.env.RegisterDelayedCallback(func() { p.during(Start) }, 0)
-	p.env.RegisterDelayedCallback(func() { p.look(0, 0) }, time.Second)
-	// The test environment panics where a run stands still.
+	p.env.RegisterDelayedCallback(func() { p.sendMessages(Start) }, 0)
+	p.env.RegisterDelayedCallback(func() { p.poll(0, 0) }, time.Second)
+	// The test environment panics if a run makes no progress.
 	defer func() {
 		if v := recover(); v != nil {
 			rep, err = nil, fmt.Errorf("%s: the run did not progress: %.300v", r.Name, v)
@@ -124,8 +125,8 @@ func Play(r *Recording) (rep *Report, err error) {
 	return p.report(), nil
 }
 
-// input is what the run is started with: its models are the script, and what failed fails, unless the run may have waited for
-// an operator when it was ended from outside.
+// input returns the input of the run: its model is the script, and a failed call fails the run, unless the run may have been
+// waiting for an operator when it was cancelled or terminated.
 func (p *player) input() (*contract.RunInput, error) {
 	in := p.rec.Run
 	in.V, in.Script = contract.Version, p.rec.Script
@@ -143,7 +144,7 @@ func (p *player) input() (*contract.RunInput, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What the run stores of its input, as it is after a journey through a payload.
+	// The content that the run stores of its input, as encoded in a payload.
 	for _, v := range []any{in.Script, contract.InputMessage(in.Input, in.Media), &contract.Message{Role: contract.RoleUser, Text: string(chat)}} {
 		raw, err := json.Marshal(v)
 		if err != nil {
@@ -156,20 +157,20 @@ func (p *player) input() (*contract.RunInput, error) {
 
 func (p *player) keep(raw json.RawMessage) { p.content.Store(contract.SHA(raw), raw) }
 
-// stored gives what has been kept, or nil.
+// stored returns content by its hash, or nil.
 func (p *player) stored(sha string) json.RawMessage {
 	raw, _ := p.content.Load(sha)
 	out, _ := raw.(json.RawMessage)
 	return out
 }
 
-// Transcript asks a run for a thread; see [activities.Source].
+// Transcript queries a run for a thread; see [activities.Source].
 func (p *player) Transcript(ctx context.Context, id, _ string, q contract.TranscriptQuery) (*contract.TranscriptPage, error) {
 	var page contract.TranscriptPage
 	return &page, p.ask(ctx, id, contract.QueryTranscript, q, &page)
 }
 
-// Content returns stored bytes: known ones, or those of a run.
+// Content returns stored content, or queries a run for it.
 func (p *player) Content(ctx context.Context, id, _ string, q contract.ContentQuery) (*contract.ContentPage, error) {
 	if raw := p.stored(q.SHA); raw != nil && q.Offset <= len(raw) {
 		return &contract.ContentPage{Data: raw[q.Offset:], Total: len(raw)}, nil
@@ -178,7 +179,7 @@ func (p *player) Content(ctx context.Context, id, _ string, q contract.ContentQu
 	return &page, p.ask(ctx, id, contract.QueryContent, q, &page)
 }
 
-// ask queries a run of the rehearsal, between two of its tasks.
+// ask queries a run from an activity, between two of the run's tasks.
 func (p *player) ask(ctx context.Context, id, query string, arg, out any) error {
 	done := make(chan error, 1)
 	p.env.RegisterDelayedCallback(func() { done <- p.query(id, out, query, arg) }, 0)
@@ -193,7 +194,7 @@ func (p *player) ask(ctx context.Context, id, query string, arg, out any) error 
 	}
 }
 
-// query queries a run of the rehearsal; it is called between two of its tasks.
+// query queries a run; it must be called between two of the run's tasks.
 func (p *player) query(id string, out any, query string, args ...any) (err error) {
 	var v converter.EncodedValue
 	if id == p.rec.ID {
@@ -207,12 +208,12 @@ func (p *player) query(id string, out any, query string, args ...any) (err error
 	return v.Get(out)
 }
 
-// place is where an activity's call stands below the run.
+// place returns the path of an activity's call.
 func (p *player) place(ctx context.Context) string {
 	return strings.TrimPrefix(activities.PlaceOf(ctx), p.rec.ID+"/")
 }
 
-// note notes a divergence of a call, or of the run's end.
+// note notes a divergence of a call, or of the run's outcome if at is "".
 func (p *player) note(at, what, expected, got string) {
 	line := p.rec.Expect.Line
 	if c := p.byAt[at]; c != nil {
@@ -221,7 +222,7 @@ func (p *player) note(at, what, expected, got string) {
 	p.noteAt(line, at, what, expected, got)
 }
 
-// noteAt is note for what is in a line.
+// noteAt notes a divergence from a line of the recording.
 func (p *player) noteAt(line int, at, what, expected, got string) {
 	d := Divergence{File: p.rec.Name, Line: line, Call: at, What: what, Expected: textutil.Cut(expected, maxShown), Got: textutil.Cut(got, maxShown)}
 	if at != "" {
@@ -241,7 +242,7 @@ func (p *player) diverged() bool {
 	return len(p.found) > 0
 }
 
-// report compares the end. Calls of branches that are still running no longer count.
+// report compares the outcome. After a divergence, missing calls are not reported.
 func (p *player) report() *Report {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -253,11 +254,11 @@ func (p *player) report() *Report {
 		case p.made[c.At]:
 			rep.Calls++
 		case !early && !c.Pending:
-			p.note(c.At, "the call is not made", c.asked(), "no such call")
+			p.note(c.At, "the call was not made", c.asked(), "no such call")
 		}
 	}
 	rep.Status = p.ended()
-	rep.Turns = p.took
+	rep.Turns = p.turns
 	p.noting.Lock()
 	defer p.noting.Unlock()
 	if len(p.found) > 0 {
@@ -285,7 +286,7 @@ func (p *player) ended() string {
 	}
 	switch {
 	case expected != "" && status != expected:
-		p.note("", "the run's end", want.Status, strings.TrimSuffix(status+": "+text, ": "))
+		p.note("", "the run's status", want.Status, strings.TrimSuffix(status+": "+text, ": "))
 		return status
 	case want.Class != class && status == contract.StatusFailed && want.Class != "":
 		p.note("", "the failure", want.Class, class+": "+text)
@@ -293,16 +294,16 @@ func (p *player) ended() string {
 	if err == nil {
 		p.result(want)
 	} else if len(want.Turns) > 0 {
-		p.turnsBefore(want.Turns)
+		p.compareTurnsOfFailed(want.Turns)
 	}
 	p.compareMessages(want.Said)
 	return status
 }
 
-// Terminated is the status of a run that was ended from outside, without its doing.
+// Terminated is the status of a terminated run.
 const Terminated = "terminated"
 
-// compareMessages compares what nodes added to the flow's conversation.
+// compareMessages compares the messages that nodes added to the flow's conversation.
 func (p *player) compareMessages(want []string) {
 	texts, err := p.conversation()
 	if err != nil {
@@ -341,7 +342,7 @@ func (p *player) conversation() (texts []string, err error) {
 	return texts, nil
 }
 
-// longMessage is a message that no page of a transcript holds.
+// longMessage returns a message that is too large for a page of a transcript.
 func (p *player) longMessage(long contract.LongMessage) (raw []byte, _ error) {
 	for len(raw) < long.Bytes {
 		var page contract.ContentPage
@@ -359,11 +360,11 @@ func (p *player) result(want *Expect) {
 		p.note("", "the result", "a result", err.Error())
 		return
 	}
-	p.took = len(out.Turns)
-	p.turns(want.Turns, out.Turns, true)
+	p.turns = len(out.Turns)
+	p.compareTurns(want.Turns, out.Turns, true)
 	switch text := deref(out.ResultText); {
 	case want.ResultNode != "" && want.ResultNode != out.ResultNode:
-		p.note("", "the node that gives the result", want.ResultNode, out.ResultNode)
+		p.note("", "the node of the result", want.ResultNode, out.ResultNode)
 	case want.ResultText != nil && *want.ResultText != text:
 		p.note("", "the result's text", *want.ResultText, text)
 	case len(want.ResultData) > 0 && !Same(want.ResultData, out.ResultData):

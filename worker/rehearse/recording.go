@@ -23,45 +23,45 @@ import (
 	"weft/workflows/plan"
 )
 
-// Recording is a run that has ended: a script, and beside it, in the field "recorded", what else
-// is needed to play it again.
+// Recording is a recorded run: a script with the answers of models and, in its field "recorded",
+// everything else that a replay needs.
 type Recording struct {
-	// Name is the file's, for messages.
+	// Name is the file's name, for messages.
 	Name string `json:"-"`
-	// Script is the part that answers for models, as [llm.ParseScript] gives it.
+	// Script holds the answers of models, as [llm.ParseScript] returns it.
 	Script  json.RawMessage `json:"-"`
 	Version int             `json:"version"`
 	// ID is the run's workflow id.
 	ID string `json:"id"`
-	// Run is what the run was started with, its flow as a plan.
+	// Run is the input of the run, with its flow as a plan.
 	Run contract.RunInput `json:"run"`
-	// Calls are those that the run made, in the order in which they were asked for.
+	// Calls are the calls of the run, in the order in which they were scheduled.
 	Calls []Call `json:"calls"`
-	// Answers are what people and programs told the run.
+	// Answers are the answers and messages that clients sent to the run.
 	Answers []Answer `json:"answers,omitempty"`
-	// Inbox is what came to the runs, in order; absent where only one order is possible.
+	// Inbox holds the deliveries to the runs, in order; absent if only one order is possible.
 	Inbox  []Delivery `json:"inbox,omitempty"`
 	Expect Expect     `json:"expect"`
 }
 
-// Version is the format's.
+// Version is the version of the format.
 const Version = 1
 
-// Call is one activity of the run. What is absent of what it was asked is not compared.
+// Call is one activity of the run. Absent fields of its input are not compared.
 type Call struct {
-	// At is the call's place: its activity's id, behind the names of the sub-agents and elements of maps that it is in.
+	// At is the path of the call: the names of the sub-agents and elements of maps that contain it, and the activity's id.
 	At string `json:"at"`
 	// Kind is the activity's type.
 	Kind string `json:"kind"`
-	// Sent is the text of the message that a model was to answer, where a user or the flow said
-	// it; Question is a judge's.
+	// Sent is the text of the last message that a model was sent, if it is from a user or the flow;
+	// Question is the question to a judge.
 	Sent     *string `json:"sent,omitempty"`
 	Question string  `json:"question,omitempty"`
-	// Asks reports whether a remote agent's answer is a question to a person.
+	// Asks reports whether a remote agent's answer is a question to the user.
 	Asks bool `json:"asks,omitempty"`
-	// Fallbacks are the models that could not answer, before another of the list did.
+	// Fallbacks are the models that failed before another one of the list answered.
 	Fallbacks []Switch `json:"fallbacks,omitempty"`
-	// Tool and Arguments are what a tool was asked; Result is its text, Error reports whether it is an
+	// Tool and Arguments describe the call of a tool; Result is its text, Error reports whether it is an
 	// error.
 	Tool      string          `json:"tool,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
@@ -69,20 +69,20 @@ type Call struct {
 	Error     bool            `json:"error,omitempty"`
 	// Data is the result of any other activity.
 	Data json.RawMessage `json:"data,omitempty"`
-	// Fail is how it failed instead; Pending reports whether it had no result when the run ended.
+	// Fail is the failure of the call; Pending reports whether it had no result when the run ended.
 	Fail    *contract.Failure `json:"fail,omitempty"`
 	Pending bool              `json:"pending,omitempty"`
-	// Line is where the call is in the file, from 1.
+	// Line is the line of the call in the file, from 1.
 	Line int `json:"-"`
 }
 
-// Switch is a model that could not answer; Class is that of its failure.
+// Switch is a model that failed before another one answered; Class is the class of its failure.
 type Switch struct {
 	Model string `json:"model"`
 	Class string `json:"class"`
 }
 
-// Switches is what a recording has of switches.
+// Switches converts fallbacks to their recorded form.
 func Switches(list []contract.Fallback) []Switch {
 	var out []Switch
 	for _, s := range list {
@@ -91,52 +91,52 @@ func Switches(list []contract.Fallback) []Switch {
 	return out
 }
 
-// Switches reports whether a model of a list could not answer in the run.
+// Switches reports whether any call of the run fell back to another model.
 func (r *Recording) Switches() bool {
 	return slices.ContainsFunc(r.Calls, func(c Call) bool { return len(c.Fallbacks) > 0 })
 }
 
-// Answer is what somebody told the run.
+// Answer is an answer to a request, or a message, that a client sent to the run.
 type Answer struct {
 	// Kind is one of [contract.Requests]; Value is the answer.
 	Kind  string          `json:"kind"`
 	Value json.RawMessage `json:"value"`
-	// During is the call while which a message came that answers no question: a call's place,
-	// "start" or "unread".
+	// During is set for a message that answers no request: the path of the call during which it was
+	// received, "start" or "unread".
 	During string `json:"during,omitempty"`
 }
 
-// Start and Unread are what [Answer].During may be besides a call: before the first one, and at
-// no time that matters, because no model was told it.
+// Start and Unread are values of [Answer].During besides paths of calls: received before the first
+// call, and never sent to a model.
 const (
 	Start  = "start"
 	Unread = "unread"
 )
 
-// HasMessageRequests reports whether a flow may ask people by requests of kind message.
+// HasMessageRequests reports whether a flow may open requests of kind message.
 func HasMessageRequests(f *plan.Flow) bool {
 	raw, err := json.Marshal(f)
 	return err != nil || strings.Contains(string(raw), `"kind":"ask"`) || strings.Contains(string(raw), `"chat":{`)
 }
 
-// Expect is how the run ended. What is absent is not compared.
+// Expect is the outcome of the run. Absent fields are not compared.
 type Expect struct {
 	// Status is completed, failed, cancelled or terminated.
 	Status     string          `json:"status"`
 	ResultText *string         `json:"result_text,omitempty"`
 	ResultData json.RawMessage `json:"result_data,omitempty"`
 	ResultNode string          `json:"result_node,omitempty"`
-	// Class is that of the failure.
+	// Class is the class of the failure.
 	Class string `json:"class,omitempty"`
-	// Turns are those of a session: all of one that came to its own end, else those of which its
-	// history tells what they gave.
+	// Turns are the turns of a session: all of them if it was not terminated or cancelled, else
+	// those whose outcome is in the history.
 	Turns []TurnOf `json:"turns,omitempty"`
-	// Said are the texts of messages that nodes added to the flow's conversation, in order; others may stand between them.
+	// Said are the texts of messages that nodes added to the flow's conversation, in order; others may be between them.
 	Said []string `json:"said,omitempty"`
 	Line int      `json:"-"`
 }
 
-// Read reads a recording. Its error names every place that is wrong.
+// Read parses a recording. Its error names the position of each problem.
 func Read(name string, data []byte) (*Recording, error) {
 	script, err := llm.ParseScript(name, data)
 	if err != nil {
@@ -187,7 +187,7 @@ func (r *Recording) lines(n *source.Value) {
 	}
 }
 
-// items are a list's, at most as many as were decoded: names that differ in case decode to one field.
+// items returns the items of a list, at most decoded: names that differ in case decode to the same field.
 func items(n *source.Value, name string, decoded int) []*source.Value {
 	list := n.Get(name)
 	if list == nil {
@@ -201,7 +201,7 @@ func (r *Recording) check(line int) error {
 	case r.Version != Version:
 		return fmt.Errorf("%s:%d: version is %d, but this build replays %d; record the run again", r.Name, line, r.Version, Version)
 	case r.ID == "":
-		return fmt.Errorf("%s:%d: id is empty, want the run's workflow id", r.Name, line)
+		return fmt.Errorf("%s:%d: id is empty; set it to the run's workflow id", r.Name, line)
 	case r.Run.Flow.Plan == nil:
 		return fmt.Errorf("%s:%d: run.flow.plan is missing, so there is nothing to run; record the run again", r.Name, line)
 	}
@@ -232,7 +232,7 @@ func getYAML(d *json.Decoder) (*yaml.Node, error) {
 	n := &yaml.Node{Kind: yaml.ScalarNode}
 	switch t := token.(type) {
 	case json.Delim:
-		n.Kind, n.Style = yaml.SequenceNode, yaml.FlowStyle // where it is empty
+		n.Kind, n.Style = yaml.SequenceNode, yaml.FlowStyle // if it is empty
 		if t == '{' {
 			n.Kind = yaml.MappingNode
 		}
@@ -261,12 +261,11 @@ func getYAML(d *json.Decoder) (*yaml.Node, error) {
 
 // Write writes a recording: its script as rules, then the rest. rules is JSON.
 func (r *Recording) Write(w io.Writer, rules json.RawMessage) error {
-	rest, err := json.Marshal(r)
+	recorded, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode the recording: %w", err)
 	}
-	whole := fmt.Appendf(nil, `{"rules":%s,"recorded":%s}`, rules, rest)
-	n, err := toYAML(whole)
+	n, err := toYAML(fmt.Appendf(nil, `{"rules":%s,"recorded":%s}`, rules, recorded))
 	if err != nil {
 		return fmt.Errorf("encode the recording: %w", err)
 	}
