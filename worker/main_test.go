@@ -180,7 +180,7 @@ func TestConfigReportsWhatAStartRejects(t *testing.T) {
 			file: "connections: {web: {url: 'https://x.example', headers: {A: '${NOPE}'}}}\ntools: {search: nowhere}\nmodel: acme/m\nflows: {dir: none}\n" +
 				"budget: {cost_micros: 5}\nstore: {dir: taken/payloads}\nwebhooks: {ops: {url: 'ftp://x'}}\n",
 			want: []string{"weft.yaml:1:56: connections.web.headers.A: the environment variable NOPE is not set", "weft.yaml:2:17: tools.search: unknown connection \"nowhere\"",
-				`unknown provider "acme"`, "weft.yaml:4:14: flows.dir: stat none", "no prices are set", "has a key of 10 bytes, want 32",
+				`unknown provider "acme"`, "weft.yaml:4:14: flows.dir: stat none", "no prices are set", "has a key of 10 bytes, expected 32",
 				`store.dir "taken/payloads" cannot be created: `, `OTEL_EXPORTER_OTLP_PROTOCOL is "grpc", expected http/protobuf`, "webhooks.ops.url"},
 		},
 		"a bucket and a folder":  {file: "store: {dir: here, bucket: there}\n", want: []string{`store.dir is "here" and store.bucket "there"; set only one of them`}},

@@ -110,9 +110,9 @@ type LimitedKey struct {
 	Requests, Tokens int
 }
 
-// Permit says whether a call may start.
+// Permit is the decision on a call.
 type Permit struct {
-	// Wait, if positive, means that the call may not start and must try again after that time. Said is the text of the
+	// Wait, if positive, means that the call may not start and must try again after that time. Reason is the text of the
 	// provider's last rate limit error; it is empty if only the configured limits apply.
 	Wait   time.Duration
 	Reason string

@@ -46,7 +46,7 @@ func TestBlueprintHookBeforeARun(t *testing.T) {
 		"block":                {goOn, `{action: block, block_reason: not today}`, "", "Blocked by on_run_start hook: not today"},
 		"block, for no reason": {goOn, `{action: block}`, "", "Blocked by on_run_start hook: No reason provided"},
 		"wrong, and go on":     {goOn, `[1]`, "Go.", ""},
-		"wrong, and block":     {block, `[1]`, "", "Blocked by on_run_start hook: Hook error: the hook's result is [1], want an object"},
+		"wrong, and block":     {block, `[1]`, "", "Blocked by on_run_start hook: Hook error: the hook's result is [1], expected an object"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

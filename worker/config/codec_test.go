@@ -28,7 +28,7 @@ func TestCodec(t *testing.T) {
 		"one that is not there":    {env: fakeEnv{"WEFT_CODEC_KEY": "one"}, err: `codec.key and WEFT_CODEC_KEYS: encryption key "one" not found; use ID:KEY`},
 		"two of one id":            {env: fakeEnv{"WEFT_CODEC_KEYS": "one:" + a + ",one:" + b, "WEFT_CODEC_KEY": "one"}, err: `duplicate key "one"`},
 		"no id":                    {env: fakeEnv{"WEFT_CODEC_KEYS": a, "WEFT_CODEC_KEY": "one"}, err: "entry 1 of WEFT_CODEC_KEYS has no id"},
-		"a short key":              {env: fakeEnv{"WEFT_CODEC_KEYS": "one:" + a + ",two:" + a[:8], "WEFT_CODEC_KEY": "one"}, err: "entry 2 of WEFT_CODEC_KEYS has a key of 6 bytes, want 32"},
+		"a short key":              {env: fakeEnv{"WEFT_CODEC_KEYS": "one:" + a + ",two:" + a[:8], "WEFT_CODEC_KEY": "one"}, err: "entry 2 of WEFT_CODEC_KEYS has a key of 6 bytes, expected 32"},
 		"no base64":                {env: fakeEnv{"WEFT_CODEC_KEYS": "one:canary!", "WEFT_CODEC_KEY": "one"}, err: "entry 1 of WEFT_CODEC_KEYS has a key that is not base64"},
 		"an id that means none":    {env: fakeEnv{"WEFT_CODEC_KEYS": "none:" + a, "WEFT_CODEC_KEY": "none"}, err: "has the id none"},
 		"nothing but commas":       {env: fakeEnv{"WEFT_CODEC_KEYS": ",,"}, err: "WEFT_CODEC_KEYS contains no key"},

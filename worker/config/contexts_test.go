@@ -62,8 +62,8 @@ func TestContexts(t *testing.T) {
 
 func TestContextProblems(t *testing.T) {
 	for text, want := range map[string]string{
-		`contexts: {a: {tokens: 5}}`:                            `contexts.a.how: is "", want fail, truncate, summarise`,
-		`contexts: {a: {how: fail}}`:                            "contexts.a.tokens: is not set, want the threshold at which to fail",
+		`contexts: {a: {tokens: 5}}`:                            `contexts.a.how: is "", expected one of fail, truncate, summarise`,
+		`contexts: {a: {how: fail}}`:                            "contexts.a.tokens: is not set; set it to the threshold at which to fail",
 		`contexts: {a: {how: truncate, model: x/y}}`:            `contexts.a.model: is only used for summaries, but how is "truncate"`,
 		`contexts: {a: {how: truncate, agents: [""]}}`:          "contexts.a: empty pattern",
 		`contexts: {a: {how: truncate, tokens: -1, keep: two}}`: "contexts.a.tokens",

@@ -49,10 +49,10 @@ func (l *loader) checkContexts() {
 	for _, name := range slices.Sorted(maps.Keys(l.cfg.Contexts)) {
 		r, at := l.cfg.Contexts[name], "contexts."+name
 		if !slices.Contains(plan.Contexts, r.How) {
-			l.check("%s.how: is %q, want %s", at, r.How, strings.Join(plan.Contexts, ", "))
+			l.check("%s.how: is %q, expected one of %s", at, r.How, strings.Join(plan.Contexts, ", "))
 		}
 		if r.How == plan.ContextFail && r.Tokens == 0 {
-			l.check("%s.tokens: is not set, want the threshold at which to fail", at)
+			l.check("%s.tokens: is not set; set it to the threshold at which to fail", at)
 		}
 		if r.Model != "" && r.How != plan.ContextSummarise {
 			l.check("%s.model: is only used for summaries, but how is %q; remove it, or set how: %s", at, r.How, plan.ContextSummarise)

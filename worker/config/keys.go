@@ -57,7 +57,7 @@ func (c *Config) keys(key, variable string) ([]codec.Key, Problems) {
 		case err != nil:
 			return codec.Key{}, "has a key that is not base64"
 		case len(secret) != codec.KeyBytes:
-			return codec.Key{}, fmt.Sprintf("has a key of %d bytes, want %d", len(secret), codec.KeyBytes)
+			return codec.Key{}, fmt.Sprintf("has a key of %d bytes, expected %d", len(secret), codec.KeyBytes)
 		}
 		return codec.Key{ID: id, Secret: secret}, ""
 	})

@@ -27,7 +27,7 @@ func (s *setting) parse(v *source.Value) (out any, err error) {
 		var list []string
 		list, ok = parseList(v)
 		if i := slices.IndexFunc(list, func(w string) bool { return len(s.oneOf) > 0 && !slices.Contains(s.oneOf, w) }); i >= 0 {
-			return nil, fmt.Errorf("want a list of %s, not %q", anyOf(s.oneOf), list[i])
+			return nil, fmt.Errorf("expected a list of %s, got %q", anyOf(s.oneOf), list[i])
 		}
 		out = list
 	case reflect.Map:
@@ -40,10 +40,10 @@ func (s *setting) parse(v *source.Value) (out any, err error) {
 		out, ok = s.parseNumber(text)
 	}
 	if !ok {
-		return nil, errors.New("want " + s.want())
+		return nil, errors.New("expected " + s.want())
 	}
 	if d, isDuration := out.(time.Duration); isDuration && s.unit > 0 && d%s.unit != 0 {
-		return nil, fmt.Errorf("want a multiple of %v", s.unit)
+		return nil, fmt.Errorf("expected a multiple of %v", s.unit)
 	}
 	return out, nil
 }
@@ -92,13 +92,13 @@ func parseList(v *source.Value) ([]string, bool) {
 
 func (s *setting) parseMap(v *source.Value) (any, error) {
 	if v.Kind != source.Object {
-		return nil, errors.New("want " + s.want())
+		return nil, errors.New("expected " + s.want())
 	}
 	out := map[string]string{}
 	for _, m := range v.Members {
 		text, ok := scalar(m.Value)
 		if !ok {
-			return nil, fmt.Errorf("want a string for %s", source.Quote(m.Key))
+			return nil, fmt.Errorf("expected a string for %s", source.Quote(m.Key))
 		}
 		out[m.Key] = text
 	}

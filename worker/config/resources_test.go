@@ -52,7 +52,7 @@ func TestWorkerSettingsThatCannotBe(t *testing.T) {
 		t.Fatal("the settings are taken")
 	}
 	for _, want := range []string{
-		`weft.yaml:2:`, `want fixed or resources`, `weft.yaml:3:`, `want 0, or a whole number from 67108864 to `, `weft.yaml:4:`, `1 to 100`,
+		`weft.yaml:2:`, `expected fixed or resources`, `weft.yaml:3:`, `expected 0, or a whole number from 67108864 to `, `weft.yaml:4:`, `1 to 100`,
 		"worker.pollers_min is 9 and worker.pollers_max is 8; pollers_min must not exceed pollers_max",
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -146,7 +146,7 @@ func (r *RuntimeSecrets) receive(w http.ResponseWriter, req *http.Request, token
 	var all []source.InlineSecret
 	switch {
 	case req.Method != http.MethodPost || subtle.ConstantTimeCompare([]byte(req.Header.Get("Authorization")), []byte("Bearer "+token)) != 1:
-		http.Error(w, "want POST with the token", http.StatusForbidden)
+		http.Error(w, "POST with the token is required", http.StatusForbidden)
 	case json.NewDecoder(http.MaxBytesReader(w, req.Body, maxSecrets)).Decode(&all) != nil:
 		http.Error(w, "invalid list of secrets", http.StatusBadRequest) // the error could show one
 	default:

@@ -85,7 +85,7 @@ func (l *loader) checkIssuers() {
 		of.Principal, of.NameClaim = of.withDefaults(), cmp.Or(of.NameClaim, "sub")
 		l.cfg.Issuers[name] = of
 		if !secureURL(of.URL) {
-			l.check("issuers.%s.url: %q cannot be an issuer; want https://HOST/PATH, as in the iss claim", name, maskURL(of.URL))
+			l.check("issuers.%s.url: %q cannot be an issuer; expected https://HOST/PATH, as in the iss claim", name, maskURL(of.URL))
 		}
 		if of.Audience == "" {
 			l.check("issuers.%s.audience: not set, so tokens for other services would be accepted; set it to a value of the aud claim", name)
@@ -134,7 +134,7 @@ func (c *Config) tokens(key, variable string) ([]Token, error) {
 		case name == "" || len(name) > 100:
 			return Token{}, "has no name of at most 100 bytes before a colon"
 		case !token.MatchString(value):
-			return Token{}, "has an invalid token; want letters, digits and ._~+/-="
+			return Token{}, "has an invalid token; expected letters, digits and ._~+/-="
 		case len(value) < minToken:
 			return Token{}, fmt.Sprintf("has a token with fewer than %d characters", minToken)
 		}

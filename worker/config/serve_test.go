@@ -26,7 +26,7 @@ func TestTokens(t *testing.T) {
 		"one":                      {env: fakeEnv{"WEFT_SERVE_TOKENS": "kim:kimkimkimkimkimkim"}, want: []Token{kim}},
 		"two":                      {env: fakeEnv{"WEFT_SERVE_TOKENS": "kim:kimkimkimkimkimkim, ann:annannannannannann="}, want: []Token{kim, ann}},
 		"another variable":         {file: "serve: {tokens_env: MINE}", env: fakeEnv{"MINE": "kim:kimkimkimkimkimkim"}, want: []Token{kim}},
-		"a file":                   {env: fakeEnv{"WEFT_SERVE_TOKENS_FILE": file}, want: []Token{kim}, err: "serve.tokens_env: entry 2 of WEFT_SERVE_TOKENS has an invalid token; want letters, digits and ._~+/-=; write NAME:TOKEN"},
+		"a file":                   {env: fakeEnv{"WEFT_SERVE_TOKENS_FILE": file}, want: []Token{kim}, err: "serve.tokens_env: entry 2 of WEFT_SERVE_TOKENS has an invalid token; expected letters, digits and ._~+/-=; write NAME:TOKEN"},
 		"a file that is not there": {env: fakeEnv{"WEFT_SERVE_TOKENS_FILE": "/no/such"}, err: "serve.tokens_env: read WEFT_SERVE_TOKENS_FILE: open /no/such: no such file or directory"},
 		"a short one":              {env: fakeEnv{"WEFT_SERVE_TOKENS": "kim:kimkimkimkimkimkim,ann:short"}, err: "serve.tokens_env: entry 2 of WEFT_SERVE_TOKENS has a token with fewer than 16 characters; write NAME:TOKEN"},
 		"nothing but commas":       {env: fakeEnv{"WEFT_SERVE_TOKENS": ",,"}, err: "serve.tokens_env: WEFT_SERVE_TOKENS contains no token; write NAME:TOKEN"},
@@ -60,12 +60,12 @@ func TestPrincipalsAndIssuers(t *testing.T) {
 		return "issuers:\n  corp: {url: 'https://a.example/x', audience: weft, " + more + "}\n"
 	}
 	for name, tc := range map[string]struct{ file, want string }{
-		"a scope":                 {"principals:\n  kim: {scopes: [read, write]}", "weft.yaml:2:17: principals.kim.scopes is an array, want a list of start, read, answer, cancel or administer, not \"write\""},
-		"a scope of an issuer":    {issuer("scopes: [root]"), "weft.yaml:2:62: issuers.corp.scopes is an array, want a list of start, read, answer, cancel or administer, not \"root\""},
-		"a negative limit":        {"principals:\n  kim: {open_runs: -1}", "weft.yaml:2:20: principals.kim.open_runs is -1, want a whole number from 0 to 1000"},
-		"a body that is small":    {"principals:\n  kim: {max_body: 5}", "weft.yaml:2:19: principals.kim.max_body is 5, want 0, or a whole number from 1024 to 1073741824"},
-		"no secure issuer":        {"issuers:\n  corp: {url: 'http://a.example', audience: weft}", "weft.yaml:2:15: issuers.corp.url: \"http://a.example\" cannot be an issuer; want https://HOST/PATH, as in the iss claim"},
-		"no address":              {"issuers:\n  corp: {audience: weft}", "weft.yaml:2:3: issuers.corp.url: \"\" cannot be an issuer; want https://HOST/PATH, as in the iss claim"},
+		"a scope":                 {"principals:\n  kim: {scopes: [read, write]}", "weft.yaml:2:17: principals.kim.scopes is an array, expected a list of start, read, answer, cancel or administer, got \"write\""},
+		"a scope of an issuer":    {issuer("scopes: [root]"), "weft.yaml:2:62: issuers.corp.scopes is an array, expected a list of start, read, answer, cancel or administer, got \"root\""},
+		"a negative limit":        {"principals:\n  kim: {open_runs: -1}", "weft.yaml:2:20: principals.kim.open_runs is -1, expected a whole number from 0 to 1000"},
+		"a body that is small":    {"principals:\n  kim: {max_body: 5}", "weft.yaml:2:19: principals.kim.max_body is 5, expected 0, or a whole number from 1024 to 1073741824"},
+		"no secure issuer":        {"issuers:\n  corp: {url: 'http://a.example', audience: weft}", "weft.yaml:2:15: issuers.corp.url: \"http://a.example\" cannot be an issuer; expected https://HOST/PATH, as in the iss claim"},
+		"no address":              {"issuers:\n  corp: {audience: weft}", "weft.yaml:2:3: issuers.corp.url: \"\" cannot be an issuer; expected https://HOST/PATH, as in the iss claim"},
 		"no audience":             {"issuers:\n  corp: {url: 'http://localhost:9/x'}", "weft.yaml:2:3: issuers.corp.audience: not set, so tokens for other services would be accepted; set it to a value of the aud claim"},
 		"two of one tenant":       {issuer("tenant: t") + "  more: {url: 'https://b.example', audience: weft, tenant: t}", "weft.yaml:3:3: issuers.more: its principals may share names with those of issuers.corp; set a separate tenant for each, without tenant_claim"},
 		"two of any tenant":       {issuer("tenant_claim: org") + "  more: {url: 'https://b.example', audience: weft, tenant: t}", "weft.yaml:3:3: issuers.more: its principals may share names with those of issuers.corp; set a separate tenant for each, without tenant_claim"},

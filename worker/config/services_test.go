@@ -75,7 +75,7 @@ func TestGooglesKeyHasTwoNames(t *testing.T) {
 
 func TestPricesAreNumbers(t *testing.T) {
 	_, err := Load(Options{File: write(t, "prices:\n  openai/x: { input: cheap, cached: -1 }\n"), Env: fakeEnv{}})
-	if err == nil || !strings.Contains(err.Error(), "prices.openai/x.input") || !strings.Contains(err.Error(), "prices.openai/x.cached") || !strings.Contains(err.Error(), "want a number like 1.25") {
+	if err == nil || !strings.Contains(err.Error(), "prices.openai/x.input") || !strings.Contains(err.Error(), "prices.openai/x.cached") || !strings.Contains(err.Error(), "expected a number like 1.25") {
 		t.Errorf("error %v", err)
 	}
 }

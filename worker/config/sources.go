@@ -115,7 +115,7 @@ func (l *loader) read(n *node, key string, v *source.Value) any {
 		return given{key, n.setting, v, l.place(v.Pos), v.Pos}
 	}
 	if v.Kind != source.Object {
-		l.wrong(key, l.place(v.Pos), v.Pos, v, "want a section of settings")
+		l.wrong(key, l.place(v.Pos), v.Pos, v, "expected a section of settings")
 		return nil
 	}
 	out := section{}

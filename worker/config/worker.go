@@ -89,7 +89,7 @@ func (l *loader) checkWorker() {
 	for _, name := range []string{"TEMPORAL_DEPLOYMENT_NAME", "TEMPORAL_WORKER_BUILD_ID"} {
 		value := l.cfg.variable(name)
 		if strings.ContainsAny(value, ":") || name == "TEMPORAL_DEPLOYMENT_NAME" && strings.Contains(value, ".") || len(value) > 200 || strings.HasPrefix(value, "__") {
-			l.check("%s is %.100q; want a name of at most 200 characters without :, without a leading __, and for a deployment without .", name, value)
+			l.check("%s is %.100q; expected a name of at most 200 characters without :, without a leading __, and for a deployment without .", name, value)
 		}
 	}
 }

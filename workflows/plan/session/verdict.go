@@ -38,7 +38,7 @@ func ReadVerdict(data json.RawMessage, text *string) (Verdict, error) {
 		}
 	}
 	if result.Kind != pytext.Object {
-		return Verdict{}, fmt.Errorf("the hook's result is %s, want an object", result.ReprUpTo(80))
+		return Verdict{}, fmt.Errorf("the hook's result is %s, expected an object", result.ReprUpTo(80))
 	}
 	if action := result.Get("action"); action != nil && action.Kind == pytext.String && action.Text == "block" {
 		v := Verdict{Block: true}

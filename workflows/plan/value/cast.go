@@ -214,12 +214,12 @@ func (k *typeSchema) cast(v Value) (Value, error) {
 	case "object":
 		return k.object(v)
 	}
-	return v, fmt.Errorf("%s is %s, want %s", v.Brief(), v.Kind, k.Type[0])
+	return v, fmt.Errorf("%s is %s, expected %s", v.Brief(), v.Kind, k.Type[0])
 }
 
 func (k *typeSchema) array(v Value) (Value, error) {
 	if v.Kind != Array {
-		return v, fmt.Errorf("%s is %s, want an array", v.Brief(), v.Kind)
+		return v, fmt.Errorf("%s is %s, expected an array", v.Brief(), v.Kind)
 	}
 	out := Value{Kind: Array}
 	for i, item := range v.Items {
@@ -235,7 +235,7 @@ func (k *typeSchema) array(v Value) (Value, error) {
 // object casts the members of an object and drops those that the type does not allow.
 func (k *typeSchema) object(v Value) (Value, error) {
 	if v.Kind != Object {
-		return v, fmt.Errorf("%s is %s, want an object", v.Brief(), v.Kind)
+		return v, fmt.Errorf("%s is %s, expected an object", v.Brief(), v.Kind)
 	}
 	out := Value{Kind: Object}
 	for _, m := range v.Members {
@@ -274,7 +274,7 @@ func toNumber(v Value) (Value, error) {
 			return Of(f), nil
 		}
 	}
-	return v, fmt.Errorf("%s is %s, want a number", v.Brief(), v.Kind)
+	return v, fmt.Errorf("%s is %s, expected a number", v.Brief(), v.Kind)
 }
 
 func toInteger(v Value) (Value, error) {
@@ -302,7 +302,7 @@ func toBoolean(v Value) (Value, error) {
 			return Of(false), nil
 		}
 	}
-	return v, fmt.Errorf("%s is %s, want a boolean", v.Brief(), v.Kind)
+	return v, fmt.Errorf("%s is %s, expected a boolean", v.Brief(), v.Kind)
 }
 
 // Spaced returns the value for display as Python writes JSON, with spaces after commas and colons. A string is returned
