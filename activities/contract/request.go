@@ -184,8 +184,9 @@ type Reply struct {
 	ToolResult *ToolResultAnswer `json:"tool_result,omitempty"`
 	Confirm    *ConfirmAnswer    `json:"confirm,omitempty"`
 	Retry      *RetryAnswer      `json:"retry,omitempty"`
-	// Expired is set instead if there was no answer in time.
-	Expired bool `json:"expired,omitempty"`
+	// Expired is set instead if there was no answer in time, Refused if the request was not opened.
+	Expired bool     `json:"expired,omitempty"`
+	Refused *Failure `json:"refused,omitempty"`
 }
 
 // Inbound is a message to a run that has not asked for one.

@@ -87,8 +87,11 @@ func (c *toolCall) answerHeld(ctx workflow.Context, in *contract.ServerRequest) 
 	req.Hash = contract.SHA(fmt.Appendf(nil, "%s\n%s\n%s\n%d", req.Hash, c.agent.run.Transcript.Run, in.Call, in.Attempt))
 	req.Timeout = in.Timeout
 	reply, err := c.agent.run.Requests.Await(ctx, c.agent.execution, req, nil)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case reply.Refused != nil:
+		return &contract.ServerAnswer{Problem: reply.Refused.Text}, nil
 	}
 	return &contract.ServerAnswer{Result: elicited(&in.Question, reply.ToolResult), Expired: reply.Expired}, nil
 }

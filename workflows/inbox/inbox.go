@@ -245,8 +245,10 @@ func (b *Inbox) Open(ctx workflow.Context, req *contract.Request) error {
 	}
 	if len(b.Requests) >= maxOpen {
 		// The execution must not wait for a request that is not shown.
-		b.reject(ctx, contract.SignalRequest, fmt.Errorf("%d requests are already open, cannot open %q", maxOpen, req.ID))
-		b.relay(ctx, req, &contract.Reply{ID: req.ID, Expired: true})
+		full := contract.Failf(contract.ClassTooLarge, "answer the open requests, or have fewer nodes wait in parallel",
+			"the request %q cannot be opened: %d are already open", req.ID, maxOpen)
+		b.reject(ctx, contract.SignalRequest, full)
+		b.relay(ctx, req, &contract.Reply{ID: req.ID, Refused: full})
 		return nil
 	}
 	own := *req

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/journal"
 	"weft/workflows/runtime"
 	"weft/workflows/schedule/scheduletest"
 	"weft/workflows/workflowtest"
@@ -54,6 +56,31 @@ func TestForeignRequests(t *testing.T) {
 	if err := d.checkAnnounced(&own); err != nil {
 		t.Errorf("a run's own request: %v", err)
 	}
+}
+
+// TestTooManyRequests fails the execution that opens a request while as many as a run may have are open.
+func TestTooManyRequests(t *testing.T) {
+	workflowtest.Run(t, func(ctx workflow.Context) {
+		r := runtime.New(ctx)
+		r.Root, r.Shared.Owner = "wf", "wf"
+		d := New(r, idleHost{})
+		for i := range maxOpen {
+			d.Requests = append(d.Requests, contract.Request{ID: fmt.Sprint("r", i), Kind: contract.RequestMessage})
+		}
+		f := scheduletest.Sketch("START>a a>END")
+		x := &runtime.Execution{Run: r, Node: &f.Nodes[0], ID: "a#1", Step: 1, Journal: journal.New(nil, nil)}
+		for kind, reply := range map[string]contract.Request{"message": {Kind: contract.RequestMessage}, "confirm": {Kind: contract.RequestConfirm}} {
+			reply.ID = "a#1/" + kind
+			_, err := r.Requests.Ask(ctx, x, reply)
+			full := contract.FailureOf(err)
+			if full == nil || full.Class != contract.ClassTooLarge || full.Node != "a" || !strings.Contains(full.Text, "2000 are already open") {
+				t.Errorf("%s: got %v", kind, err)
+			}
+		}
+		if len(d.Requests) != maxOpen || r.Requests.Rejected != 2 {
+			t.Errorf("%d are open, %d rejected", len(d.Requests), r.Requests.Rejected)
+		}
+	})
 }
 
 // TestAnswersAsTheyTravel measures answers as they go to the run that waits: a client may write

@@ -48,6 +48,8 @@ func (r *Run) askOperator(ctx workflow.Context, c *Call) error {
 	f := w.Failure
 	w.Failure = nil
 	switch a := reply.Retry; {
+	case reply.Refused != nil:
+		f.Text = fmt.Sprintf("%s (%s)", f.Text, reply.Refused.Text)
 	case a == nil: // no answer in time
 	case !a.GiveUp:
 		return nil

@@ -174,7 +174,7 @@ func (q *Requests) Deliver(reply *contract.Reply) {
 // matchesKind reports whether a reply answers a request of a kind. Any client can send the signal.
 func matchesKind(kind string, reply *contract.Reply) bool {
 	switch {
-	case reply.Expired:
+	case reply.Expired || reply.Refused != nil:
 		return true
 	case kind == contract.RequestMessage:
 		return reply.Message != nil
@@ -191,10 +191,14 @@ func (q *Requests) Ask(ctx workflow.Context, x *Execution, req contract.Request)
 	var out contract.Reply
 	err := q.run.RunStep(ctx, x.Journal, req.ID, req.Hash, &out, func(*journal.Step) error {
 		reply, err := q.Await(ctx, x, req, x.Journal)
-		if err == nil {
-			out = *reply
+		switch {
+		case err != nil:
+			return err
+		case reply.Refused != nil:
+			return x.Run.Failed(x, reply.Refused)
 		}
-		return err
+		out = *reply
+		return nil
 	})
 	return &out, err
 }
