@@ -250,16 +250,24 @@ func (b *Children) resumeChild(ctx workflow.Context, c *Call, args *sessionArgs)
 	if err := b.run.Sizes.Admit(ctx, "the prompt", contract.PromptInput{Prompt: prompt}); err != nil {
 		return nil, err
 	}
+	ended := refuse("Session '%s' has ended", k.ID)
 	if k.Closed {
-		return nil, refuse("Session '%s' has ended", k.ID)
+		return nil, ended
 	}
 	o := contract.SessionOrder{Session: k.ID, ID: contract.ShortenID(fmt.Sprintf("%s/%s:%d", b.run.Root, c.ID, b.run.Shared.Turn)), Mode: args.Mode}
 	k.Orders, k.Resumed, k.Status = append(k.Orders, o), new(workflow.Now(ctx).UTC()), contract.TurnRunning
 	in := contract.PromptInput{ID: o.ID, Prompt: prompt, By: contract.ShortenID(b.run.Transcript.Workflow)}
-	if err := wait.Get(ctx, b.run.SignalChild(ctx, k.run, contract.UpdatePrompt, in), nil); contract.Cancelled(err) {
+	err = runtime.RetryWhileIDInUse(ctx, k.ID, func() error {
+		if k.Closed {
+			return ended
+		}
+		return wait.Get(ctx, b.run.SignalChild(ctx, k.run, contract.UpdatePrompt, in), nil)
+	})
+	switch {
+	case contract.Cancelled(err):
 		return nil, err
-	} else if err != nil {
-		return nil, refuse("Session '%s' has ended", k.ID)
+	case err != nil:
+		return nil, ended
 	}
 	return &o, nil
 }
