@@ -52,7 +52,7 @@ func Unread(p *commonpb.Payload) *Failure {
 	}
 	f := &Failure{}
 	if err := json.Unmarshal(p.GetData(), f); err != nil || f.Text == "" {
-		return &Failure{Class: ClassPayloadLost, Text: "a payload is missing from the store, for an unknown reason"}
+		return &Failure{Class: ClassPayloadLost, Text: "a payload is missing from the store, for an unknown reason", Remedy: "start the run again"}
 	}
 	return f
 }

@@ -105,7 +105,7 @@ type Config struct {
 	Secrets     map[string]tool.Secret      `mapstructure:"secrets" doc:"secrets that flows refer to, by name"`
 	Variables   map[string]Variable         `mapstructure:"variables" doc:"variables of the environment of the worker that agents may send, by name"`
 	Webhooks    map[string]Webhook          `mapstructure:"webhooks" doc:"receivers of events of runs, by name"`
-	Confirm     map[string]tool.ConfirmRule `mapstructure:"confirm" doc:"calls that need approval by a person, by the name of the rule"`
+	Confirm     map[string]tool.ConfirmRule `mapstructure:"confirm" doc:"calls that need approval by a user, by the name of the rule"`
 	Contexts    map[string]ContextRule      `mapstructure:"contexts" doc:"what agents send of conversations that are too long for a model, by the name of the rule"`
 	Policies    map[string]contract.Policy  `mapstructure:"policies" doc:"what runs may reach, by the name of the policy"`
 	Principals  map[string]Principal        `mapstructure:"principals" doc:"clients of starter serve and what they may do, by name"`

@@ -25,7 +25,7 @@ const (
 var visibleAges = []int{0, 3600, 24 * 3600}
 
 var describeVisible = prometheus.NewDesc("weft_runs_waiting",
-	"Runs of the worker's task queue that wait for a person and were started more than a number of seconds ago. Every worker of the task queue reports the same number.",
+	"Runs of the worker's task queue that wait for a user and were started more than a number of seconds ago. Every worker of the task queue reports the same number.",
 	[]string{"older_than"}, nil)
 
 // Count returns the number of workflows that match a visibility query.
