@@ -5,13 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/workflow"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"weft/activities/contract"
 )
@@ -100,30 +96,4 @@ func (c *stoppingActivity) ExecuteActivity(ctx context.Context, in *interceptor.
 		}
 	}()
 	return c.Next.ExecuteActivity(ctx, in)
-}
-
-const heartbeatRetryInterval = 100 * time.Millisecond
-
-// retryHeartbeats is a gRPC interceptor that retries a heartbeat until the heartbeat timeout of its activity. The SDK allows
-// one second, or the throttle interval if that is longer, and cancels the activity if the heartbeat fails: on a busy machine or
-// during a restart of the server, healthy calls would be cancelled.
-func retryHeartbeats(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	if method != workflowservice.WorkflowService_RecordActivityTaskHeartbeat_FullMethodName || !activity.IsActivity(ctx) {
-		return invoker(ctx, method, req, reply, cc, opts...)
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), activity.GetInfo(ctx).HeartbeatTimeout)
-	defer cancel()
-	for {
-		err := invoker(ctx, method, req, reply, cc, opts...)
-		switch status.Code(err) {
-		case codes.Unavailable, codes.ResourceExhausted, codes.Aborted:
-		default:
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(heartbeatRetryInterval):
-		}
-	}
 }

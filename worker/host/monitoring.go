@@ -106,7 +106,7 @@ func (w *monitoring) client(o *client.Options) {
 	if w.traces != nil {
 		o.Interceptors = append(slices.Clone(o.Interceptors), w.traces.Interceptor())
 	}
-	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(retryHeartbeats, w.health.Interceptor()))
+	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(w.health.Interceptor()))
 }
 
 // connected lets health and metrics query Temporal.

@@ -112,7 +112,7 @@ func repeatHeartbeat(ctx context.Context, record func(context.Context) error) er
 	for {
 		err := record(limited)
 		switch serviceerror.ToStatus(err).Code() {
-		case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal:
+		case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted, codes.Internal:
 		default:
 			return err
 		}
