@@ -7,7 +7,7 @@ import (
 )
 
 // Thoughts are a part of the output, wherever a server counts them.
-func TestThoughtsAreCountedOnce(t *testing.T) {
+func TestReasoningTokensCountedOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		usage string
 		want  contract.Usage
@@ -23,11 +23,11 @@ func TestThoughtsAreCountedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, answer(200, `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"usage":`+tc.usage+`}`))
-			a, err := ask(t, modelOf(t, "xai", s.URL), &Call{})
+			a, err := ask(t, openModel(t, "xai", s.URL), &Call{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "usage", a.Usage, tc.want)
+			checkEqual(t, "usage", a.Usage, tc.want)
 		})
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"weft/activities/contract"
 )
 
-// signature4 is the form of a signature of AWS' version 4.
-var signature4 = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=AKID/(\d{8})/eu-west-1/bedrock/aws4_request, SignedHeaders=([a-z0-9;-]+), Signature=([0-9a-f]{64})$`)
+// sigV4Header is the form of a signature of AWS' version 4.
+var sigV4Header = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=AKID/(\d{8})/eu-west-1/bedrock/aws4_request, SignedHeaders=([a-z0-9;-]+), Signature=([0-9a-f]{64})$`)
 
-// verify4 computes a request's signature by AWS' documentation.
-func verify4(r *http.Request, body, secret string) error {
-	form := signature4.FindStringSubmatch(r.Header.Get("Authorization"))
+// verifySigV4 computes a request's signature by AWS' documentation.
+func verifySigV4(r *http.Request, body, secret string) error {
+	form := sigV4Header.FindStringSubmatch(r.Header.Get("Authorization"))
 	if form == nil {
 		return fmt.Errorf("authorization %q", r.Header.Get("Authorization"))
 	}
@@ -49,18 +49,18 @@ func verify4(r *http.Request, body, secret string) error {
 	return nil
 }
 
-// conformAWS signs with access keys, for a while or for good.
-func conformAWS(t *testing.T, b bench) {
+// conformAWS signs with access keys, for a while or for okHandler.
+func conformAWS(t *testing.T, b providerCase) {
 	t.Helper()
 	for _, token := range []string{"", "session-of-the-test"} {
 		var refused error
 		var e *endpoint
-		e, m := b.at(t, said{}, func(w http.ResponseWriter, r *http.Request) {
-			refused = verify4(r, e.bodies[len(e.bodies)-1], "secret-of-the-test")
+		e, m := b.start(t, fakeAnswer{}, func(w http.ResponseWriter, r *http.Request) {
+			refused = verifySigV4(r, e.bodies[len(e.bodies)-1], "secret-of-the-test")
 			if got := r.Header.Get("X-Amz-Security-Token"); got != token {
 				refused = fmt.Errorf("token %q", got)
 			}
-			b.stream(says("ok"))(w, r)
+			b.stream(textAnswer("ok"))(w, r)
 		})
 		m.key, m.region, m.aws = "", "eu-west-1", AWSKeys{ID: "AKID", Secret: "secret-of-the-test", Token: token}
 		_, err := ask(t, m, &Call{IdempotencyKey: "k/1"})

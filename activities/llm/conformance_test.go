@@ -27,14 +27,14 @@ import (
 // and with no code of this package's.
 type vendor interface {
 	// seen reads a request, and refuses what the real server refuses.
-	seen(r *http.Request, body []byte) (*seen, error)
+	parse(r *http.Request, body []byte) (*parsedRequest, error)
 	// whole and events write an answer, whole and as raw server-sent events.
-	whole(s said) string
-	events(s said) []string
+	unary(s fakeAnswer) string
+	events(s fakeAnswer) []string
 	// cause writes the body of an error.
-	cause(status int, kind, message string) string
+	errorBody(status int, kind, message string) string
 	// pending writes an error as an event inside a stream.
-	pending(kind, message string) string
+	errorEvent(kind, message string) string
 }
 
 // Kinds of faults, as vendors name them in their own words.
@@ -45,7 +45,7 @@ const (
 )
 
 // said is an answer. Thought comes with a signature where the vendor signs.
-type said struct {
+type fakeAnswer struct {
 	pieces  []string
 	calls   []contract.ToolCall
 	stop    string // stop, length, tool_calls, refused
@@ -53,14 +53,14 @@ type said struct {
 	usage   contract.Usage
 }
 
-func says(pieces ...string) said { return said{pieces: pieces, stop: "stop"} }
+func textAnswer(pieces ...string) fakeAnswer { return fakeAnswer{pieces: pieces, stop: "stop"} }
 
 // seen is a request in one form.
-type seen struct {
+type parsedRequest struct {
 	model, key, system, choice string
 	stream, json, strict       bool
-	turns                      []seenTurn
-	tools                      []seenTool
+	turns                      []parsedTurn
+	tools                      []parsedTool
 	schema                     any
 	temperature, topP          *float64
 	maxTokens                  int
@@ -69,28 +69,28 @@ type seen struct {
 	effort                     string
 }
 
-type seenTurn struct {
+type parsedTurn struct {
 	role, text string
 	calls      []contract.ToolCall
-	results    []seenResult
+	results    []parsedResult
 	images     []string
 	// thoughts are signatures or reasoning that came back.
 	thoughts []string
 }
 
-type seenResult struct {
+type parsedResult struct {
 	id, name, text string
 	failed         bool
 	images         []string
 }
 
-type seenTool struct {
+type parsedTool struct {
 	name, description string
 	schema            any
 }
 
-// bench is one provider under test; with a model, where that has a format of its own.
-type bench struct {
+// providerCase is one provider under test; with a model, where that has a format of its own.
+type providerCase struct {
 	row    Provider
 	vendor vendor
 	// name is the line of the table.
@@ -99,24 +99,24 @@ type bench struct {
 	api string
 }
 
-// benches are all that are under test.
-func benches() []bench {
-	var out []bench
+// providerCases are all that are under test.
+func providerCases() []providerCase {
+	var out []providerCase
 	for _, row := range Providers {
 		if row.Script {
 			continue
 		}
-		own := bench{row: row, vendor: vendorOf(row), name: "`" + row.Name + "`"}
+		own := providerCase{row: row, vendor: vendorOf(row), name: "`" + row.Name + "`"}
 		if row.Protocol == wire.Converse {
 			own.model = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 		}
 		out = append(out, own)
 		if row.Protocol == wire.OCI {
-			out = append(out, bench{row: row, vendor: fakeOCICohere{}, name: "`" + row.Name + "`, of Cohere", model: "cohere.command-a-03-2025"})
+			out = append(out, providerCase{row: row, vendor: fakeOCICohere{}, name: "`" + row.Name + "`, of Cohere", model: "cohere.command-a-03-2025"})
 		}
 		if row.Responses != nil {
 			row.Params, row.ResultImages = []string{paramParallel, paramEffort}, true
-			out = append(out, bench{row: row, vendor: fakeResponses{}, name: "`" + row.Name + "`, Responses", model: "gpt-4.1", api: wire.APIResponses})
+			out = append(out, providerCase{row: row, vendor: fakeResponses{}, name: "`" + row.Name + "`, Responses", model: "gpt-4.1", api: wire.APIResponses})
 		}
 	}
 	return out
@@ -142,37 +142,37 @@ func vendorOf(row Provider) vendor {
 // endpoint is a fake server under way.
 type endpoint struct {
 	*server
-	bench
+	providerCase
 	mu   sync.Mutex
-	last *seen
+	last *parsedRequest
 	err  error
 }
 
 // at starts a fake server that reads every request by its vendor's rules and then answers
 // with handle; nil answers with s, streamed if asked for a stream.
-func (b bench) at(t *testing.T, s said, handle http.HandlerFunc) (*endpoint, *provider) {
+func (b providerCase) start(t *testing.T, s fakeAnswer, handle http.HandlerFunc) (*endpoint, *provider) {
 	t.Helper()
-	e := &endpoint{bench: b}
+	e := &endpoint{providerCase: b}
 	e.server = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		e.server.mu.Lock()
 		body := e.bodies[len(e.bodies)-1]
 		e.server.mu.Unlock()
-		got, err := b.vendor.seen(r, []byte(body))
+		got, err := b.vendor.parse(r, []byte(body))
 		e.mu.Lock()
 		e.last, e.err = got, err
 		e.mu.Unlock()
 		switch {
 		case err != nil:
-			answer(400, b.vendor.cause(400, faultPlain, err.Error()))(w, r)
+			answer(400, b.vendor.errorBody(400, faultPlain, err.Error()))(w, r)
 		case handle != nil:
 			handle(w, r)
 		case got.stream:
 			b.stream(s)(w, r)
 		default:
-			answer(200, b.vendor.whole(s))(w, r)
+			answer(200, b.vendor.unary(s))(w, r)
 		}
 	})
-	m := modelOf(t, b.row.Name, e.URL, func(p *ProviderSettings) {
+	m := openModel(t, b.row.Name, e.URL, func(p *ProviderSettings) {
 		p.API = b.api
 		if b.row.Protocol == wire.OCI {
 			p.Compartment, p.AuthFile = "ocid1.compartment.oc1..c", ociConfig(t)
@@ -185,7 +185,7 @@ func (b bench) at(t *testing.T, s said, handle http.HandlerFunc) (*endpoint, *pr
 }
 
 // stream answers with s as a stream.
-func (b bench) stream(s said) http.HandlerFunc {
+func (b providerCase) stream(s fakeAnswer) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for _, e := range b.vendor.events(s) {
@@ -195,7 +195,7 @@ func (b bench) stream(s said) http.HandlerFunc {
 }
 
 // got is the last request, which the vendor must have taken.
-func (e *endpoint) got(t *testing.T) *seen {
+func (e *endpoint) lastRequest(t *testing.T) *parsedRequest {
 	t.Helper()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -209,17 +209,17 @@ func (e *endpoint) got(t *testing.T) *seen {
 }
 
 // one makes one call that must succeed.
-func (e *endpoint) one(t *testing.T, m *provider, call *Call, in wire.Request, opts ...llms.CallOption) *Answer {
+func (e *endpoint) generate(t *testing.T, m *provider, call *Call, in wire.Request, opts ...llms.CallOption) *Answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	a, err := generate(ctx, m, callOf(call, in, nil, opts...))
+	a, err := generate(ctx, m, newCall(call, in, nil, opts...))
 	if err != nil {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		t.Fatalf("%v (server: %v)", err, e.err)
 	}
-	e.got(t)
+	e.lastRequest(t)
 	return a
 }
 
@@ -231,7 +231,7 @@ func transcriptOf(system string, in ...contract.Message) wire.Request {
 func user(s string) contract.Message { return contract.Message{Role: "user", Text: s} }
 
 // same fails the test where two values differ.
-func same(t *testing.T, what string, got, want any) {
+func checkEqual(t *testing.T, what string, got, want any) {
 	t.Helper()
 	g, _ := json.Marshal(got)
 	w, _ := json.Marshal(want)
@@ -244,7 +244,7 @@ func same(t *testing.T, what string, got, want any) {
 // the provider has no such thing and the call goes without it.
 type feature struct {
 	name string
-	test func(t *testing.T, b bench) string
+	test func(t *testing.T, b providerCase) string
 }
 
 var features = []feature{
@@ -263,7 +263,7 @@ type conformance struct {
 func TestConformance(t *testing.T) {
 	table := conformance{results: map[string]map[string]string{}}
 	t.Run("providers", func(t *testing.T) {
-		for _, b := range benches() {
+		for _, b := range providerCases() {
 			for _, f := range features {
 				t.Run(strings.ReplaceAll(b.name, "`", "")+"/"+f.name, func(t *testing.T) {
 					if f.name != "sign-in" { // which sets variables, that are the whole process's
@@ -283,7 +283,7 @@ func TestConformance(t *testing.T) {
 		if os.Getenv("CONFORMANCE") != "" {
 			fmt.Println(got)
 		}
-		inReadme(t, "conformance", got)
+		checkReadme(t, "conformance", got)
 	}
 }
 
@@ -298,7 +298,7 @@ func (c *conformance) put(provider, feature, result string) {
 
 // complete reports whether every test ran, which -run can prevent.
 func (c *conformance) complete() bool {
-	for _, b := range benches() {
+	for _, b := range providerCases() {
 		if len(c.results[b.name]) != len(features) {
 			return false
 		}
@@ -313,7 +313,7 @@ func (c *conformance) markdown() string {
 		head, line = head+" "+f.name+" |", line+" --- |"
 	}
 	b.WriteString(head + "\n" + line + "\n")
-	for _, under := range benches() {
+	for _, under := range providerCases() {
 		b.WriteString("| " + under.name + " |")
 		for _, f := range features {
 			b.WriteString(" " + c.results[under.name][f.name] + " |")
@@ -323,36 +323,36 @@ func (c *conformance) markdown() string {
 	return b.String()
 }
 
-func conformText(t *testing.T, b bench) string {
-	e, m := b.at(t, says("Hello ", "world"), nil)
-	a := e.one(t, m, &Call{}, transcriptOf("Be good.", user("hi <&> ünïcode"), contract.Message{Role: "assistant", Text: "yes?"}, user("go")))
-	same(t, "answer", a.Message, contract.Message{Role: "assistant", Text: "Hello world"})
-	same(t, "stop", a.Stop, "stop")
+func conformText(t *testing.T, b providerCase) string {
+	e, m := b.start(t, textAnswer("Hello ", "world"), nil)
+	a := e.generate(t, m, &Call{}, transcriptOf("Be good.", user("hi <&> ünïcode"), contract.Message{Role: "assistant", Text: "yes?"}, user("go")))
+	checkEqual(t, "answer", a.Message, contract.Message{Role: "assistant", Text: "Hello world"})
+	checkEqual(t, "stop", a.Stop, "stop")
 	if !strings.HasPrefix(a.Model, "fake/") {
 		t.Errorf("model %q", a.Model)
 	}
-	got := e.got(t)
-	same(t, "key", got.key, testKey)
-	same(t, "model", got.model, m.Name)
-	same(t, "system", got.system, "Be good.")
+	got := e.lastRequest(t)
+	checkEqual(t, "key", got.key, testKey)
+	checkEqual(t, "model", got.model, m.Name)
+	checkEqual(t, "system", got.system, "Be good.")
 	if len(got.turns) != 3 || got.turns[0].text != "hi <&> ünïcode" || got.turns[1].text != "yes?" || got.turns[1].role != "assistant" || got.turns[2].text != "go" {
 		t.Errorf("turns %+v", got.turns)
 	}
 	// Nothing was said, and yet there is something to answer.
-	e.one(t, m, &Call{}, transcriptOf("Just begin.", user("")))
+	e.generate(t, m, &Call{}, transcriptOf("Just begin.", user("")))
 	return "yes"
 }
 
-func conformStreams(t *testing.T, b bench) string {
+func conformStreams(t *testing.T, b providerCase) string {
 	var pieces []string
 	for i := range 3_000 {
 		pieces = append(pieces, fmt.Sprintf("word%d ", i))
 	}
 	long := strings.Repeat("x", 300_000) // one line, longer than common buffers
 	pieces = append(pieces, long)
-	e, m := b.at(t, says(pieces...), nil)
+	e, m := b.start(t, textAnswer(pieces...), nil)
 	partial, calls := "", 0
-	a := e.one(t, m, &Call{Partial: func(s string) { partial, calls = s, calls+1 }}, transcriptOf("", user("go")))
+	a := e.generate(t, m, &Call{Partial: func(s string) { partial, calls = s, calls+1 }}, transcriptOf("", user("go")))
 	if want := strings.Join(pieces, ""); a.Message.Text != want || partial != want {
 		t.Errorf("text of %d bytes, seen %d, want %d", len(a.Message.Text), len(partial), len(want))
 	}
@@ -362,8 +362,8 @@ func conformStreams(t *testing.T, b bench) string {
 	return "yes"
 }
 
-// someCalls are calls with everything that gets lost: no arguments, big numbers, order.
-func someCalls() []contract.ToolCall {
+// sampleCalls are calls with everything that gets lost: no arguments, big numbers, order.
+func sampleCalls() []contract.ToolCall {
 	return []contract.ToolCall{
 		{ID: "call_1", Name: "get", Arguments: `{"k":"a","n":12345678901234567}`},
 		{ID: "call_2", Name: "put", Arguments: `{"list":[1,{"x":null}],"t":"quote \" and ünï"}`},
@@ -371,29 +371,29 @@ func someCalls() []contract.ToolCall {
 	}
 }
 
-func conformCalls(t *testing.T, b bench) string {
-	calls := someCalls()
-	e, m := b.at(t, said{pieces: []string{"Let me see."}, calls: calls, stop: "tool_calls"}, nil)
-	a := e.one(t, m, &Call{}, transcriptOf("", user("go")), llms.WithTools(tools()))
-	same(t, "stop", a.Stop, "tool_calls")
-	same(t, "text", a.Message.Text, "Let me see.")
-	same(t, "calls", a.Message.Calls, calls)
+func conformCalls(t *testing.T, b providerCase) string {
+	calls := sampleCalls()
+	e, m := b.start(t, fakeAnswer{pieces: []string{"Let me see."}, calls: calls, stop: "tool_calls"}, nil)
+	a := e.generate(t, m, &Call{}, transcriptOf("", user("go")), llms.WithTools(tools()))
+	checkEqual(t, "stop", a.Stop, "tool_calls")
+	checkEqual(t, "text", a.Message.Text, "Let me see.")
+	checkEqual(t, "calls", a.Message.Calls, calls)
 	// The turn goes back as it came, with all results, one of them an error.
-	e.one(t, m, &Call{}, transcriptOf("", user("go"), a.Message,
+	e.generate(t, m, &Call{}, transcriptOf("", user("go"), a.Message,
 		contract.Message{Role: "tool", CallID: "call_1", Name: "get", Text: "1"},
 		contract.Message{Role: "tool", CallID: "call_2", Name: "put", Text: "no such key", Error: true},
 		contract.Message{Role: "tool", CallID: "call_3", Name: "get", Text: ""},
 		user("and now?")), llms.WithTools(tools()))
-	got := e.got(t)
+	got := e.lastRequest(t)
 	if len(got.turns) < 3 {
 		t.Fatalf("turns %+v", got.turns)
 	}
 	back := got.turns[1]
-	same(t, "text of the turn", back.text, "Let me see.")
+	checkEqual(t, "text of the turn", back.text, "Let me see.")
 	if len(back.calls) != 3 || back.calls[0].Arguments != calls[0].Arguments || back.calls[1].Arguments != calls[1].Arguments || back.calls[2].Arguments != "{}" {
 		t.Fatalf("calls went back as %+v", back.calls)
 	}
-	var results []seenResult
+	var results []parsedResult
 	last := ""
 	for _, turn := range got.turns[2:] {
 		results = append(results, turn.results...)
@@ -418,16 +418,16 @@ func conformCalls(t *testing.T, b bench) string {
 
 // conformHostileCalls sends back what models really write: ids that are long or have signs,
 // arguments that are no JSON.
-func conformHostileCalls(t *testing.T, b bench) {
+func conformHostileCalls(t *testing.T, b providerCase) {
 	t.Helper()
-	e, m := b.at(t, says("ok"), nil)
+	e, m := b.start(t, textAnswer("ok"), nil)
 	long := strings.Repeat("toolu:01/", 20)
 	in := transcriptOf("", user("go"),
 		contract.Message{Role: "assistant", Calls: []contract.ToolCall{{ID: long, Name: "get", Arguments: "{k: 1"}, {ID: "b", Name: "put", Arguments: "[1]"}}},
 		contract.Message{Role: "tool", CallID: long, Name: "get", Text: "no JSON", Error: true},
 		contract.Message{Role: "tool", CallID: "b", Name: "put", Text: "no object", Error: true})
-	e.one(t, m, &Call{}, in, llms.WithTools(tools()))
-	got := e.got(t)
+	e.generate(t, m, &Call{}, in, llms.WithTools(tools()))
+	got := e.lastRequest(t)
 	if call := got.turns[1].calls[0]; !strings.Contains(call.Arguments, "{k: 1") {
 		t.Errorf("arguments that are no JSON went as %q", call.Arguments)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // counted is an event that says what the answer takes.
-const counted = `{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}}`
+const usageEvent = `{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}}`
 
 // TestCutAnswers asks models whose answers end too early: what was paid is said, and after some attempts no other is made.
 func TestCutAnswers(t *testing.T) {
@@ -24,9 +24,9 @@ func TestCutAnswers(t *testing.T) {
 		input  int
 		final  bool
 	}{
-		"a stream without an end":              {serve: sse(text("half"), counted), cut: 1, input: 7},
-		"a stream without an end, again":       {serve: sse(text("half"), counted), before: 1, cut: 1, input: 7},
-		"a stream without an end, the third":   {serve: sse(text("half"), counted), before: 2, cut: 1, input: 7, final: true},
+		"a stream without an end":              {serve: sse(text("half"), usageEvent), cut: 1, input: 7},
+		"a stream without an end, again":       {serve: sse(text("half"), usageEvent), before: 1, cut: 1, input: 7},
+		"a stream without an end, the third":   {serve: sse(text("half"), usageEvent), before: 2, cut: 1, input: 7, final: true},
 		"a stream that says nothing of tokens": {serve: sse(text("half")), cut: 1},
 		"half a JSON answer":                   {serve: answer(200, `{"choices":[{"mess`), cut: 1},
 		"an error in a stream":                 {serve: sse(text("half"), `{"error":{"message":"overloaded","code":503}}`), cut: 1},
@@ -35,8 +35,8 @@ func TestCutAnswers(t *testing.T) {
 		"a server that is down":                {serve: answer(503, `{"error":{"message":"down"}}`), before: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, _, _ := pair(t, tt.serve, good)
-			_, err := m.Generate(t.Context(), "a/x", callOf(&Call{Cut: tt.before}, hello(), nil))
+			m, _, _ := openPair(t, tt.serve, okHandler)
+			_, err := m.Generate(t.Context(), "a/x", newCall(&Call{Cut: tt.before}, hello(), nil))
 			f := failureOf(t, err)
 			var u contract.Usage
 			if f.Usage != nil {
@@ -52,14 +52,14 @@ func TestCutAnswers(t *testing.T) {
 	}
 }
 
-// TestCutThenAnotherModel counts what a model took whose answer was cut before another model answered.
-func TestCutThenAnotherModel(t *testing.T) {
-	m, _, _ := pair(t, sse(text("half"), counted), good)
-	got, err := m.Generate(t.Context(), "a/x, b/y", callOf(&Call{}, hello(), nil))
+// TestFailoverAfterCutAnswer counts what a model took whose answer was cut before another model answered.
+func TestFailoverAfterCutAnswer(t *testing.T) {
+	m, _, _ := openPair(t, sse(text("half"), usageEvent), okHandler)
+	got, err := m.Generate(t.Context(), "a/x, b/y", newCall(&Call{}, hello(), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := m.Generate(t.Context(), "b/y", callOf(&Call{}, hello(), nil))
+	alone, err := m.Generate(t.Context(), "b/y", newCall(&Call{}, hello(), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,18 +90,18 @@ var reportedAt = map[string]func(sent, all int, u contract.Usage) contract.Usage
 // cut, with what was reported of tokens until then, and is asked for again at most twice.
 func TestCutStreams(t *testing.T) {
 	usage := contract.Usage{Input: 70, Output: 9}
-	for _, b := range benches() {
+	for _, b := range providerCases() {
 		if b.row.UnaryTools {
 			b.row.UnaryTools = false
 		}
 		t.Run(strings.Trim(b.name, "`"), func(t *testing.T) {
-			events := b.vendor.events(said{pieces: []string{"one ", "two ", "three "}, stop: "stop", usage: usage})
+			events := b.vendor.events(fakeAnswer{pieces: []string{"one ", "two ", "three "}, stop: "stop", usage: usage})
 			var cut int
 			handle := func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "text/event-stream")
 				_, _ = io.WriteString(w, strings.Join(events[:cut], "")+events[cut][:len(events[cut])/2])
 			}
-			_, m := b.at(t, said{}, handle)
+			_, m := b.start(t, fakeAnswer{}, handle)
 			whole := 0
 			for cut = range events {
 				var told contract.Usage
@@ -123,7 +123,7 @@ func TestCutStreams(t *testing.T) {
 				if want.Cut = min(cut, 1); f.Class != contract.ClassUnavailable || f.Final || got.Cut != want.Cut || got.Input != want.Input || got.Output != want.Output || got.Calls != 0 {
 					t.Errorf("after %d of %d events: %+v, usage %+v, want %+v", cut, len(events), f, got, want)
 				}
-				same(t, "what the caller was told", told, got)
+				checkEqual(t, "what the caller was told", told, got)
 				call.Cut = 2
 				if _, err = ask(t, m, call); failureOf(t, err).Final != (cut > 0) {
 					t.Errorf("after %d events of the third answer: %v", cut, err)
@@ -136,14 +136,14 @@ func TestCutStreams(t *testing.T) {
 	}
 }
 
-// TestCutByAnotherClass counts answers that an error of another class ends, and ends their retries, too.
-func TestCutByAnotherClass(t *testing.T) {
+// TestCutWithOtherErrorClass counts answers that an error of another class ends, and ends their retries, too.
+func TestCutWithOtherErrorClass(t *testing.T) {
 	for class, last := range map[string]string{
 		contract.ClassRateLimited:   `{"error":{"message":"slow down","code":429}}`,
 		contract.ClassContextLength: `{"error":{"message":"the maximum context length is exceeded","code":400}}`,
 	} {
-		m, _, _ := pair(t, sse(text("half"), counted, last), good)
-		_, err := m.Generate(t.Context(), "a/x", callOf(&Call{Cut: 2}, hello(), nil))
+		m, _, _ := openPair(t, sse(text("half"), usageEvent, last), okHandler)
+		_, err := m.Generate(t.Context(), "a/x", newCall(&Call{Cut: 2}, hello(), nil))
 		f := failureOf(t, err)
 		if f.Class != class || f.Usage == nil || f.Usage.Cut != 1 || f.Usage.Input != 7 || f.Final != contract.Retryable(class) {
 			t.Errorf("%+v, usage %+v", f, f.Usage)
@@ -151,10 +151,10 @@ func TestCutByAnotherClass(t *testing.T) {
 	}
 }
 
-// TestTooLong counts what an answer took that is longer than its bound.
-func TestTooLong(t *testing.T) {
-	s := serve(t, sse(counted, text(strings.Repeat("x", 2000))))
-	_, err := ask(t, modelOf(t, "openai", s.URL, func(p *ProviderSettings) { p.MaxBodyBytes = 1000 }), &Call{})
+// TestTooLargeAnswerUsage counts what an answer took that is longer than its bound.
+func TestTooLargeAnswerUsage(t *testing.T) {
+	s := serve(t, sse(usageEvent, text(strings.Repeat("x", 2000))))
+	_, err := ask(t, openModel(t, "openai", s.URL, func(p *ProviderSettings) { p.MaxBodyBytes = 1000 }), &Call{})
 	if f := failureOf(t, err); f.Class != contract.ClassTooLarge || f.Usage == nil || f.Usage.Input != 7 || f.Usage.Cut != 1 {
 		t.Errorf("%+v, usage %+v", f, f.Usage)
 	}
@@ -177,7 +177,7 @@ func TestWithheldAnswers(t *testing.T) {
 		"Bedrock":          {"bedrock", answer(200, `{"output":{"message":{"role":"assistant","content":[]}},"stopReason":"malformed_tool_use","usage":{"inputTokens":7,"outputTokens":5,"totalTokens":12}}`), 7},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := modelOf(t, tt.kind, serve(t, tt.serve).URL)
+			m := openModel(t, tt.kind, serve(t, tt.serve).URL)
 			for before := range 4 {
 				_, err := ask(t, m, &Call{Cut: before})
 				f := failureOf(t, err)
@@ -189,26 +189,26 @@ func TestWithheldAnswers(t *testing.T) {
 	}
 }
 
-// TestShareOfTimeKeepsUsage counts what the first of two models took whose share of the time ended in the middle of its answer, and
+// TestTimeoutKeepsUsage counts what the first of two models took whose share of the time ended in the middle of its answer, and
 // what one took when the whole time ends.
-func TestShareOfTimeKeepsUsage(t *testing.T) {
+func TestTimeoutKeepsUsage(t *testing.T) {
 	slow := func(w http.ResponseWriter, r *http.Request) {
-		sse(counted, text("half"))(w, r)
+		sse(usageEvent, text("half"))(w, r)
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	}
-	m, _, _ := pair(t, slow, good)
+	m, _, _ := openPair(t, slow, okHandler)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	got, err := m.Generate(ctx, "a/x, b/y", callOf(&Call{}, hello(), nil))
+	got, err := m.Generate(ctx, "a/x, b/y", newCall(&Call{}, hello(), nil))
 	if err != nil || got.Usage.Cut != 1 || got.Usage.Input < 7 || got.Fallbacks[0].Class != contract.ClassUnavailable {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	m, _, _ = pair(t, sse(counted, text("half")), slow)
+	m, _, _ = openPair(t, sse(usageEvent, text("half")), slow)
 	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	var told contract.Usage
-	_, err = m.Generate(ctx, "a/x, b/y", callOf(&Call{Spent: func(u contract.Usage) { told = u }}, hello(), nil))
+	_, err = m.Generate(ctx, "a/x, b/y", newCall(&Call{Spent: func(u contract.Usage) { told = u }}, hello(), nil))
 	if err != context.DeadlineExceeded || told.Cut != 2 || told.Input != 14 {
 		t.Fatalf("%v, after %+v", err, told)
 	}
@@ -237,7 +237,7 @@ func TestDeepAnswers(t *testing.T) {
 			if tt.stream {
 				handle = sse(tt.body)
 			}
-			_, err := ask(t, modelOf(t, tt.kind, serve(t, handle).URL), &Call{})
+			_, err := ask(t, openModel(t, tt.kind, serve(t, handle).URL), &Call{})
 			if f := failureOf(t, err); f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "deep") {
 				t.Errorf("%+v", f)
 			}

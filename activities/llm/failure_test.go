@@ -20,7 +20,7 @@ func errorBody(code, message string) string {
 	return fmt.Sprintf(`{"error":{"message":%q,"type":"some_type","code":%q}}`, message, code)
 }
 
-func TestFailuresOfProvidersHaveAClass(t *testing.T) {
+func TestErrorClasses(t *testing.T) {
 	tests := map[string]struct {
 		handle http.HandlerFunc
 		class  string
@@ -63,11 +63,11 @@ func TestFailuresOfProvidersHaveAClass(t *testing.T) {
 		"200 with a list":                      {answer(200, `[]`), contract.ClassUnavailable, 0, nil},
 		"200 without choices":                  {answer(200, `{"choices":[]}`), contract.ClassUnavailable, 0, []string{"no choices"}},
 		"200 with half an answer":              {answer(200, `{"choices":[{"message":{"content":"he`), contract.ClassUnavailable, 0, []string{"not JSON"}},
-		"a content filter at the end":          {answer(200, whole(`{"content":"x"}`, "content_filter")), contract.ClassRefused, 0, nil},
-		"a refusal":                            {answer(200, whole(`{"refusal":"I will not"}`, "stop")), contract.ClassRefused, 0, []string{"I will not"}},
-		"an end by error":                      {answer(200, whole(`{"content":"x"}`, "error")), contract.ClassUnavailable, 0, nil},
-		"content that is an object":            {answer(200, whole(`{"content":{}}`, "stop")), contract.ClassUnavailable, 0, nil},
-		"a tool call without a name":           {answer(200, whole(`{"tool_calls":[{"id":"a","function":{"arguments":"{}"}}]}`, "tool_calls")), contract.ClassUnavailable, 0, nil},
+		"a content filter at the end":          {answer(200, completion(`{"content":"x"}`, "content_filter")), contract.ClassRefused, 0, nil},
+		"a refusal":                            {answer(200, completion(`{"refusal":"I will not"}`, "stop")), contract.ClassRefused, 0, []string{"I will not"}},
+		"an end by error":                      {answer(200, completion(`{"content":"x"}`, "error")), contract.ClassUnavailable, 0, nil},
+		"content that is an object":            {answer(200, completion(`{"content":{}}`, "stop")), contract.ClassUnavailable, 0, nil},
+		"a tool call without a name":           {answer(200, completion(`{"tool_calls":[{"id":"a","function":{"arguments":"{}"}}]}`, "tool_calls")), contract.ClassUnavailable, 0, nil},
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://user:pw@elsewhere.test/x?token=abc", http.StatusTemporaryRedirect)
 		}, contract.ClassConnection, 0, []string{"https://elsewhere.test", "not followed", "base_url"}},
@@ -81,12 +81,12 @@ func TestFailuresOfProvidersHaveAClass(t *testing.T) {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
 				s := serve(t, tc.handle)
-				_, err := ask(t, modelOf(t, "compatible", s.URL, change), &Call{IdempotencyKey: "k"})
+				_, err := ask(t, openModel(t, "compatible", s.URL, change), &Call{IdempotencyKey: "k"})
 				f := failureOf(t, err)
 				if f.Class != tc.class || f.After != tc.after {
 					t.Errorf("class %q after %s, want %q after %s: %v", f.Class, f.After, tc.class, tc.after, f)
 				}
-				mentions(t, f.Error(), append(tc.says, "m-1")...)
+				checkContains(t, f.Error(), append(tc.says, "m-1")...)
 				if strings.Contains(f.Error(), testKey) || strings.Contains(f.Error(), "token=abc") {
 					t.Errorf("secret in %q", f.Error())
 				}
@@ -98,7 +98,7 @@ func TestFailuresOfProvidersHaveAClass(t *testing.T) {
 	}
 }
 
-func TestStreamsFail(t *testing.T) {
+func TestStreamErrors(t *testing.T) {
 	slow := func(pieces ...string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -140,17 +140,17 @@ func TestStreamsFail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, tc.handle)
-			_, err := ask(t, modelOf(t, "compatible", s.URL), &Call{})
+			_, err := ask(t, openModel(t, "compatible", s.URL), &Call{})
 			f := failureOf(t, err)
 			if f.Class != tc.class {
 				t.Errorf("class %q, want %q: %v", f.Class, tc.class, f)
 			}
-			mentions(t, f.Error(), append(tc.says, "fake/vendor/m-1")...)
+			checkContains(t, f.Error(), append(tc.says, "fake/vendor/m-1")...)
 		})
 	}
 }
 
-func TestUnaryAnswersStall(t *testing.T) {
+func TestStalledUnaryAnswers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		start string
 		says  string
@@ -167,35 +167,35 @@ func TestUnaryAnswersStall(t *testing.T) {
 				}
 				<-r.Context().Done()
 			})
-			m := modelOf(t, "compatible", s.URL, unary)
+			m := openModel(t, "compatible", s.URL, unary)
 			m.firstByte = 400 * time.Millisecond
 			_, err := ask(t, m, &Call{})
 			f := failureOf(t, err)
 			if f.Class != contract.ClassUnavailable {
 				t.Errorf("class %q", f.Class)
 			}
-			mentions(t, f.Error(), tc.says, "first_token_timeout")
+			checkContains(t, f.Error(), tc.says, "first_token_timeout")
 		})
 	}
 }
 
-func TestSlowAnswersAreNotCut(t *testing.T) {
+func TestSlowAnswers(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		for range 8 {
 			_, _ = io.WriteString(w, " \n")
 			w.(http.Flusher).Flush()
 			time.Sleep(100 * time.Millisecond)
 		}
-		_, _ = io.WriteString(w, whole(`{"content":"late"}`, "stop"))
+		_, _ = io.WriteString(w, completion(`{"content":"late"}`, "stop"))
 	})
-	m := modelOf(t, "compatible", s.URL, unary)
+	m := openModel(t, "compatible", s.URL, unary)
 	a, err := ask(t, m, &Call{})
 	if err != nil || a.Message.Text != "late" {
 		t.Errorf("answer %v, error %v", a, err)
 	}
 }
 
-func TestTheContextsEndComesBackAsItself(t *testing.T) {
+func TestContextErrors(t *testing.T) {
 	hang := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprintf(w, "data: %s\n\n", text("Hel"))
@@ -208,36 +208,36 @@ func TestTheContextsEndComesBackAsItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = models.Generate(ctx, "a/m", callOf(&Call{Partial: func(string) { cancel() }}, hello(), nil))
+	_, err = models.Generate(ctx, "a/m", newCall(&Call{Partial: func(string) { cancel() }}, hello(), nil))
 	if err != context.Canceled {
 		t.Errorf("cancelled: error %T %v, want context.Canceled itself", err, err)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err = models.Generate(ctx, "a/m", callOf(&Call{}, hello(), nil)); err != context.DeadlineExceeded {
+	if _, err = models.Generate(ctx, "a/m", newCall(&Call{}, hello(), nil)); err != context.DeadlineExceeded {
 		t.Errorf("late: error %T %v, want context.DeadlineExceeded itself", err, err)
 	}
-	if _, err = models.Generate(ctx, "a/m", callOf(&Call{}, hello(), nil)); err != context.DeadlineExceeded || s.calls() != 2 {
+	if _, err = models.Generate(ctx, "a/m", newCall(&Call{}, hello(), nil)); err != context.DeadlineExceeded || s.calls() != 2 {
 		t.Errorf("called with a context that had ended: %d calls, %v", s.calls(), err)
 	}
 }
 
-// pretender succeeds whatever its context says.
-type pretender struct{ end func() }
+// cancellingModel succeeds whatever its context says.
+type cancellingModel struct{ end func() }
 
-func (p pretender) answer(context.Context, *Call) (*wire.Answer, error) {
+func (p cancellingModel) answer(context.Context, *Call) (*wire.Answer, error) {
 	p.end()
 	return &wire.Answer{Stop: "stop"}, nil
 }
 
-func TestASuccessBehindAnEndedContextIsNone(t *testing.T) {
+func TestSuccessAfterCancellation(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := generate(ctx, pretender{cancel}, callOf(&Call{}, hello(), nil)); err != context.Canceled {
+	if _, err := generate(ctx, cancellingModel{cancel}, newCall(&Call{}, hello(), nil)); err != context.Canceled {
 		t.Errorf("error %v", err)
 	}
 }
 
-func TestAnswersAreBounded(t *testing.T) {
+func TestAnswerSizeLimit(t *testing.T) {
 	long := strings.Repeat("x", 4000)
 	for name, tc := range map[string]struct {
 		handle http.HandlerFunc
@@ -249,47 +249,47 @@ func TestAnswersAreBounded(t *testing.T) {
 			}
 		}},
 		"stream, one line": {answer(200, "data: "+strings.Repeat(long, 50), "Content-Type", "text/event-stream")},
-		"plain":            {answer(200, whole(`{"content":"`+strings.Repeat(long, 50)+`"}`, "stop"))},
+		"plain":            {answer(200, completion(`{"content":"`+strings.Repeat(long, 50)+`"}`, "stop"))},
 		"blanks":           {answer(200, strings.Repeat("    \n", 50000))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, tc.handle)
-			_, err := ask(t, modelOf(t, "compatible", s.URL, func(p *ProviderSettings) { p.MaxBodyBytes = 100_000 }), &Call{})
+			_, err := ask(t, openModel(t, "compatible", s.URL, func(p *ProviderSettings) { p.MaxBodyBytes = 100_000 }), &Call{})
 			f := failureOf(t, err)
 			if f.Class != contract.ClassTooLarge {
 				t.Errorf("class %q: %v", f.Class, f)
 			}
-			mentions(t, f.Error(), "100000 bytes", "providers.fake.max_body_bytes")
+			checkContains(t, f.Error(), "100000 bytes", "providers.fake.max_body_bytes")
 		})
 	}
-	exact := whole(`{"content":"`+long+`"}`, "stop")
+	exact := completion(`{"content":"`+long+`"}`, "stop")
 	s := serve(t, answer(200, exact))
-	a, err := ask(t, modelOf(t, "compatible", s.URL, func(p *ProviderSettings) { p.MaxBodyBytes = int64(len(exact)) }), &Call{})
+	a, err := ask(t, openModel(t, "compatible", s.URL, func(p *ProviderSettings) { p.MaxBodyBytes = int64(len(exact)) }), &Call{})
 	if err != nil || a.Message.Text != long {
 		t.Errorf("an answer of exactly the limit: %v", err)
 	}
 }
 
-func TestNothingListens(t *testing.T) {
+func TestConnectionRefused(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := "http://" + l.Addr().String()
 	_ = l.Close()
-	_, err = ask(t, modelOf(t, "compatible", address), &Call{})
+	_, err = ask(t, openModel(t, "compatible", address), &Call{})
 	f := failureOf(t, err)
 	if f.Class != contract.ClassUnavailable {
 		t.Errorf("class %q", f.Class)
 	}
-	mentions(t, f.Error(), "connection refused", "check that "+address)
+	checkContains(t, f.Error(), "connection refused", "check that "+address)
 }
 
-func TestKeysDoNotFollowRedirects(t *testing.T) {
-	other := serve(t, answer(200, whole(`{"content":"stolen"}`, "stop")))
+func TestRedirectsNotFollowed(t *testing.T) {
+	other := serve(t, answer(200, completion(`{"content":"stolen"}`, "stop")))
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		s := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, status) })
-		_, err := ask(t, modelOf(t, "compatible", s.URL, func(p *ProviderSettings) { p.Headers = map[string]string{"X-Api-Key": "abcdefgh-secret"} }), &Call{})
+		_, err := ask(t, openModel(t, "compatible", s.URL, func(p *ProviderSettings) { p.Headers = map[string]string{"X-Api-Key": "abcdefgh-secret"} }), &Call{})
 		if f := failureOf(t, err); f.Class != contract.ClassConnection {
 			t.Errorf("%d: class %q", status, f.Class)
 		}
@@ -299,20 +299,20 @@ func TestKeysDoNotFollowRedirects(t *testing.T) {
 	}
 }
 
-// TestRequestsAreNotRepeatedByTheTransport guards against Go's own retries: its transport
+// TestNoTransportRetries guards against Go's own retries: its transport
 // repeats a request with an Idempotency-Key when a used connection breaks.
-func TestRequestsAreNotRepeatedByTheTransport(t *testing.T) {
+func TestNoTransportRetries(t *testing.T) {
 	n := 0
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		n++
 		if n == 1 {
-			_, _ = io.WriteString(w, whole(`{"content":"ok"}`, "stop"))
+			_, _ = io.WriteString(w, completion(`{"content":"ok"}`, "stop"))
 			return
 		}
 		c, _, _ := w.(http.Hijacker).Hijack()
 		_ = c.Close()
 	})
-	m := modelOf(t, "compatible", s.URL, unary)
+	m := openModel(t, "compatible", s.URL, unary)
 	if _, err := ask(t, m, &Call{IdempotencyKey: "a"}); err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +322,7 @@ func TestRequestsAreNotRepeatedByTheTransport(t *testing.T) {
 	}
 }
 
-func TestSecretsAreScrubbed(t *testing.T) {
+func TestSecretsMasked(t *testing.T) {
 	p := &provider{key: "zz-very-secret-key", headers: http.Header{"X-Org": {"token abcdefgh-header"}}}
 	tests := map[string]struct{ in, want string }{
 		"the key":              {"bad key zz-very-secret-key!", "bad key [secret]!"},
@@ -346,7 +346,7 @@ func TestSecretsAreScrubbed(t *testing.T) {
 	}
 }
 
-func TestResetTimes(t *testing.T) {
+func TestParseDelay(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for in, want := range map[string]time.Duration{
 		"1s": time.Second, "6m0s": 6 * time.Minute, "20ms": 20 * time.Millisecond, "12.5": 12500 * time.Millisecond,
@@ -384,7 +384,7 @@ func TestOllamaModels(t *testing.T) {
 	if f.Class != contract.ClassUnavailable {
 		t.Errorf("class %q", f.Class)
 	}
-	mentions(t, f.Error(), "ollama serve")
+	checkContains(t, f.Error(), "ollama serve")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := OllamaModels(ctx, s.URL); !errors.Is(err, context.Canceled) {

@@ -8,9 +8,9 @@ import (
 	"weft/activities/contract"
 )
 
-// TestVendorsHaveWordsOfTheirOwn has errors as servers write them: many say what is wrong in their
+// TestVendorErrors has errors as servers write them: many say what is wrong in their
 // text alone, and give it a status that says something else.
-func TestVendorsHaveWordsOfTheirOwn(t *testing.T) {
+func TestVendorErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status int
 		body   string
@@ -52,7 +52,7 @@ func TestVendorsHaveWordsOfTheirOwn(t *testing.T) {
 }
 
 // Errors inside a stream have no status of their own.
-func TestVendorsHaveWordsOfTheirOwnInStreams(t *testing.T) {
+func TestVendorErrorsInStreams(t *testing.T) {
 	for name, tc := range map[string]struct{ body, class string }{
 		"Groq, a wrong call":     {`{"error":{"message":"Failed to call a function.","type":"invalid_request_error","code":"tool_use_failed"}}`, contract.ClassUnavailable},
 		"Groq, no room":          {`{"error":{"message":"no room","type":"capacity_exceeded"}}`, contract.ClassUnavailable},

@@ -56,15 +56,15 @@ type cohereChat struct {
 	MaxTokens   int      `json:"max_tokens"`
 }
 
-func (f fakeCohere) seen(r *http.Request, body []byte) (*seen, error) {
+func (f fakeCohere) parse(r *http.Request, body []byte) (*parsedRequest, error) {
 	var q cohereChat
-	switch err := strict(body, &q); {
+	switch err := decodeStrict(body, &q); {
 	case err != nil:
 		return nil, err
 	case r.URL.Path != "/v1/chat":
 		return nil, fmt.Errorf("no such path %s", r.URL.Path)
 	}
-	out := &seen{model: q.Model, key: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), stream: q.Stream,
+	out := &parsedRequest{model: q.Model, key: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), stream: q.Stream,
 		temperature: q.Temperature, topP: q.P, maxTokens: q.MaxTokens, stop: q.Stop, seed: q.Seed}
 	if t := q.Thinking; t != nil {
 		out.effort = fmt.Sprint(t.Type, t.Budget)
@@ -75,7 +75,7 @@ func (f fakeCohere) seen(r *http.Request, body []byte) (*seen, error) {
 		}
 	}
 	for _, t := range q.Tools {
-		out.tools = append(out.tools, seenTool{t.Function.Name, t.Function.Description, t.Function.Parameters})
+		out.tools = append(out.tools, parsedTool{t.Function.Name, t.Function.Description, t.Function.Parameters})
 	}
 	switch {
 	case q.Choice != "" && (len(out.tools) == 0 || q.Choice != "REQUIRED" && q.Choice != "NONE"):
@@ -93,9 +93,9 @@ func (f fakeCohere) seen(r *http.Request, body []byte) (*seen, error) {
 	return out, nil
 }
 
-func (fakeCohere) message(out *seen, q *cohereChat, i int) error {
+func (fakeCohere) message(out *parsedRequest, q *cohereChat, i int) error {
 	m := &q.Messages[i]
-	turn := seenTurn{role: m.Role}
+	turn := parsedTurn{role: m.Role}
 	var parts []struct {
 		Type     string `json:"type"`
 		Text     string `json:"text"`
@@ -107,7 +107,7 @@ func (fakeCohere) message(out *seen, q *cohereChat, i int) error {
 	switch err := json.Unmarshal(m.Content, &turn.text); {
 	case len(m.Content) == 0 && len(m.Calls) > 0:
 	case err == nil && turn.text != "":
-	case strict(m.Content, &parts) != nil || len(parts) == 0:
+	case decodeStrict(m.Content, &parts) != nil || len(parts) == 0:
 		return fmt.Errorf("content %s", m.Content)
 	}
 	for _, p := range parts {
@@ -124,7 +124,7 @@ func (fakeCohere) message(out *seen, q *cohereChat, i int) error {
 		out.system += turn.text
 		return nil
 	case "tool":
-		turn = seenTurn{role: "user", results: []seenResult{{id: m.ToolCallID, text: turn.text}}}
+		turn = parsedTurn{role: "user", results: []parsedResult{{id: m.ToolCallID, text: turn.text}}}
 	}
 	for _, c := range m.Calls {
 		if !json.Valid([]byte(c.Function.Arguments)) || c.Type != "function" || c.ID == "" {
@@ -142,15 +142,15 @@ func (fakeCohere) message(out *seen, q *cohereChat, i int) error {
 // noAuto: that the model may choose is said by saying nothing.
 func (fakeCohere) noAuto() {}
 
-func (fakeCohere) stop(s said) string {
+func (fakeCohere) stop(s fakeAnswer) string {
 	return map[string]string{"stop": "COMPLETE", "length": "MAX_TOKENS", "tool_calls": "TOOL_CALL", "refused": "ERROR_TOXIC"}[s.stop]
 }
 
-func (fakeCohere) usage(s said) object {
+func (fakeCohere) usage(s fakeAnswer) object {
 	return object{"billed_units": object{"input_tokens": 1}, "tokens": object{"input_tokens": s.usage.Input, "output_tokens": s.usage.Output}, "cached_tokens": s.usage.Cached}
 }
 
-func (f fakeCohere) whole(s said) string {
+func (f fakeCohere) unary(s fakeAnswer) string {
 	content := []object{}
 	m := object{"role": "assistant"}
 	if s.thought != "" {
@@ -167,7 +167,7 @@ func (f fakeCohere) whole(s said) string {
 	return string(mustJSON(object{"id": "x", "message": m, "finish_reason": f.stop(s), "usage": f.usage(s)}))
 }
 
-func (f fakeCohere) events(s said) []string {
+func (f fakeCohere) events(s fakeAnswer) []string {
 	named := func(kind string, index int, message object) string {
 		return "event: " + kind + "\n" + event(object{"type": kind, "index": index, "delta": object{"message": message}})
 	}
@@ -197,13 +197,13 @@ func (f fakeCohere) events(s said) []string {
 // noQuota: it says the same as for any limit.
 func (fakeCohere) noQuota() {}
 
-func (fakeCohere) cause(_ int, kind, message string) string {
+func (fakeCohere) errorBody(_ int, kind, message string) string {
 	if kind == faultContext && message == "" {
 		message = "too many tokens: total number of tokens in the prompt cannot exceed 256000"
 	}
 	return string(mustJSON(object{"id": "x", "message": message}))
 }
 
-func (fakeCohere) pending(_, message string) string {
+func (fakeCohere) errorEvent(_, message string) string {
 	return "event: message-end\n" + event(object{"type": "message-end", "delta": object{"error": message, "finish_reason": "ERROR"}})
 }

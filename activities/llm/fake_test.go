@@ -71,8 +71,8 @@ func (s *server) sent(t *testing.T) map[string]any {
 	return v
 }
 
-// modelOf opens a model of a kind at a fake server, with short watches.
-func modelOf(t *testing.T, kind, url string, change ...func(*ProviderSettings)) *provider {
+// openModel opens a model of a kind at a fake server, with short watches.
+func openModel(t *testing.T, kind, url string, change ...func(*ProviderSettings)) *provider {
 	t.Helper()
 	set := ProviderSettings{Kind: kind, BaseURL: url + "/v1", Key: testKey, KeyName: "FAKE_API_KEY"}
 	for _, f := range change {
@@ -127,7 +127,7 @@ func finish(reason string) string {
 const done = "[DONE]"
 
 // whole is a plain answer around a message.
-func whole(message, finish string) string {
+func completion(message, finish string) string {
 	return fmt.Sprintf(`{"model":"m-1-2026","choices":[{"index":0,"message":%s,"finish_reason":%q}],"usage":{"prompt_tokens":7,"completion_tokens":3}}`, message, finish)
 }
 
@@ -136,8 +136,8 @@ func hello() wire.Request {
 	return wire.Request{System: "Answer in JSON.", Messages: []contract.Message{user("hello")}}
 }
 
-// callOf is a call with a conversation, tools and options.
-func callOf(call *Call, in wire.Request, tools []llms.Tool, opts ...llms.CallOption) *Call {
+// newCall is a call with a conversation, tools and options.
+func newCall(call *Call, in wire.Request, tools []llms.Tool, opts ...llms.CallOption) *Call {
 	out := *call
 	out.System, out.Messages = in.System, in.Messages
 	out.Options = Options(append([]llms.CallOption{llms.WithTools(tools)}, opts...)...)
@@ -160,7 +160,7 @@ func ask(t *testing.T, m model, call *Call, opts ...llms.CallOption) (*Answer, e
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	return generate(ctx, m, callOf(call, hello(), nil, opts...))
+	return generate(ctx, m, newCall(call, hello(), nil, opts...))
 }
 
 // failureOf is err as a failure, which it must be by itself.
@@ -174,7 +174,7 @@ func failureOf(t *testing.T, err error) *contract.Failure {
 }
 
 // mentions checks that a text has all pieces.
-func mentions(t *testing.T, text string, pieces ...string) {
+func checkContains(t *testing.T, text string, pieces ...string) {
 	t.Helper()
 	for _, p := range pieces {
 		if !strings.Contains(text, p) {

@@ -100,14 +100,14 @@ func (s *localServer) state(r *http.Request, body []byte) (string, int) {
 func localModel(t *testing.T, s *localServer, change ...func(*ProviderSettings)) *provider {
 	t.Helper()
 	s.name = "vendor/m-1"
-	s.answer = whole(`{"content":"fine"}`, "stop")
+	s.answer = completion(`{"content":"fine"}`, "stop")
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
-	return modelOf(t, strings.TrimPrefix(s.kind, "old "), h.URL, append(change, unary)...)
+	return openModel(t, strings.TrimPrefix(s.kind, "old "), h.URL, append(change, unary)...)
 }
 
-// TestContextOfLocalServers reads how long a conversation a local model takes, once for several calls.
-func TestContextOfLocalServers(t *testing.T) {
+// TestLocalContextLength reads how long a conversation a local model takes, once for several calls.
+func TestLocalContextLength(t *testing.T) {
 	for kind, want := range map[string]int{"llamacpp": 8192, "vllm": 8192, "lmstudio": 8192, "ollama": 8192, "old ollama": 8192, "localai": 0} {
 		t.Run(kind, func(t *testing.T) {
 			s := &localServer{kind: kind, loaded: true}
@@ -130,21 +130,21 @@ func TestContextOfLocalServers(t *testing.T) {
 	}
 }
 
-// TestSilentServers are as usable as before: a question about a model's state never fails a call.
-func TestSilentServers(t *testing.T) {
-	for name, state := range map[string]string{"no JSON": "<html>", "another form": `{"data":[1],"models":"x","default_generation_settings":[]}`, "nothing": "", "an answer": whole(`{"content":"fine"}`, "stop")} {
+// TestInvalidModelState are as usable as before: a question about a model's state never fails a call.
+func TestInvalidModelState(t *testing.T) {
+	for name, state := range map[string]string{"no JSON": "<html>", "another form": `{"data":[1],"models":"x","default_generation_settings":[]}`, "nothing": "", "an answer": completion(`{"content":"fine"}`, "stop")} {
 		for _, kind := range []string{"llamacpp", "vllm", "lmstudio", "ollama"} {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if strings.HasSuffix(r.URL.Path, "/chat/completions") {
-						_, _ = io.WriteString(w, whole(`{"content":"fine"}`, "stop"))
+						_, _ = io.WriteString(w, completion(`{"content":"fine"}`, "stop"))
 						return
 					}
 					_, _ = io.WriteString(w, state)
 				}))
 				defer h.Close()
 				var waits []string
-				a, err := ask(t, modelOf(t, kind, h.URL, unary), &Call{Loading: func(what string) { waits = append(waits, what) }})
+				a, err := ask(t, openModel(t, kind, h.URL, unary), &Call{Loading: func(what string) { waits = append(waits, what) }})
 				if err != nil || a.Message.Text != "fine" || a.Context != 0 || waits != nil {
 					t.Errorf("%+v, %v", a, err)
 				}
@@ -153,8 +153,8 @@ func TestSilentServers(t *testing.T) {
 	}
 }
 
-// TestLoading waits for a model that is being loaded, says so, and fails nothing.
-func TestLoading(t *testing.T) {
+// TestModelLoading waits for a model that is being loaded, says so, and fails nothing.
+func TestModelLoading(t *testing.T) {
 	for kind, says := range map[string]bool{"llamacpp": true, "lmstudio": true, "ollama": true, "vllm": false} {
 		t.Run(kind, func(t *testing.T) {
 			s := &localServer{kind: kind, refusals: 3}
@@ -182,8 +182,8 @@ func TestLoading(t *testing.T) {
 	}
 }
 
-// TestLoadingTakesTooLong gives up after the time for the first byte, and when the call is ended.
-func TestLoadingTakesTooLong(t *testing.T) {
+// TestModelLoadingTimeout gives up after the time for the first byte, and when the call is ended.
+func TestModelLoadingTimeout(t *testing.T) {
 	s := &localServer{kind: "llamacpp", refusals: 1 << 30}
 	m := localModel(t, s)
 	m.firstByte = 250 * time.Millisecond
@@ -197,17 +197,17 @@ func TestLoadingTakesTooLong(t *testing.T) {
 	}
 }
 
-// TestBusyIsNotLoading leaves other refusals to the retries of the call.
-func TestBusyIsNotLoading(t *testing.T) {
+// TestBusyServer leaves other refusals to the retries of the call.
+func TestBusyServer(t *testing.T) {
 	s := serve(t, answer(503, `{"error":{"code":503,"message":"no slot available","type":"unavailable_error"}}`))
-	_, err := ask(t, modelOf(t, "llamacpp", s.URL), &Call{})
+	_, err := ask(t, openModel(t, "llamacpp", s.URL), &Call{})
 	if f := failureOf(t, err); f.Class != contract.ClassUnavailable || s.calls() != 1 {
 		t.Errorf("%+v after %d calls", f, s.calls())
 	}
 }
 
-// TestSchemasOfLocalServers sends a schema in the form of each server's documentation.
-func TestSchemasOfLocalServers(t *testing.T) {
+// TestLocalSchemas sends a schema in the form of each server's documentation.
+func TestLocalSchemas(t *testing.T) {
 	const schema = `{"type":"object","properties":{"a":{"type":"integer"}}}`
 	for kind, want := range map[string]string{
 		"llamacpp": `{"json_schema":{"name":"answer","schema":` + schema + `,"strict":false},"schema":` + schema + `,"type":"json_schema"}`,
@@ -254,16 +254,16 @@ func TestTextCalls(t *testing.T) {
 		for _, stream := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, stream %v", name, stream), func(t *testing.T) {
 				message, _ := json.Marshal(map[string]string{"content": tt.text})
-				s := serve(t, answer(200, whole(string(message), tt.finish)))
+				s := serve(t, answer(200, completion(string(message), tt.finish)))
 				if stream {
-					s = serve(t, sse(text0(tt.text[:9]), text0(tt.text[9:]), finish(tt.finish), done))
+					s = serve(t, sse(jsonText(tt.text[:9]), jsonText(tt.text[9:]), finish(tt.finish), done))
 				}
-				m := modelOf(t, "llamacpp", s.URL, tt.change...)
+				m := openModel(t, "llamacpp", s.URL, tt.change...)
 				offered := tools()
 				if tt.noTool {
 					offered = nil
 				}
-				a, err := generate(t.Context(), m, callOf(&Call{}, hello(), offered))
+				a, err := generate(t.Context(), m, newCall(&Call{}, hello(), offered))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -271,22 +271,22 @@ func TestTextCalls(t *testing.T) {
 					t.Fatalf("%+v", a)
 				}
 				if tt.calls > 0 {
-					same(t, "calls", a.Message.Calls, []contract.ToolCall{{ID: "call_1", Name: "get", Arguments: `{"k": "a"}`}})
-					same(t, "text and stop", []string{a.Message.Text, a.Stop}, []string{"Let me see.", "tool_calls"})
+					checkEqual(t, "calls", a.Message.Calls, []contract.ToolCall{{ID: "call_1", Name: "get", Arguments: `{"k": "a"}`}})
+					checkEqual(t, "text and stop", []string{a.Message.Text, a.Stop}, []string{"Let me see.", "tool_calls"})
 				}
 			})
 		}
 	}
 }
 
-// text0 is a piece of text in JSON's own quotes.
-func text0(s string) string {
+// jsonText is a piece of text in JSON's own quotes.
+func jsonText(s string) string {
 	raw, _ := json.Marshal(s)
 	return `{"choices":[{"index":0,"delta":{"content":` + string(raw) + `},"finish_reason":null}]}`
 }
 
-// TestTextCallsElsewhere refuses the setting where it would mean nothing.
-func TestTextCallsElsewhere(t *testing.T) {
+// TestTextCallsUnsupported refuses the setting where it would mean nothing.
+func TestTextCallsUnsupported(t *testing.T) {
 	_, err := Open(Settings{Providers: map[string]ProviderSettings{"claude": {Kind: "anthropic", TextCalls: true}}})
-	mentions(t, failureOf(t, err).Text, "providers.claude.text_calls", "remove it")
+	checkContains(t, failureOf(t, err).Text, "providers.claude.text_calls", "remove it")
 }

@@ -66,7 +66,7 @@ func TestOCIAgent(t *testing.T) {
 	}
 	conversation := []contract.Message{{Role: contract.RoleAssistant, Text: "Good morning."}, {Role: contract.RoleUser, Text: "Weather?"}}
 	ask := func() (*Answer, error) {
-		return models.Generate(context.Background(), "oci/agent/ocid1.genaiagentendpoint.oc1..e", callOf(&Call{}, transcriptOf("", conversation...), nil))
+		return models.Generate(context.Background(), "oci/agent/ocid1.genaiagentendpoint.oc1..e", newCall(&Call{}, transcriptOf("", conversation...), nil))
 	}
 	first, err := ask()
 	if err != nil || first.Message.Text != "Sunny" || first.Stop != "stop" {

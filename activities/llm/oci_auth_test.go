@@ -112,10 +112,10 @@ func (s *ociIdentity) federate(r *http.Request, body string) error {
 }
 
 // conformSignIn: the key goes with each request, or what stands for it.
-func conformSignIn(t *testing.T, b bench) string {
-	e, m := b.at(t, says("ok"), nil)
-	e.one(t, m, &Call{}, hello())
-	same(t, "key", e.got(t).key, testKey)
+func conformSignIn(t *testing.T, b providerCase) string {
+	e, m := b.start(t, textAnswer("ok"), nil)
+	e.generate(t, m, &Call{}, hello())
+	checkEqual(t, "key", e.lastRequest(t).key, testKey)
 	if b.row.Protocol == wire.Converse {
 		conformAWS(t, b)
 		return "key, access keys"
@@ -124,8 +124,8 @@ func conformSignIn(t *testing.T, b bench) string {
 		return "key"
 	}
 	m.signer = &signer{auth: AuthSecurityToken, file: ociConfig(t), profile: "TOKEN"}
-	e.one(t, m, &Call{}, hello())
-	same(t, "key of a session", e.got(t).key, testKey)
+	e.generate(t, m, &Call{}, hello())
+	checkEqual(t, "key of a session", e.lastRequest(t).key, testKey)
 	conformInstance(t, b)
 	conformResource(t, b)
 	return strings.Join(slices.Sorted(maps.Keys(authMethods)), ", ")
@@ -133,17 +133,17 @@ func conformSignIn(t *testing.T, b bench) string {
 
 // conformInstance signs in as an instance. The vendor's SDK waits for the metadata service, and
 // knows no context: the call's end does not wait for it, and the next call has what it got.
-func conformInstance(t *testing.T, b bench) {
+func conformInstance(t *testing.T, b providerCase) {
 	t.Helper()
 	identity := newOCIIdentity(t)
-	b.vendor = b.identified(identity)
-	e, m := b.at(t, says("ok"), nil)
+	b.vendor = b.withIdentity(identity)
+	e, m := b.start(t, textAnswer("ok"), nil)
 	t.Setenv("OCI_METADATA_BASE_URL", identity.URL+"/opc/v2")
 	t.Setenv("OCI_SDK_AUTH_CLIENT_REGION_URL", identity.URL)
 	m.signer = &signer{auth: AuthInstancePrincipal}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, over := generate(ctx, m, callOf(&Call{}, hello(), nil))
+	_, over := generate(ctx, m, newCall(&Call{}, hello(), nil))
 	m.firstByte = 50 * time.Millisecond
 	_, slow := ask(t, m, &Call{})
 	m.firstByte = time.Minute // the SDK makes a key
@@ -151,35 +151,35 @@ func conformInstance(t *testing.T, b bench) {
 	if !errors.Is(over, context.DeadlineExceeded) {
 		t.Errorf("a call that is over: %v", over)
 	}
-	mentions(t, failureOf(t, slow).Error(), "no byte within 50ms", "first_token_timeout")
-	same(t, "requests", e.calls(), 0)
-	e.one(t, m, &Call{}, hello())
-	same(t, "key of an instance", e.got(t).key, sessionKeyPrefix+identity.token)
+	checkContains(t, failureOf(t, slow).Error(), "no byte within 50ms", "first_token_timeout")
+	checkEqual(t, "requests", e.calls(), 0)
+	e.generate(t, m, &Call{}, hello())
+	checkEqual(t, "key of an instance", e.lastRequest(t).key, sessionKeyPrefix+identity.token)
 }
 
 // conformResource signs in as a resource, by OCI's own variables.
-func conformResource(t *testing.T, b bench) {
+func conformResource(t *testing.T, b providerCase) {
 	t.Helper()
-	e, m := b.at(t, says("ok"), nil)
+	e, m := b.start(t, textAnswer("ok"), nil)
 	token := ociToken()
 	t.Setenv("OCI_RESOURCE_PRINCIPAL_VERSION", "2.2")
 	t.Setenv("OCI_RESOURCE_PRINCIPAL_RPST", token)
 	t.Setenv("OCI_RESOURCE_PRINCIPAL_PRIVATE_PEM", string(ociKeyPEM()))
 	t.Setenv("OCI_RESOURCE_PRINCIPAL_REGION", "us-chicago-1")
 	m.signer = &signer{auth: AuthResourcePrincipal}
-	e.one(t, m, &Call{}, hello())
-	same(t, "key of a resource", e.got(t).key, sessionKeyPrefix+token)
+	e.generate(t, m, &Call{}, hello())
+	checkEqual(t, "key of a resource", e.lastRequest(t).key, sessionKeyPrefix+token)
 
 	t.Setenv("OCI_RESOURCE_PRINCIPAL_VERSION", "")
 	m.signer = &signer{auth: AuthResourcePrincipal}
 	_, err := ask(t, m, &Call{})
 	f := failureOf(t, err)
-	same(t, "class", f.Class, contract.ClassUnavailable)
-	mentions(t, f.Error(), "resource_principal", "run the worker where OCI gives it a principal")
+	checkEqual(t, "class", f.Class, contract.ClassUnavailable)
+	checkContains(t, f.Error(), "resource_principal", "run the worker where OCI gives it a principal")
 }
 
-// identified is the fake server of a bench, whose keys a service has signed.
-func (b bench) identified(identity *ociIdentity) vendor {
+// withIdentity is the fake server of a providerCase, whose keys a service has signed.
+func (b providerCase) withIdentity(identity *ociIdentity) vendor {
 	if _, ok := b.vendor.(fakeOCICohere); ok {
 		return fakeOCICohere{fakeOCI{identity}}
 	}

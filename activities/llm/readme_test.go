@@ -8,8 +8,8 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// inReadme checks that README.md has a generated part between its marks. UPDATE=1 rewrites it.
-func inReadme(t *testing.T, name, want string) {
+// checkReadme checks that README.md has a generated part between its marks. UPDATE=1 rewrites it.
+func checkReadme(t *testing.T, name, want string) {
 	t.Helper()
 	raw, err := os.ReadFile("README.md")
 	if err != nil {
@@ -32,7 +32,7 @@ func inReadme(t *testing.T, name, want string) {
 	}
 }
 
-func TestReadmeTableIsTheTable(t *testing.T) {
+func TestReadmeProviders(t *testing.T) {
 	tick := func(b bool) string { return map[bool]string{true: "yes", false: "-"}[b] }
 	code := func(s string) string {
 		if s == "" {
@@ -69,7 +69,7 @@ func TestReadmeTableIsTheTable(t *testing.T) {
 			reasoning, map[bool]string{true: "in results", false: "in a message after them"}[p.ResultImages], map[bool]string{true: "as written", false: "wrapped"}[p.RawArguments], params,
 		}, " | ") + " |\n")
 	}
-	inReadme(t, "providers", b.String())
+	checkReadme(t, "providers", b.String())
 	raw, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func TestUnknownStopReasons(t *testing.T) {
 					if stream {
 						handle = sse(strings.Split(strings.ReplaceAll(strings.Join(tt.events, "\n"), "REASON", reason), "\n")...)
 					}
-					_, err := ask(t, modelOf(t, tt.kind, serve(t, handle).URL, byResponses(protocol)), &Call{})
+					_, err := ask(t, openModel(t, tt.kind, serve(t, handle).URL, byResponses(protocol)), &Call{})
 					f := failureOf(t, err)
 					if f.Class != contract.ClassRefused || f.Usage == nil || f.Usage.Input != 7 || f.Usage.Output != 1 {
 						t.Errorf("%+v, usage %+v", f, f.Usage)
@@ -62,12 +62,12 @@ func byResponses(protocol string) func(*ProviderSettings) {
 	}
 }
 
-// TestKnownStopReasonsOfEmptyAnswers takes an empty answer that ended by itself as it is.
-func TestKnownStopReasonsOfEmptyAnswers(t *testing.T) {
+// TestEmptyAnswers takes an empty answer that ended by itself as it is.
+func TestEmptyAnswers(t *testing.T) {
 	for protocol, reason := range map[string]string{"chat completions": "stop", "Anthropic": "end_turn", "Google": "STOP", "Bedrock": "end_turn", "Cohere": "COMPLETE"} {
 		t.Run(protocol, func(t *testing.T) {
 			tt := emptyAnswer[protocol]
-			a, err := ask(t, modelOf(t, tt.kind, serve(t, answer(200, strings.ReplaceAll(tt.whole, "REASON", reason))).URL), &Call{})
+			a, err := ask(t, openModel(t, tt.kind, serve(t, answer(200, strings.ReplaceAll(tt.whole, "REASON", reason))).URL), &Call{})
 			if err != nil || a.Stop != "stop" || a.Message.Text != "" {
 				t.Errorf("%+v, %v", a, err)
 			}
@@ -75,9 +75,9 @@ func TestKnownStopReasonsOfEmptyAnswers(t *testing.T) {
 	}
 }
 
-// TestAnswersWithoutAReason takes whole JSON, and a stream that [DONE] closes, for whole answers of an unknown server. Of a known one,
+// TestMissingStopReason takes whole JSON, and a stream that [DONE] closes, for whole answers of an unknown server. Of a known one,
 // and where the stream just ends, they are cut.
-func TestAnswersWithoutAReason(t *testing.T) {
+func TestMissingStopReason(t *testing.T) {
 	const message = `{"choices":[{"index":0,"message":{"role":"assistant","content":"all"}}]}`
 	const called = `{"choices":[{"index":0,"message":{"tool_calls":[{"id":"a","function":{"name":"get","arguments":"{}"}}]}}]}`
 	const nothing = `{"choices":[{"index":0,"message":{"role":"assistant","content":""}}]}`
@@ -99,7 +99,7 @@ func TestAnswersWithoutAReason(t *testing.T) {
 		"JSON of another known server": {"groq", answer(200, message), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := ask(t, modelOf(t, tt.kind, serve(t, tt.serve).URL), &Call{})
+			a, err := ask(t, openModel(t, tt.kind, serve(t, tt.serve).URL), &Call{})
 			if tt.stop == "" {
 				if f := failureOf(t, err); f.Class != contract.ClassUnavailable {
 					t.Errorf("%+v", f)
@@ -118,10 +118,10 @@ func TestTokenLimitReached(t *testing.T) {
 	limit := `{"error":{"code":400,"message":"Token limit reached"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"usage":{"prompt_tokens":7,"completion_tokens":3}}`
 	for name, events := range map[string][]string{
 		"with a choice": {text("half"), limit, done},
-		"alone":         {text("half"), `{"error":{"code":400,"message":"Token limit reached"}}`, counted, done},
+		"alone":         {text("half"), `{"error":{"code":400,"message":"Token limit reached"}}`, usageEvent, done},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := ask(t, modelOf(t, "openrouter", serve(t, sse(events...)).URL), &Call{})
+			a, err := ask(t, openModel(t, "openrouter", serve(t, sse(events...)).URL), &Call{})
 			if err != nil || a.Stop != "length" || a.Message.Text != "half" || a.Usage.Input != 7 {
 				t.Errorf("%+v, %v", a, err)
 			}
@@ -134,7 +134,7 @@ func TestUnexpectedToolCall(t *testing.T) {
 	const chunk = `{"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name":"other","args":{"a":1}}}]},"finishReason":"UNEXPECTED_TOOL_CALL"}]}`
 	for name, handle := range map[string]http.HandlerFunc{"whole": answer(200, chunk), "stream": sse(chunk)} {
 		t.Run(name, func(t *testing.T) {
-			a, err := ask(t, modelOf(t, "google", serve(t, handle).URL), &Call{})
+			a, err := ask(t, openModel(t, "google", serve(t, handle).URL), &Call{})
 			if err != nil || a.Stop != "tool_calls" || len(a.Message.Calls) != 1 || a.Message.Calls[0].Name != "other" {
 				t.Errorf("%+v, %v", a, err)
 			}

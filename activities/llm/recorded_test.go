@@ -59,7 +59,7 @@ func corpus(name string) string {
 }
 
 // recorded reads a file of records, or skips the test where the file beside the project is not there.
-func recorded(t *testing.T, name string) []record {
+func readRecords(t *testing.T, name string) []record {
 	t.Helper()
 	f, err := os.Open(name)
 	if err != nil && strings.HasSuffix(name, ".gz") {
@@ -117,7 +117,7 @@ func TestRecordedAnswers(t *testing.T) {
 	for _, protocol := range protocols {
 		for _, name := range []string{filepath.Join("testdata", "answers", protocol.name+".jsonl"), corpus("answers-" + protocol.name + ".jsonl.gz")} {
 			t.Run(protocol.name+"/"+filepath.Base(name), func(t *testing.T) {
-				for _, r := range recorded(t, name) {
+				for _, r := range readRecords(t, name) {
 					for _, stream := range []bool{true, false} {
 						if r.Stream && !stream {
 							continue
@@ -149,7 +149,7 @@ func (r *record) replay(t *testing.T, kind, api string, stream bool) (*Answer, e
 		_, _ = w.Write(r.bytes())
 	})
 	defer s.Close()
-	m := modelOf(t, kind, s.URL, func(p *ProviderSettings) { p.API, p.Unary = api, !stream })
+	m := openModel(t, kind, s.URL, func(p *ProviderSettings) { p.API, p.Unary = api, !stream })
 	in := hello()
 	a, err := m.answer(t.Context(), &Call{Request: wire.Request{System: in.System, Messages: in.Messages, Options: Options()}})
 	if err != nil {

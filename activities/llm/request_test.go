@@ -17,7 +17,7 @@ import (
 )
 
 // at digs a value out of a decoded request; nil where there is none.
-func at(v any, path ...any) any {
+func lookup(v any, path ...any) any {
 	for _, p := range path {
 		switch k := p.(type) {
 		case string:
@@ -34,13 +34,13 @@ func at(v any, path ...any) any {
 	return v
 }
 
-func TestRequestsFollowTheProvidersRow(t *testing.T) {
+func TestChatRequests(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"b":{"anyOf":[{"type":"null"}]},"a":{"minimum":3}}}`)
 	withTools := []llms.CallOption{llms.WithTools(tools())}
 	noTools := []llms.CallOption{llms.WithTools(tools()), llms.WithToolChoice("none")}
 	sampling := []llms.CallOption{llms.WithTemperature(0), llms.WithTopP(0.5), llms.WithSeed(0), llms.WithMaxTokens(9), llms.WithStopWords([]string{"END"})}
 	is := func(want any, path ...any) func(map[string]any) bool {
-		return func(b map[string]any) bool { return at(b, path...) == want }
+		return func(b map[string]any) bool { return lookup(b, path...) == want }
 	}
 	tests := map[string]struct {
 		kind  string
@@ -72,10 +72,10 @@ func TestRequestsFollowTheProvidersRow(t *testing.T) {
 		"one that is cached unasked":        {"openrouter", "openai/gpt-5-mini", Call{}, nil, []func(map[string]any) bool{is(nil, "cache_control")}},
 		"a server that caches unasked":      {"openai", "anthropic/x", Call{}, nil, []func(map[string]any) bool{is(nil, "cache_control")}},
 	}
-	s := serve(t, answer(200, whole(`{"content":"{}"}`, "stop")))
+	s := serve(t, answer(200, completion(`{"content":"{}"}`, "stop")))
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			m := modelOf(t, tc.kind, s.URL)
+			m := openModel(t, tc.kind, s.URL)
 			if tc.model != "" {
 				m.Name = tc.model
 			}
@@ -92,9 +92,9 @@ func TestRequestsFollowTheProvidersRow(t *testing.T) {
 	}
 }
 
-func TestNoCacheSendsNoMark(t *testing.T) {
-	s := serve(t, answer(200, whole(`{"content":"{}"}`, "stop")))
-	m := modelOf(t, "openrouter", s.URL, func(p *ProviderSettings) { p.NoCache = true })
+func TestCacheDisabled(t *testing.T) {
+	s := serve(t, answer(200, completion(`{"content":"{}"}`, "stop")))
+	m := openModel(t, "openrouter", s.URL, func(p *ProviderSettings) { p.NoCache = true })
 	m.Name = "anthropic/claude-opus-4.5"
 	if _, err := ask(t, m, &Call{}); err != nil {
 		t.Fatal(err)
@@ -105,8 +105,8 @@ func TestNoCacheSendsNoMark(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
-	m := modelOf(t, "compatible", s.URL, func(p *ProviderSettings) { p.Headers = map[string]string{"x-title": "Weft tests"} })
+	s := serve(t, answer(200, completion(`{"content":"x"}`, "stop")))
+	m := openModel(t, "compatible", s.URL, func(p *ProviderSettings) { p.Headers = map[string]string{"x-title": "Weft tests"} })
 	for key, want := range map[string]string{"flow-abc/plan#1/model/2": "flow-abc/plan#1/model/2", "fläche 1": contract.SHA([]byte("fläche 1")), "": "", strings.Repeat("k", 300): contract.SHA([]byte(strings.Repeat("k", 300)))} {
 		if _, err := ask(t, m, &Call{IdempotencyKey: key}); err != nil {
 			t.Fatal(err)
@@ -140,12 +140,12 @@ func transcript() []contract.Message {
 	}
 }
 
-func TestTranscriptsOnTheWire(t *testing.T) {
-	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
+func TestTranscriptEncoding(t *testing.T) {
+	s := serve(t, answer(200, completion(`{"content":"x"}`, "stop")))
 	in := transcriptOf("be good", transcript()...)
 	send := func(kind string) []any {
 		t.Helper()
-		if _, err := generate(t.Context(), modelOf(t, kind, s.URL), callOf(&Call{}, in, nil)); err != nil {
+		if _, err := generate(t.Context(), openModel(t, kind, s.URL), newCall(&Call{}, in, nil)); err != nil {
 			t.Fatal(err)
 		}
 		return s.sent(t)["messages"].([]any)
@@ -168,11 +168,11 @@ func TestTranscriptsOnTheWire(t *testing.T) {
 		}
 	}
 	mistral := send("mistral")
-	id, _ := at(mistral, 2, "tool_calls", 0, "id").(string)
-	if len(id) != 9 || at(mistral, 3, "tool_call_id") != id || at(mistral, 3, "name") != "get" {
+	id, _ := lookup(mistral, 2, "tool_calls", 0, "id").(string)
+	if len(id) != 9 || lookup(mistral, 3, "tool_call_id") != id || lookup(mistral, 3, "name") != "get" {
 		t.Errorf("Mistral got %v", mistral)
 	}
-	if args, _ := at(mistral, 2, "tool_calls", 1, "function", "arguments").(string); args != `{"unparsable_arguments":"{k: 1"}` {
+	if args, _ := lookup(mistral, 2, "tool_calls", 1, "function", "arguments").(string); args != `{"unparsable_arguments":"{k: 1"}` {
 		t.Errorf("arguments that are no JSON went as %s", args)
 	}
 	first := s.bodies[len(s.bodies)-1]
@@ -182,9 +182,9 @@ func TestTranscriptsOnTheWire(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSentIsRefused(t *testing.T) {
-	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
-	m := modelOf(t, "openai", s.URL)
+func TestInvalidRequests(t *testing.T) {
+	s := serve(t, answer(200, completion(`{"content":"x"}`, "stop")))
+	m := openModel(t, "openai", s.URL)
 	broken := []llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "bad", Parameters: json.RawMessage(`{`)}}}
 	tests := map[string]struct {
 		call Call
@@ -205,12 +205,12 @@ func TestWhatCannotBeSentIsRefused(t *testing.T) {
 			if tc.in != nil {
 				in.Messages = tc.in
 			}
-			_, err := generate(t.Context(), m, callOf(&tc.call, in, nil, tc.opts...))
+			_, err := generate(t.Context(), m, newCall(&tc.call, in, nil, tc.opts...))
 			f := failureOf(t, err)
 			if f.Class != contract.ClassBadRequest {
 				t.Errorf("class %q", f.Class)
 			}
-			mentions(t, f.Text, tc.says)
+			checkContains(t, f.Text, tc.says)
 		})
 	}
 	if s.calls() != 0 {
@@ -218,35 +218,35 @@ func TestWhatCannotBeSentIsRefused(t *testing.T) {
 	}
 }
 
-func TestImagesAreSent(t *testing.T) {
-	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
+func TestImages(t *testing.T) {
+	s := serve(t, answer(200, completion(`{"content":"x"}`, "stop")))
 	in := transcriptOf("", contract.Message{Role: "user", Text: "look", Media: []contract.Media{{MediaType: "image/png", Data: "eA=="}}})
-	if _, err := generate(t.Context(), modelOf(t, "openai", s.URL), callOf(&Call{}, in, nil)); err != nil {
+	if _, err := generate(t.Context(), openModel(t, "openai", s.URL), newCall(&Call{}, in, nil)); err != nil {
 		t.Fatal(err)
 	}
-	parts := at(s.sent(t), "messages", 0, "content")
-	if at(parts, 0, "text") != "look" || at(parts, 1, "image_url", "url") != "data:image/png;base64,eA==" {
+	parts := lookup(s.sent(t), "messages", 0, "content")
+	if lookup(parts, 0, "text") != "look" || lookup(parts, 1, "image_url", "url") != "data:image/png;base64,eA==" {
 		t.Errorf("content %v", parts)
 	}
 }
 
-func TestMessagesAreChecked(t *testing.T) {
+func TestInvalidMessages(t *testing.T) {
 	_, err := (&Call{Request: transcriptOf("", contract.Message{Role: "system", Text: "x"}, contract.Message{Role: "tool", Name: "get"},
 		contract.Message{Role: "user", Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: "1"}}}})}).prepare()
 	f := failureOf(t, err)
-	mentions(t, f.Text, `message 1: invalid role "system"`, `message 2: result of tool "get"`, "message 3: part 1")
+	checkContains(t, f.Text, `message 1: invalid role "system"`, `message 2: result of tool "get"`, "message 3: part 1")
 }
 
-func TestModelsAreSafeForConcurrentUse(t *testing.T) {
+func TestConcurrentUse(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		sse(text("Hel"), text("lo"), finish("stop"))(w, r)
 	})
-	m := modelOf(t, "openai", s.URL)
+	m := openModel(t, "openai", s.URL)
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			call := callOf(&Call{Partial: func(string) {}}, hello(), tools())
+			call := newCall(&Call{Partial: func(string) {}}, hello(), tools())
 			if a, err := generate(context.Background(), m, call); err != nil || a.Message.Text != "Hello" {
 				t.Errorf("%v, %v", a, err)
 			}

@@ -14,8 +14,8 @@ func nested(depth int) string {
 	return strings.Repeat(`{"type":"object","required":["p"],"properties":{"p":`, depth) + `{"type":"integer"}` + strings.Repeat(`}}`, depth)
 }
 
-// TestSamplesAreOfTheirSchemas checks answers without a script against the schema that they are for.
-func TestSamplesAreOfTheirSchemas(t *testing.T) {
+// TestSample checks answers without a script against the schema that they are for.
+func TestSample(t *testing.T) {
 	for name, rules := range map[string]string{
 		"scalar":                  `{"type":"string","minLength":300,"maxLength":310}`,
 		"nine objects":            nested(9),
@@ -67,8 +67,8 @@ func branching(n int) []string {
 	return out
 }
 
-// TestNoSampleWithoutEnd gives none of a schema that no value is of, or only a larger one.
-func TestNoSampleWithoutEnd(t *testing.T) {
+// TestNoSample gives none of a schema that no value is of, or only a larger one.
+func TestNoSample(t *testing.T) {
 	for name, rules := range map[string]string{
 		"itself":        `{"$ref":"#"}`,
 		"needs itself":  `{"type":"object","required":["a"],"properties":{"a":{"$ref":"#"}}}`,

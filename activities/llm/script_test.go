@@ -17,7 +17,7 @@ import (
 )
 
 // play1 makes one scripted call.
-func playOne(t *testing.T, source string, call Call, in []contract.Message, opts ...llms.CallOption) (*Answer, error) {
+func playScript(t *testing.T, source string, call Call, in []contract.Message, opts ...llms.CallOption) (*Answer, error) {
 	t.Helper()
 	if source != "" {
 		raw, err := ParseScript("s.yaml", []byte(source))
@@ -29,7 +29,7 @@ func playOne(t *testing.T, source string, call Call, in []contract.Message, opts
 	if in == nil {
 		in = []contract.Message{{Role: "user", Text: "hello"}}
 	}
-	return generate(t.Context(), &scripted{}, callOf(&call, transcriptOf("the system prompt", in...), nil, opts...))
+	return generate(t.Context(), &scripted{}, newCall(&call, transcriptOf("the system prompt", in...), nil, opts...))
 }
 
 func TestScriptRules(t *testing.T) {
@@ -82,7 +82,7 @@ func TestScriptRules(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			a, err := playOne(t, tc.script, tc.call, tc.in, tc.opts...)
+			a, err := playScript(t, tc.script, tc.call, tc.in, tc.opts...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,26 +118,26 @@ func TestScriptedFailures(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := playOne(t, tc.script, tc.call, nil)
+			_, err := playScript(t, tc.script, tc.call, nil)
 			f := failureOf(t, err)
 			if f.Class != tc.class || f.After != tc.after {
 				t.Errorf("class %q after %s, want %q after %s", f.Class, f.After, tc.class, tc.after)
 			}
-			mentions(t, f.Error(), tc.says...)
+			checkContains(t, f.Error(), tc.says...)
 		})
 	}
-	_, err := generate(t.Context(), &scripted{}, callOf(&Call{Script: json.RawMessage(`{"rules":[{"sya":"x"}]}`)}, hello(), nil))
+	_, err := generate(t.Context(), &scripted{}, newCall(&Call{Script: json.RawMessage(`{"rules":[{"sya":"x"}]}`)}, hello(), nil))
 	f := failureOf(t, err)
 	if f.Class != contract.ClassBadRequest {
 		t.Errorf("class %q", f.Class)
 	}
-	mentions(t, f.Text, `script:1:12: rule 1: unknown field "sya"`)
+	checkContains(t, f.Text, `script:1:12: rule 1: unknown field "sya"`)
 }
 
-func TestScriptsPlayInTime(t *testing.T) {
+func TestScriptTiming(t *testing.T) {
 	var seen []string
 	start := time.Now()
-	a, err := playOne(t, `rules: [{say: "one two three", delay: 60ms, usage: {input: 5, output: 6}}]`, Call{Partial: func(s string) { seen = append(seen, s) }}, nil)
+	a, err := playScript(t, `rules: [{say: "one two three", delay: 60ms, usage: {input: 5, output: 6}}]`, Call{Partial: func(s string) { seen = append(seen, s) }}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestScriptsPlayInTime(t *testing.T) {
 	}
 	n := 0
 	long := strings.Repeat("word ", 10_000)
-	if _, err := playOne(t, `rules: [{say: "`+long+`"}]`, Call{Partial: func(string) { n++ }}, nil); err != nil || n > maxChunks {
+	if _, err := playScript(t, `rules: [{say: "`+long+`"}]`, Call{Partial: func(string) { n++ }}, nil); err != nil || n > maxChunks {
 		t.Errorf("%d pieces, %v", n, err)
 	}
 	for _, s := range []string{`rules: [{say: a, delay: 1h}]`, `rules: [{delay: 1h, fail: {class: unavailable}}]`} {
@@ -161,14 +161,14 @@ func TestScriptsPlayInTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		if _, err := generate(ctx, &scripted{}, callOf(&Call{Script: raw}, hello(), nil)); err != context.DeadlineExceeded {
+		if _, err := generate(ctx, &scripted{}, newCall(&Call{Script: raw}, hello(), nil)); err != context.DeadlineExceeded {
 			t.Errorf("error %v", err)
 		}
 		cancel()
 	}
 }
 
-func TestScriptsAreCheckedAllAtOnce(t *testing.T) {
+func TestScriptProblems(t *testing.T) {
 	tests := map[string]struct {
 		script string
 		want   []string
@@ -209,7 +209,7 @@ func TestScriptsAreCheckedAllAtOnce(t *testing.T) {
 			if f.Class != contract.ClassBadRequest {
 				t.Errorf("class %q", f.Class)
 			}
-			mentions(t, f.Text, tc.want...)
+			checkContains(t, f.Text, tc.want...)
 			if n := strings.Count(f.Text, "\n") + 1; n > maxProblems+1 || n < len(tc.want) {
 				t.Errorf("%d problems:\n%s", n, f.Text)
 			}
@@ -217,7 +217,7 @@ func TestScriptsAreCheckedAllAtOnce(t *testing.T) {
 	}
 }
 
-func TestScriptsAreCanonical(t *testing.T) {
+func TestScriptCanonicalForm(t *testing.T) {
 	const want = `{"rules":[{"node":"a","turn":1,"call":[{"tool":"t","arguments":{"x":31,"d":"2024-01-01","y":true}}],"usage":{"input":3}},{"question":"q","yes":false,"reason":"r"}],"default":{"fail":{"class":"denied"}}}`
 	for name, source := range map[string]string{
 		"YAML":               "default:\n  fail: {class: denied}\nrules:\n  - call: {tool: t, arguments: {x: 0x1F, d: 2024-01-01, y: true}}\n    turn: 1\n    node: a\n    usage: {input: 3}\n  - {question: q, reason: r, yes: no}\n",
@@ -291,7 +291,7 @@ func TestReadmeExamplesParse(t *testing.T) {
 	}
 }
 
-func TestReadmeExplainsScripts(t *testing.T) {
+func TestReadmeDocumentsScriptFields(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -316,7 +316,7 @@ func actionsAndConditions() []string {
 	return out
 }
 
-func TestRulesSeeResultsThatAreErrors(t *testing.T) {
+func TestScriptErrorResults(t *testing.T) {
 	for _, failed := range []bool{false, true} {
 		in := transcriptOf("", user("go"), contract.Message{Role: "assistant", Calls: []contract.ToolCall{{ID: "1", Name: "get"}}},
 			contract.Message{Role: "tool", CallID: "1", Name: "get", Text: "no such key", Error: failed})

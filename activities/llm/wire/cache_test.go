@@ -11,8 +11,8 @@ import (
 	"weft/activities/contract"
 )
 
-// talk is a conversation with a call and two results, and then another turn.
-var talk = []contract.Message{
+// conversation is a conversation with a call and two results, and then another turn.
+var conversation = []contract.Message{
 	{Role: contract.RoleUser, Text: "begin"},
 	{Role: contract.RoleAssistant, Calls: []contract.ToolCall{{ID: "a", Name: "now", Arguments: "{}"}, {ID: "b", Name: "now", Arguments: "{}"}}},
 	{Role: contract.RoleTool, CallID: "a", Name: "now", Text: "one"},
@@ -31,17 +31,17 @@ func TestCacheMarks(t *testing.T) {
 		once     bool
 		want     string // the texts that are marked
 	}{
-		"a conversation":           {Model{Server: turns, Name: "qwen3-max"}, talk, true, false, "be brief|two|again"},
-		"its beginning":            {Model{Server: turns, Name: "qwen3-max"}, talk[:1], true, false, "be brief|begin"},
-		"after the results":        {Model{Server: turns, Name: "qwen3-max"}, talk[:4], true, false, "be brief|begin|two"},
-		"one question":             {Model{Server: turns, Name: "qwen3-max"}, talk[:1], false, false, "be brief"},
-		"a judge's":                {Model{Server: turns, Name: "qwen3-max"}, talk, true, true, ""},
-		"another model":            {Model{Server: turns, Name: "deepseek-v3"}, talk, true, false, ""},
-		"switched off":             {Model{Server: turns, Name: "qwen3-max", NoCache: true}, talk, true, false, ""},
-		"the system prompt alone":  {Model{Server: Server{ToolChoice: true, CacheSystem: "google/gemini"}, Name: "google/gemini-2.5-pro"}, talk, true, false, "be brief"},
-		"a server without any":     {Model{Server: Server{ToolChoice: true}, Name: "m"}, talk, true, false, ""},
-		"empty messages between":   {Model{Server: turns, Name: "qwen3-max"}, append(append([]contract.Message{}, talk...), contract.Message{Role: contract.RoleAssistant, Text: "ok"}, contract.Message{Role: contract.RoleUser}), true, false, "be brief|two|again"},
-		"a file at the end of all": {Model{Server: turns, Name: "qwen3-max"}, append(append([]contract.Message{}, talk...), contract.Message{Role: contract.RoleAssistant, Text: "ok"}, contract.Message{Role: contract.RoleUser, Text: "see", Media: []contract.Media{{MediaType: "image/png", Data: "cG5n"}}}), true, false, "be brief|again|image_url"},
+		"a conversation":           {Model{Server: turns, Name: "qwen3-max"}, conversation, true, false, "be brief|two|again"},
+		"its beginning":            {Model{Server: turns, Name: "qwen3-max"}, conversation[:1], true, false, "be brief|begin"},
+		"after the results":        {Model{Server: turns, Name: "qwen3-max"}, conversation[:4], true, false, "be brief|begin|two"},
+		"one question":             {Model{Server: turns, Name: "qwen3-max"}, conversation[:1], false, false, "be brief"},
+		"a judge's":                {Model{Server: turns, Name: "qwen3-max"}, conversation, true, true, ""},
+		"another model":            {Model{Server: turns, Name: "deepseek-v3"}, conversation, true, false, ""},
+		"switched off":             {Model{Server: turns, Name: "qwen3-max", NoCache: true}, conversation, true, false, ""},
+		"the system prompt alone":  {Model{Server: Server{ToolChoice: true, CacheSystem: "google/gemini"}, Name: "google/gemini-2.5-pro"}, conversation, true, false, "be brief"},
+		"a server without any":     {Model{Server: Server{ToolChoice: true}, Name: "m"}, conversation, true, false, ""},
+		"empty messages between":   {Model{Server: turns, Name: "qwen3-max"}, append(append([]contract.Message{}, conversation...), contract.Message{Role: contract.RoleAssistant, Text: "ok"}, contract.Message{Role: contract.RoleUser}), true, false, "be brief|two|again"},
+		"a file at the end of all": {Model{Server: turns, Name: "qwen3-max"}, append(append([]contract.Message{}, conversation...), contract.Message{Role: contract.RoleAssistant, Text: "ok"}, contract.Message{Role: contract.RoleUser, Text: "see", Media: []contract.Media{{MediaType: "image/png", Data: "cG5n"}}}), true, false, "be brief|again|image_url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := &Request{System: "be brief", Messages: tt.messages, Once: tt.once, Options: llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1}}
@@ -84,25 +84,25 @@ func TestCacheMarks(t *testing.T) {
 func TestCacheKeys(t *testing.T) {
 	key := contract.SHA([]byte("run/thread"))[:32]
 	for name, tt := range map[string]struct {
-		server                Server
-		api, talk, extra      string
-		off                   bool
-		wantField, wantHeader string
+		server                   Server
+		api, conversation, extra string
+		off                      bool
+		wantField, wantHeader    string
 	}{
-		"in the request":         {server: Server{CacheKey: true}, talk: "run/thread", wantField: key},
-		"of Responses":           {server: Server{CacheKey: true}, api: APIResponses, talk: "run/thread", wantField: key},
-		"in a header":            {server: Server{CacheKey: true, CacheHeader: "x-conv"}, talk: "run/thread", wantHeader: key},
-		"a header's Responses":   {server: Server{CacheKey: true, CacheHeader: "x-conv"}, api: APIResponses, talk: "run/thread", wantField: key},
+		"in the request":         {server: Server{CacheKey: true}, conversation: "run/thread", wantField: key},
+		"of Responses":           {server: Server{CacheKey: true}, api: APIResponses, conversation: "run/thread", wantField: key},
+		"in a header":            {server: Server{CacheKey: true, CacheHeader: "x-conv"}, conversation: "run/thread", wantHeader: key},
+		"a header's Responses":   {server: Server{CacheKey: true, CacheHeader: "x-conv"}, api: APIResponses, conversation: "run/thread", wantField: key},
 		"no conversation":        {server: Server{CacheKey: true, CacheHeader: "x-conv"}},
-		"another server":         {server: Server{}, talk: "run/thread"},
-		"another's Responses":    {server: Server{}, api: APIResponses, talk: "run/thread"},
-		"switched off":           {server: Server{CacheKey: true}, talk: "run/thread", off: true},
-		"the author's own":       {server: Server{CacheKey: true}, talk: "run/thread", extra: `{"prompt_cache_key":"mine"}`, wantField: "mine"},
-		"the author's Responses": {server: Server{CacheKey: true}, api: APIResponses, talk: "run/thread", extra: `{"prompt_cache_key":"mine"}`, wantField: "mine"},
+		"another server":         {server: Server{}, conversation: "run/thread"},
+		"another's Responses":    {server: Server{}, api: APIResponses, conversation: "run/thread"},
+		"switched off":           {server: Server{CacheKey: true}, conversation: "run/thread", off: true},
+		"the author's own":       {server: Server{CacheKey: true}, conversation: "run/thread", extra: `{"prompt_cache_key":"mine"}`, wantField: "mine"},
+		"the author's Responses": {server: Server{CacheKey: true}, api: APIResponses, conversation: "run/thread", extra: `{"prompt_cache_key":"mine"}`, wantField: "mine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &Model{Server: tt.server, Name: "m", API: tt.api, NoCache: tt.off}
-			out, err := m.Encode(&Request{Messages: talk[:1], Conversation: tt.talk, Extra: json.RawMessage(tt.extra), Options: llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1}})
+			out, err := m.Encode(&Request{Messages: conversation[:1], Conversation: tt.conversation, Extra: json.RawMessage(tt.extra), Options: llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1}})
 			if err != nil {
 				t.Fatal(err)
 			}

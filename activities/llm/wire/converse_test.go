@@ -10,8 +10,8 @@ import (
 	"weft/activities/contract"
 )
 
-// TestConverseOfFamilies: what only some families of models take goes to those.
-func TestConverseOfFamilies(t *testing.T) {
+// TestConverseModelFamilies: what only some families of models take goes to those.
+func TestConverseModelFamilies(t *testing.T) {
 	const point = `{"cachePoint":{"type":"default"}}`
 	turn := []contract.Message{{Role: contract.RoleUser, Text: "go"}, {Role: contract.RoleAssistant, Calls: []contract.ToolCall{{ID: "c", Name: "get", Arguments: "{}"}}}, {Role: contract.RoleTool, CallID: "c", Text: "no", Error: true}}
 	const tool = `{"toolSpec":{"inputSchema":{"json":{"type":"object","properties":{}}},"name":"get"}}`
@@ -57,8 +57,8 @@ func TestConverseOfFamilies(t *testing.T) {
 	}
 }
 
-// TestConverseOfAuthors: an author adds a guardrail, and tools of the service's.
-func TestConverseOfAuthors(t *testing.T) {
+// TestConverseExtra: an author adds a guardrail, and tools of the service's.
+func TestConverseExtra(t *testing.T) {
 	m := Model{Server: Server{Protocol: Converse}, Provider: "bedrock", Name: "arn:aws:bedrock:us-east-1:1:inference-profile/a"}
 	q := Request{Messages: []contract.Message{{Role: contract.RoleUser, Text: "go"}}, Options: plainOptions(),
 		Extra: json.RawMessage(`{"guardrailConfig":{"guardrailIdentifier":"g","guardrailVersion":"1"},"toolConfig":{"tools":[{"systemTool":{"name":"nova_code_interpreter"}}]}}`)}

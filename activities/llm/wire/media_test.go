@@ -9,7 +9,7 @@ import (
 )
 
 // A document and a recording have each protocol's own form, and results of tools what the server takes there.
-func TestFilesOfEachProtocol(t *testing.T) {
+func TestFiles(t *testing.T) {
 	pdf := contract.Media{MediaType: "application/pdf", Data: "UERG", Name: "q3.pdf"}
 	mp3 := contract.Media{MediaType: "audio/mpeg", Data: "TVAz"}
 	every := []string{""}

@@ -16,8 +16,8 @@ var openAI = Server{Responses: []string{"gpt-4o", "gpt-5", "o1"}, StrictSchema: 
 // plainOptions are options that say nothing.
 func plainOptions() llms.CallOptions { return llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1} }
 
-// TestByResponses: a setting, a document, or the table says by which protocol a model is asked.
-func TestByResponses(t *testing.T) {
+// TestProtocolSelection: a setting, a document, or the table says by which protocol a model is asked.
+func TestProtocolSelection(t *testing.T) {
 	seeded, stopped, short := plainOptions(), plainOptions(), plainOptions()
 	seeded.Seed, stopped.StopWords, short.MaxTokens = 7, []string{"END"}, 5
 	for name, tc := range map[string]struct {
@@ -59,8 +59,8 @@ func TestByResponses(t *testing.T) {
 	}
 }
 
-// TestResponsesGoBack: what an answer has of its provider's own is in the next request, in its order.
-func TestResponsesGoBack(t *testing.T) {
+// TestResponsesSentBack: what an answer has of its provider's own is in the next request, in its order.
+func TestResponsesSentBack(t *testing.T) {
 	const thought = `{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"e"}`
 	const search = `{"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search","query":"q"}}`
 	const message = `{"type":"message","id":"msg_1","status":"completed","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"So","annotations":[]}]}`
@@ -110,8 +110,8 @@ func TestResponsesGoBack(t *testing.T) {
 	}
 }
 
-// TestResponsesOfTheProvidersTools: an author adds tools of the provider's to those of the flow.
-func TestResponsesOfTheProvidersTools(t *testing.T) {
+// TestResponsesProviderTools: an author adds tools of the provider's to those of the flow.
+func TestResponsesProviderTools(t *testing.T) {
 	m := Model{Server: openAI, Provider: "openai", Name: "gpt-5"}
 	q := Request{Options: plainOptions(), Extra: json.RawMessage(`{"tools":[{"type":"web_search"}],"include":["web_search_call.action.sources"],"reasoning":{"summary":"auto"}}`), Effort: "low"}
 	q.Options.Tools = []llms.Tool{{Function: &llms.FunctionDefinition{Name: "get"}}}
@@ -129,8 +129,8 @@ func TestResponsesOfTheProvidersTools(t *testing.T) {
 	}
 }
 
-// TestResponsesEnd: how an answer ends.
-func TestResponsesEnd(t *testing.T) {
+// TestResponsesStopReasons: how an answer ends.
+func TestResponsesStopReasons(t *testing.T) {
 	const item = `{"type":"response.output_item.done","item":{"type":"message","content":[{"type":"output_text","text":"Hello"}]}}`
 	for name, tc := range map[string]struct {
 		events           []string
