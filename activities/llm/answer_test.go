@@ -13,7 +13,7 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// toolDelta is a streamed piece of tool calls.
+// toolDelta returns a streamed piece of tool calls.
 func toolDelta(calls string) string {
 	return `{"choices":[{"delta":{"tool_calls":[` + calls + `]}}]}`
 }
@@ -143,7 +143,7 @@ func TestPartialText(t *testing.T) {
 	}
 }
 
-// TestReasoningSentBack sends an answer's own reasoning back, to its provider only.
+// TestReasoningSentBack checks that reasoning is sent back, but only to its own provider.
 func TestReasoningSentBack(t *testing.T) {
 	details := func(s string) string { return `{"choices":[{"delta":{"reasoning_details":[` + s + `]}}]}` }
 	openrouter := sse(
@@ -205,8 +205,8 @@ func TestReasoningSentBack(t *testing.T) {
 	}
 }
 
-// TestReasoningField sends reasoning to an unknown server in the field in which it came, and not at all where that is
-// refused.
+// TestReasoningField checks that reasoning is sent back in the field in which it was received, or omitted if
+// the server rejects it.
 func TestReasoningField(t *testing.T) {
 	for name, tt := range map[string]struct {
 		kind, message, want string
@@ -222,7 +222,7 @@ func TestReasoningField(t *testing.T) {
 			s := serve(t, nil)
 			s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodGet {
-					http.NotFound(w, r) // it says nothing of its models
+					http.NotFound(w, r) // it does not report its models' state
 					return
 				}
 				raw, _ := io.ReadAll(r.Body)
@@ -251,8 +251,8 @@ func TestReasoningField(t *testing.T) {
 	}
 }
 
-// FuzzStream feeds the reader anything: it must end, without a panic, in an answer or a
-// failure.
+// FuzzStream checks that any response is parsed to an answer or a failure, without a
+// panic.
 func FuzzStream(f *testing.F) {
 	for _, s := range []string{
 		"data: " + text("Hel") + "\n\ndata: " + finish("stop") + "\n\ndata: [DONE]\n\n",
@@ -285,7 +285,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// fixedResponse answers every request with a body.
+// fixedResponse is a transport that responds to every request with the same body.
 type fixedResponse string
 
 func (a fixedResponse) RoundTrip(*http.Request) (*http.Response, error) {

@@ -6,7 +6,7 @@ import (
 	"weft/activities/contract"
 )
 
-// Thoughts are a part of the output, wherever a server counts them.
+// TestReasoningTokensCountedOnce checks that reasoning is included in the output once, whether or not the server includes it.
 func TestReasoningTokensCountedOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		usage string

@@ -13,10 +13,10 @@ import (
 	"weft/activities/contract"
 )
 
-// sigV4Header is the form of a signature of AWS' version 4.
+// sigV4Header matches an Authorization header of AWS Signature Version 4.
 var sigV4Header = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=AKID/(\d{8})/eu-west-1/bedrock/aws4_request, SignedHeaders=([a-z0-9;-]+), Signature=([0-9a-f]{64})$`)
 
-// verifySigV4 computes a request's signature by AWS' documentation.
+// verifySigV4 verifies a request's signature as AWS documents it.
 func verifySigV4(r *http.Request, body, secret string) error {
 	form := sigV4Header.FindStringSubmatch(r.Header.Get("Authorization"))
 	if form == nil {
@@ -49,7 +49,7 @@ func verifySigV4(r *http.Request, body, secret string) error {
 	return nil
 }
 
-// conformAWS signs with access keys, for a while or for okHandler.
+// conformAWS checks signatures by permanent and temporary access keys.
 func conformAWS(t *testing.T, b providerCase) {
 	t.Helper()
 	for _, token := range []string{"", "session-of-the-test"} {
@@ -70,7 +70,7 @@ func conformAWS(t *testing.T, b providerCase) {
 	}
 }
 
-// TestBedrockSettings: a region is an address, and what is missing is named.
+// TestBedrockSettings checks that a region selects the base URL, and that errors name missing settings.
 func TestBedrockSettings(t *testing.T) {
 	keys := AWSKeys{ID: "AKID", Secret: "s"}
 	for name, tc := range map[string]struct {

@@ -13,13 +13,13 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// claudeCase is Anthropic under test.
+// claudeCase returns the test case of Anthropic.
 func claudeCase() providerCase {
 	row, _ := rowOf("anthropic")
 	return providerCase{row: row, vendor: fakeClaude{}}
 }
 
-// marks lists where a request has cache marks.
+// cacheMarks returns the paths of the cache marks in a request.
 func cacheMarks(v any, path string) []string {
 	var out []string
 	switch v := v.(type) {
@@ -76,7 +76,7 @@ func TestClaudeCacheMarks(t *testing.T) {
 	}
 }
 
-// A conversation that has had an answer is likely to have another, with tools or without.
+// TestClaudeCacheMarksWithoutTools checks that a conversation with an answer is marked even without tools: more turns are likely.
 func TestClaudeCacheMarksWithoutTools(t *testing.T) {
 	e, m := claudeCase().start(t, textAnswer("ok"), nil)
 	said := func(s string) contract.Message { return contract.Message{Role: "assistant", Text: s} }
@@ -126,7 +126,7 @@ func TestClaudeModelFamilies(t *testing.T) {
 	}
 }
 
-// sentContent are the blocks of the assistant's message in the last request, as they are.
+// sentContent returns the content of message n in the last request.
 func sentContent(t *testing.T, e *endpoint, n int) string {
 	t.Helper()
 	b, err := json.Marshal(lookup(e.sent(t), "messages", n, "content"))
@@ -153,13 +153,13 @@ func TestClaudeBlockOrder(t *testing.T) {
 	if got := back(a.Message); got != content {
 		t.Errorf("blocks went back as\n%s, want\n%s", got, content)
 	}
-	// Ids that had to be made unique do not lose the order.
+	// Ids that had to be made unique preserve the order.
 	renamed := a.Message
 	renamed.Calls = []contract.ToolCall{{ID: "t1_2", Name: "get", Arguments: `{"a":1}`}, a.Message.Calls[1]}
 	if got := back(renamed); got != strings.Replace(content, `"t1"`, `"t1_2"`, 1) {
 		t.Errorf("with another id they went back as\n%s", got)
 	}
-	// What does not fit the record goes without it, rather than wrong.
+	// A message that does not match the stored blocks is sent without them.
 	changed := a.Message
 	changed.Text = "Changed."
 	if got := back(changed); strings.Contains(got, "U0lH") || !strings.Contains(got, "Changed.") {
@@ -167,7 +167,7 @@ func TestClaudeBlockOrder(t *testing.T) {
 	}
 }
 
-// TestClaudeCitations has citations and a compaction go back, of whole answers and of streams.
+// TestClaudeCitations checks that citations and compactions are sent back, of unary answers and of streams.
 func TestClaudeCitations(t *testing.T) {
 	const cited = `{"citations":[{"cited_text":"c","type":"char_location"}],"text":"So.","type":"text"}`
 	const content = `[{"content":"before","type":"compaction"},` + cited + `]`
@@ -198,7 +198,7 @@ func TestClaudeRefusal(t *testing.T) {
 	checkContains(t, f.Text, "not this")
 }
 
-// TestClaudePausedTurn goes on where an answer was paused for a tool of the provider's own, with its blocks as they were.
+// TestClaudePausedTurn checks that an answer paused for a provider's tool is continued with its blocks unchanged.
 func TestClaudePausedTurn(t *testing.T) {
 	const search = `{"type":"server_tool_use","id":"s1","name":"web_search","input":{"query":"q"}}`
 	var e *endpoint
@@ -255,7 +255,7 @@ func TestClaudeToolChoice(t *testing.T) {
 }
 
 func TestClaudeUnsupportedSchema(t *testing.T) {
-	// One that it does not take is not sent: the prompt asks for it, and the caller checks.
+	// An unsupported schema is not sent: the prompt describes it, and the caller validates the answer.
 	e, m := claudeCase().start(t, textAnswer("{}"), nil)
 	m.Name = "claude-opus-4-7"
 	e.generate(t, m, &Call{Request: wire.Request{Schema: json.RawMessage(`{"type":"object","minProperties":1}`), JSON: true}}, hello())

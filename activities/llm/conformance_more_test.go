@@ -18,8 +18,8 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// conformReasoning: what a provider wants back of its own reasoning comes back with the
-// tool's result, through history, and no other provider gets it.
+// conformReasoning checks that the reasoning a provider requires is sent back with the
+// tool's result, and not sent to another provider.
 func conformReasoning(t *testing.T, b providerCase) string {
 	calls := sampleCalls()[:2]
 	e, m := b.start(t, fakeAnswer{pieces: []string{"So: "}, thought: "hm, let me think", calls: calls, stop: "tool_calls"}, nil)
@@ -86,7 +86,7 @@ func conformCached(t *testing.T, b providerCase) string {
 	switch b.row.Protocol {
 	case wire.Claude:
 		u.CacheWrite = 7
-	case wire.Converse: // thoughts are not counted
+	case wire.Converse: // reasoning is not counted
 		u.CacheWrite, u.Reasoning = 7, 0
 	case wire.Cohere:
 		u.Reasoning = 0
@@ -111,7 +111,7 @@ func conformStops(t *testing.T, b providerCase) string {
 	return "yes"
 }
 
-// conformBrokenStreams: half an answer is never taken for a whole one.
+// conformBrokenStreams checks that a partial answer is never accepted as complete.
 func conformBrokenStreams(t *testing.T, b providerCase) string {
 	events := b.vendor.events(fakeAnswer{pieces: []string{"one ", "two ", "three "}, calls: sampleCalls()[:1], stop: "tool_calls"})
 	half := strings.Join(events[:len(events)/2], "")
@@ -189,7 +189,7 @@ func conformErrors(t *testing.T, b providerCase) string {
 	} {
 		if tc.kind == faultQuota {
 			if _, knows := b.vendor.(interface{ noQuota() }); knows {
-				continue // this vendor says the same as for any limit
+				continue // this vendor reports it like any rate limit
 			}
 		}
 		t.Run(fmt.Sprintf("%d %s %s", tc.status, tc.kind, strings.Join(tc.headers, " ")), func(t *testing.T) {
@@ -263,14 +263,14 @@ func conformBounds(t *testing.T, b providerCase) string {
 	return "yes"
 }
 
-// strict decodes what a server knows and refuses everything else.
+// decodeStrict decodes JSON and rejects unknown fields, like a strict server.
 func decodeStrict(raw []byte, v any) error {
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.DisallowUnknownFields()
 	return d.Decode(v)
 }
 
-// event is a server-sent event around a value.
+// event encodes a value as a server-sent event.
 func event(v any) string {
 	b, _ := json.Marshal(v)
 	return "data: " + string(b) + "\n\n"

@@ -15,7 +15,7 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// deepSchema is a tool's schema with what converters lose.
+// deepSchema is a tool's schema with keywords that conversions tend to lose.
 const deepSchema = `{"$defs":{"p":{"pattern":"^a","type":"string"}},"additionalProperties":false,"properties":{"mode":{"enum":["a","b",3]},` +
 	`"n":{"maximum":7.5,"minimum":-1,"type":["integer","null"]},"u":{"anyOf":[{"$ref":"#/$defs/p"},{"items":{"type":"number"},"type":"array"}]}},"required":["mode"],"type":"object"}`
 
@@ -78,7 +78,7 @@ func conformSchema(t *testing.T, b providerCase) string {
 	a := e.generate(t, m, &Call{Request: wire.Request{Schema: json.RawMessage(schema), JSON: true}}, in)
 	checkEqual(t, "answer", a.Message.Text, `{"kind":"bug","note":null}`)
 	got := e.lastRequest(t)
-	// Beside tools the request must be one that the server takes.
+	// With tools, too, the server must accept the request.
 	e.generate(t, m, &Call{Request: wire.Request{Schema: json.RawMessage(schema), JSON: true}}, in, llms.WithTools(tools()))
 	e.lastRequest(t)
 	conformAnySchema(t, b)
@@ -97,7 +97,7 @@ func conformSchema(t *testing.T, b providerCase) string {
 	return "-"
 }
 
-// conformAnySchema asks for what servers take in part or not at all: the answer comes all the same.
+// conformAnySchema checks that calls succeed with schemas that servers support partly or not at all.
 func conformAnySchema(t *testing.T, b providerCase) {
 	in := transcriptOf("Answer in JSON.", user("go"))
 	for name, schema := range map[string]string{
@@ -118,7 +118,7 @@ func conformAnySchema(t *testing.T, b providerCase) {
 		}
 	}
 
-	// A server that knows less than was thought.
+	// The server rejects the schema: the call is repeated without it.
 	const closed = `{"type":"object","additionalProperties":false,"required":["a"],"properties":{"a":{"type":"string"}}}`
 	var keys []string
 	refuse := func(w http.ResponseWriter, r *http.Request) {
@@ -140,7 +140,7 @@ func conformAnySchema(t *testing.T, b providerCase) {
 		t.Errorf("after the refusal: schema %v, keys %q", e.lastRequest(t).schema, keys)
 	}
 
-	// What is wrong for another reason is not asked twice.
+	// A request rejected for another reason is not repeated.
 	keys = nil
 	e, m = b.start(t, fakeAnswer{}, func(w http.ResponseWriter, r *http.Request) {
 		keys = append(keys, "")
@@ -154,7 +154,7 @@ func conformAnySchema(t *testing.T, b providerCase) {
 	e.lastRequest(t)
 }
 
-// schemaModel is a model's name that takes a schema.
+// schemaModel returns the name of a model that supports schemas.
 func (b providerCase) schemaModel() string {
 	if b.row.Protocol == wire.Claude {
 		return "claude-opus-4-7"
@@ -172,7 +172,7 @@ func conformImages(t *testing.T, b providerCase) string {
 	return "yes"
 }
 
-// conformResultImages has tools answer with images: two results of one turn, one with an image
+// conformResultImages checks images in tool results: two results of one turn, one with one image
 // and one with two.
 func conformResultImages(t *testing.T, b providerCase) string {
 	images := []contract.Media{{MediaType: "image/png", Data: "cG5n"}, {MediaType: "image/gif", Data: "Z2lm"}, {MediaType: "image/webp", Data: "d2Vi"}}
@@ -198,7 +198,7 @@ func conformResultImages(t *testing.T, b providerCase) string {
 	}
 	checkEqual(t, "images", shown, want)
 
-	// A provider whose models know text alone is told so, and sent none.
+	// Without support for images, a note is sent in their place.
 	m.NoImages = true
 	e.generate(t, m, &Call{}, conversation(t, &a.Message), llms.WithTools(tools()))
 	results, shown, _ = toolResults(e.lastRequest(t))
@@ -212,8 +212,8 @@ func conformResultImages(t *testing.T, b providerCase) string {
 	return in
 }
 
-// toolResults are all results of a request, the images that users show and what they say behind
-// the first message.
+// toolResults returns all tool results of a request, and the images and text of user messages
+// after the first turn.
 func toolResults(got *parsedRequest) (results []parsedResult, images []string, text string) {
 	for _, turn := range got.turns[1:] {
 		results, images = append(results, turn.results...), append(images, turn.images...)
@@ -256,7 +256,7 @@ func conformParameters(t *testing.T, b providerCase) string {
 	return "yes"
 }
 
-// samplingModel is a model's name that takes sampling parameters.
+// samplingModel returns the name of a model that supports sampling parameters.
 func (b providerCase) samplingModel() string {
 	if b.row.Protocol == wire.Claude {
 		return "claude-sonnet-4-5"

@@ -20,31 +20,31 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// The conformance suite asks the same of every provider of the table, through fake servers
-// that speak the vendor's format. `make conformance` prints its table; README.md has it.
+// The conformance suite runs the same tests for every provider, with fake servers
+// of the vendor's format. `make conformance` prints its table, which is also in README.md.
 
-// vendor is a fake server's knowledge of one format, written from its public documentation
-// and with no code of this package's.
+// vendor is a fake server's implementation of one format, written from its public documentation
+// and without code of this package.
 type vendor interface {
-	// seen reads a request, and refuses what the real server refuses.
+	// parse parses a request, and rejects what the real server rejects.
 	parse(r *http.Request, body []byte) (*parsedRequest, error)
-	// whole and events write an answer, whole and as raw server-sent events.
+	// unary and events encode an answer, as one body and as raw server-sent events.
 	unary(s fakeAnswer) string
 	events(s fakeAnswer) []string
-	// cause writes the body of an error.
+	// errorBody returns the body of an error response.
 	errorBody(status int, kind, message string) string
-	// pending writes an error as an event inside a stream.
+	// errorEvent returns an error as an event inside a stream.
 	errorEvent(kind, message string) string
 }
 
-// Kinds of faults, as vendors name them in their own words.
+// Kinds of errors, which each vendor encodes in its own format.
 const (
 	faultPlain   = "plain"
 	faultQuota   = "quota"
 	faultContext = "context"
 )
 
-// said is an answer. Thought comes with a signature where the vendor signs.
+// fakeAnswer is an answer to encode. The thought is signed if the vendor signs reasoning.
 type fakeAnswer struct {
 	pieces  []string
 	calls   []contract.ToolCall
@@ -55,7 +55,7 @@ type fakeAnswer struct {
 
 func textAnswer(pieces ...string) fakeAnswer { return fakeAnswer{pieces: pieces, stop: "stop"} }
 
-// seen is a request in one form.
+// parsedRequest is a request in a format common to all vendors.
 type parsedRequest struct {
 	model, key, system, choice string
 	stream, json, strict       bool
@@ -74,7 +74,7 @@ type parsedTurn struct {
 	calls      []contract.ToolCall
 	results    []parsedResult
 	images     []string
-	// thoughts are signatures or reasoning that came back.
+	// thoughts are signatures or reasoning that were sent back.
 	thoughts []string
 }
 
@@ -89,17 +89,17 @@ type parsedTool struct {
 	schema            any
 }
 
-// providerCase is one provider under test; with a model, where that has a format of its own.
+// providerCase is a provider under test. A model is set if its format differs.
 type providerCase struct {
 	row    Provider
 	vendor vendor
-	// name is the line of the table.
+	// name is the row's name in the table.
 	name, model string
-	// api is the setting.
+	// api is the provider's api setting.
 	api string
 }
 
-// providerCases are all that are under test.
+// providerCases returns all providers under test.
 func providerCases() []providerCase {
 	var out []providerCase
 	for _, row := range Providers {
@@ -122,7 +122,7 @@ func providerCases() []providerCase {
 	return out
 }
 
-// vendorOf is the fake server of a row.
+// vendorOf returns the fake server of a provider.
 func vendorOf(row Provider) vendor {
 	switch row.Protocol {
 	case wire.Claude:
@@ -139,7 +139,7 @@ func vendorOf(row Provider) vendor {
 	return fakeChat{kind: row.Name}
 }
 
-// endpoint is a fake server under way.
+// endpoint is a running fake server.
 type endpoint struct {
 	*server
 	providerCase
@@ -148,8 +148,8 @@ type endpoint struct {
 	err  error
 }
 
-// at starts a fake server that reads every request by its vendor's rules and then answers
-// with handle; nil answers with s, streamed if asked for a stream.
+// start starts a fake server that checks every request by its vendor's rules and then calls
+// handle. If handle is nil, it responds with s, streamed if the request asks for it.
 func (b providerCase) start(t *testing.T, s fakeAnswer, handle http.HandlerFunc) (*endpoint, *provider) {
 	t.Helper()
 	e := &endpoint{providerCase: b}
@@ -178,13 +178,13 @@ func (b providerCase) start(t *testing.T, s fakeAnswer, handle http.HandlerFunc)
 			p.Compartment, p.AuthFile = "ocid1.compartment.oc1..c", ociConfig(t)
 		}
 	})
-	// Only a test of silence is about time: a busy machine must not fail the others.
+	// Long timeouts, so that tests do not fail on a busy machine.
 	m.firstByte, m.idle = 15*time.Second, 15*time.Second
 	m.Name = cmp.Or(b.model, m.Name)
 	return e, m
 }
 
-// stream answers with s as a stream.
+// stream returns a handler that streams s.
 func (b providerCase) stream(s fakeAnswer) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -194,7 +194,7 @@ func (b providerCase) stream(s fakeAnswer) http.HandlerFunc {
 	}
 }
 
-// got is the last request, which the vendor must have taken.
+// lastRequest returns the last request. It fails the test if the vendor rejected it.
 func (e *endpoint) lastRequest(t *testing.T) *parsedRequest {
 	t.Helper()
 	e.mu.Lock()
@@ -208,7 +208,7 @@ func (e *endpoint) lastRequest(t *testing.T) *parsedRequest {
 	return e.last
 }
 
-// one makes one call that must succeed.
+// generate makes a call that must succeed.
 func (e *endpoint) generate(t *testing.T, m *provider, call *Call, in wire.Request, opts ...llms.CallOption) *Answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -223,14 +223,14 @@ func (e *endpoint) generate(t *testing.T, m *provider, call *Call, in wire.Reque
 	return a
 }
 
-// transcriptOf is a conversation.
+// transcriptOf returns a request with a conversation.
 func transcriptOf(system string, in ...contract.Message) wire.Request {
 	return wire.Request{System: system, Messages: in}
 }
 
 func user(s string) contract.Message { return contract.Message{Role: "user", Text: s} }
 
-// same fails the test where two values differ.
+// checkEqual fails the test if two values differ as JSON.
 func checkEqual(t *testing.T, what string, got, want any) {
 	t.Helper()
 	g, _ := json.Marshal(got)
@@ -240,8 +240,8 @@ func checkEqual(t *testing.T, what string, got, want any) {
 	}
 }
 
-// feature is a column of the table. Its test says what the provider does: yes, or "-" where
-// the provider has no such thing and the call goes without it.
+// feature is a column of the table. Its test returns how the provider supports it: "yes", or "-" if
+// the provider lacks the feature and calls succeed without it.
 type feature struct {
 	name string
 	test func(t *testing.T, b providerCase) string
@@ -254,7 +254,7 @@ var features = []feature{
 	{"broken streams", conformBrokenStreams}, {"errors", conformErrors}, {"time and size", conformBounds},
 }
 
-// conformance is the table of results, by provider and feature.
+// conformance holds the results by provider and feature.
 type conformance struct {
 	mu      sync.Mutex
 	results map[string]map[string]string
@@ -266,7 +266,7 @@ func TestConformance(t *testing.T) {
 		for _, b := range providerCases() {
 			for _, f := range features {
 				t.Run(strings.ReplaceAll(b.name, "`", "")+"/"+f.name, func(t *testing.T) {
-					if f.name != "sign-in" { // which sets variables, that are the whole process's
+					if f.name != "sign-in" { // which sets environment variables
 						t.Parallel()
 					}
 					result := f.test(t, b)
@@ -338,7 +338,7 @@ func conformText(t *testing.T, b providerCase) string {
 	if len(got.turns) != 3 || got.turns[0].text != "hi <&> ünïcode" || got.turns[1].text != "yes?" || got.turns[1].role != "assistant" || got.turns[2].text != "go" {
 		t.Errorf("turns %+v", got.turns)
 	}
-	// Nothing was said, and yet there is something to answer.
+	// An empty user message must be accepted.
 	e.generate(t, m, &Call{}, transcriptOf("Just begin.", user("")))
 	return "yes"
 }
@@ -362,7 +362,7 @@ func conformStreams(t *testing.T, b providerCase) string {
 	return "yes"
 }
 
-// sampleCalls are calls with everything that gets lost: no arguments, big numbers, order.
+// sampleCalls returns calls with what is easily lost: no arguments, big numbers, order.
 func sampleCalls() []contract.ToolCall {
 	return []contract.ToolCall{
 		{ID: "call_1", Name: "get", Arguments: `{"k":"a","n":12345678901234567}`},
@@ -378,7 +378,7 @@ func conformCalls(t *testing.T, b providerCase) string {
 	checkEqual(t, "stop", a.Stop, "tool_calls")
 	checkEqual(t, "text", a.Message.Text, "Let me see.")
 	checkEqual(t, "calls", a.Message.Calls, calls)
-	// The turn goes back as it came, with all results, one of them an error.
+	// The turn is sent back unchanged with all results, one of them an error.
 	e.generate(t, m, &Call{}, transcriptOf("", user("go"), a.Message,
 		contract.Message{Role: "tool", CallID: "call_1", Name: "get", Text: "1"},
 		contract.Message{Role: "tool", CallID: "call_2", Name: "put", Text: "no such key", Error: true},
@@ -416,8 +416,8 @@ func conformCalls(t *testing.T, b providerCase) string {
 	return "yes"
 }
 
-// conformHostileCalls sends back what models really write: ids that are long or have signs,
-// arguments that are no JSON.
+// conformHostileCalls sends back calls as models really write them: long ids with special
+// characters, arguments that are not JSON.
 func conformHostileCalls(t *testing.T, b providerCase) {
 	t.Helper()
 	e, m := b.start(t, textAnswer("ok"), nil)

@@ -6,7 +6,7 @@ import (
 	"weft/activities/contract"
 )
 
-// TestConversationKey says at xAI by a header which requests belong together, and nobody else is told.
+// TestConversationKey checks that the conversation's key is sent in a header to xAI, and in a field or not at all to others.
 func TestConversationKey(t *testing.T) {
 	key := contract.SHA([]byte("run/thread"))[:32]
 	for kind, want := range map[string][2]string{"xai": {key, ""}, "openai": {"", key}, "mistral": {"", key}, "deepseek": {}, "compatible": {}, "ollama": {}} {

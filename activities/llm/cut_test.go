@@ -12,10 +12,10 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// counted is an event that says what the answer takes.
+// usageEvent is an event that reports the usage.
 const usageEvent = `{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}}`
 
-// TestCutAnswers asks models whose answers end too early: what was paid is said, and after some attempts no other is made.
+// TestCutAnswers checks that the usage of answers that are cut is reported, and that their retries are limited.
 func TestCutAnswers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		serve  http.HandlerFunc
@@ -52,7 +52,7 @@ func TestCutAnswers(t *testing.T) {
 	}
 }
 
-// TestFailoverAfterCutAnswer counts what a model took whose answer was cut before another model answered.
+// TestFailoverAfterCutAnswer checks that the usage includes the answer that was cut before the next model answered.
 func TestFailoverAfterCutAnswer(t *testing.T) {
 	m, _, _ := openPair(t, sse(text("half"), usageEvent), okHandler)
 	got, err := m.Generate(t.Context(), "a/x, b/y", newCall(&Call{}, hello(), nil))
@@ -68,9 +68,9 @@ func TestFailoverAfterCutAnswer(t *testing.T) {
 	}
 }
 
-// reportedAt is what a stream of each protocol has said of tokens after a number of its events, of all that it says.
+// reportedAt returns, by protocol, the part of usage u that a stream has reported after sent of all events.
 var reportedAt = map[string]func(sent, all int, u contract.Usage) contract.Usage{
-	// The first event counts the input, the last but one the rest.
+	// The first event reports the input, the last but one the rest.
 	wire.Claude: func(sent, all int, u contract.Usage) contract.Usage {
 		switch {
 		case sent == 0:
@@ -80,14 +80,14 @@ var reportedAt = map[string]func(sent, all int, u contract.Usage) contract.Usage
 		}
 		return u
 	},
-	// Every event counts the input, the last one the answer.
+	// Every event reports the input, the last one also the output.
 	wire.Gemini: func(sent, _ int, u contract.Usage) contract.Usage {
 		return contract.Usage{Input: min(sent, 1) * u.Input}
 	},
 }
 
-// TestCutStreams ends the streams of all providers after each of their events and in the middle of each: an answer that has begun is
-// cut, with what was reported of tokens until then, and is asked for again at most twice.
+// TestCutStreams interrupts the streams of all providers in the middle of each event. It checks that an answer that has started is
+// counted as cut, with the usage reported so far, and is retried at most twice.
 func TestCutStreams(t *testing.T) {
 	usage := contract.Usage{Input: 70, Output: 9}
 	for _, b := range providerCases() {
@@ -108,7 +108,7 @@ func TestCutStreams(t *testing.T) {
 				call := &Call{Cut: 1, Spent: func(u contract.Usage) { told = u }}
 				_, err := ask(t, m, call)
 				if err == nil {
-					whole++ // it has its stop reason, and lacks its usage at most
+					whole++ // it has its stop reason; only the usage may be missing
 					continue
 				}
 				f := failureOf(t, err)
@@ -136,7 +136,7 @@ func TestCutStreams(t *testing.T) {
 	}
 }
 
-// TestCutWithOtherErrorClass counts answers that an error of another class ends, and ends their retries, too.
+// TestCutWithOtherErrorClass checks that answers cut by an error of another class are counted, and their retries limited, too.
 func TestCutWithOtherErrorClass(t *testing.T) {
 	for class, last := range map[string]string{
 		contract.ClassRateLimited:   `{"error":{"message":"slow down","code":429}}`,
@@ -151,7 +151,7 @@ func TestCutWithOtherErrorClass(t *testing.T) {
 	}
 }
 
-// TestTooLargeAnswerUsage counts what an answer took that is longer than its bound.
+// TestTooLargeAnswerUsage checks that the usage of an answer that exceeds the size limit is reported.
 func TestTooLargeAnswerUsage(t *testing.T) {
 	s := serve(t, sse(usageEvent, text(strings.Repeat("x", 2000))))
 	_, err := ask(t, openModel(t, "openai", s.URL, func(p *ProviderSettings) { p.MaxBodyBytes = 1000 }), &Call{})
@@ -160,7 +160,7 @@ func TestTooLargeAnswerUsage(t *testing.T) {
 	}
 }
 
-// TestWithheldAnswers bounds the attempts after an invalid answer that the provider withholds: each may be charged.
+// TestWithheldAnswers checks that retries are limited if the provider withholds an invalid answer: each may be charged.
 func TestWithheldAnswers(t *testing.T) {
 	groq := `{"error":{"message":"Failed to call a function. Please adjust your prompt.","type":"invalid_request_error","code":"CODE","failed_generation":"<function=x>"}}`
 	google := `{"candidates":[{"content":{"parts":[]},"finishReason":"MALFORMED_FUNCTION_CALL","index":0}],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":5}}`
@@ -189,8 +189,8 @@ func TestWithheldAnswers(t *testing.T) {
 	}
 }
 
-// TestTimeoutKeepsUsage counts what the first of two models took whose share of the time ended in the middle of its answer, and
-// what one took when the whole time ends.
+// TestTimeoutKeepsUsage checks that usage is reported if a model exceeds its share of the call's timeout in the middle of an answer,
+// and if the call itself times out.
 func TestTimeoutKeepsUsage(t *testing.T) {
 	slow := func(w http.ResponseWriter, r *http.Request) {
 		sse(usageEvent, text("half"))(w, r)
@@ -214,8 +214,8 @@ func TestTimeoutKeepsUsage(t *testing.T) {
 	}
 }
 
-// TestDeepAnswers fails once what nests deeper than JSON can be read: another answer would cost as much. Arguments that are a text
-// are the tool's to refuse.
+// TestDeepAnswers checks that an answer nested deeper than the JSON decoder supports is not retried. Arguments encoded as a string
+// are left for the tool to reject.
 func TestDeepAnswers(t *testing.T) {
 	deep := strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)
 	for name, tt := range map[string]struct {

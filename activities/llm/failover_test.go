@@ -14,7 +14,7 @@ import (
 	"weft/activities/contract"
 )
 
-// pair opens two providers, a and b, at two fake servers.
+// openPair opens two providers, a and b, with a fake server each.
 func openPair(t *testing.T, a, b http.HandlerFunc, change ...func(*Settings)) (*Models, *server, *server) {
 	t.Helper()
 	first, second := serve(t, a), serve(t, b)
@@ -118,7 +118,7 @@ func testRetryAfterRespected(t *testing.T, status int) {
 	if first.calls() != 1 || second.calls() != 3 {
 		t.Errorf("%d and %d calls: who asked for a pause gets one", first.calls(), second.calls())
 	}
-	// Alone it is asked: there is no other.
+	// Without an alternative, the model is called in spite of the delay.
 	if _, err := m.Generate(t.Context(), "a/x", newCall(&Call{}, hello(), nil)); err == nil || first.calls() != 2 {
 		t.Errorf("%v, %d calls", err, first.calls())
 	}
@@ -167,7 +167,7 @@ func TestPrices(t *testing.T) {
 	}
 }
 
-// TestReasoningAndImagePrices charges thoughts at their own price, and each image that the model is shown.
+// TestReasoningAndImagePrices checks that reasoning tokens have a separate price, and that each image sent is charged.
 func TestReasoningAndImagePrices(t *testing.T) {
 	dear := 40.0
 	_, err := Open(Settings{Prices: map[string]Price{"a/b": {Image: -1, Reasoning: &dear}}})

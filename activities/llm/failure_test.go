@@ -222,7 +222,7 @@ func TestContextErrors(t *testing.T) {
 	}
 }
 
-// cancellingModel succeeds whatever its context says.
+// cancellingModel cancels its context and returns an answer.
 type cancellingModel struct{ end func() }
 
 func (p cancellingModel) answer(context.Context, *Call) (*wire.Answer, error) {
@@ -299,8 +299,8 @@ func TestRedirectsNotFollowed(t *testing.T) {
 	}
 }
 
-// TestNoTransportRetries guards against Go's own retries: its transport
-// repeats a request with an Idempotency-Key when a used connection breaks.
+// TestNoTransportRetries checks that http.Transport does not retry: by default it repeats a
+// request with an Idempotency-Key if a reused connection breaks.
 func TestNoTransportRetries(t *testing.T) {
 	n := 0
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -8,8 +8,8 @@ import (
 	"weft/activities/contract"
 )
 
-// TestVendorErrors has errors as servers write them: many say what is wrong in their
-// text alone, and give it a status that says something else.
+// TestVendorErrors checks the classes of errors in vendors' formats. Many state the cause only in
+// the message, with a misleading status code.
 func TestVendorErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status int
@@ -37,7 +37,7 @@ func TestVendorErrors(t *testing.T) {
 		"Groq, no room":            {498, `{"error":{"message":"Flex tier capacity exceeded","type":"capacity_exceeded"}}`, contract.ClassUnavailable},
 		"Anthropic, a spend limit": {400, `{"type":"error","error":{"type":"invalid_request_error","message":"You have reached your specified API usage limits. You will regain access on 2026-04-01 at 00:00 UTC."}}`, contract.ClassQuotaExceeded},
 		"Google, a key that is no": {400, `{"error":{"code":400,"message":"API Key not found. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}`, contract.ClassDenied},
-		// What only sounds like it.
+		// Messages that resemble those of another class.
 		"a length that is a parameter's": {400, `{"error":{"message":"max_tokens is too large: 99999. This model supports at most 16384 completion tokens.","type":"invalid_request_error","code":"invalid_value"}}`, contract.ClassBadRequest},
 		"credits, but a wait":            {429, `{"error":{"message":"you used 90 credits in this minute"}}`, contract.ClassRateLimited},
 	} {
@@ -51,7 +51,7 @@ func TestVendorErrors(t *testing.T) {
 	}
 }
 
-// Errors inside a stream have no status of their own.
+// TestVendorErrorsInStreams checks the classes of errors inside a stream, which have no status code.
 func TestVendorErrorsInStreams(t *testing.T) {
 	for name, tc := range map[string]struct{ body, class string }{
 		"Groq, a wrong call":     {`{"error":{"message":"Failed to call a function.","type":"invalid_request_error","code":"tool_use_failed"}}`, contract.ClassUnavailable},

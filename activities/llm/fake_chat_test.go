@@ -13,10 +13,10 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeChat speaks OpenAI's chat completions as one kind of server does.
+// fakeChat implements OpenAI's chat completions for one kind of server.
 type fakeChat struct{ kind string }
 
-// chatFields are the fields of a request that a kind knows beside those of all.
+// chatFields lists the request fields that a kind supports in addition to the common ones.
 var chatFields = map[string]string{
 	"openai":      "prompt_cache_key max_completion_tokens seed stream_options parallel_tool_calls reasoning_effort frequency_penalty presence_penalty response_format tool_choice",
 	"azure":       "prompt_cache_key max_completion_tokens seed stream_options parallel_tool_calls reasoning_effort frequency_penalty presence_penalty response_format tool_choice",
@@ -147,7 +147,7 @@ func (f fakeChat) tools(out *parsedRequest, q *chatRequest) error {
 		Type     string
 		Function struct{ Name string }
 	}
-	words := f.kind == "llamacpp" || f.kind == "lmstudio" // they take no object, so that there is no other way to name a tool
+	words := f.kind == "llamacpp" || f.kind == "lmstudio" // they accept only strings, so "required" with one tool names it
 	switch isWord := json.Unmarshal(q.ToolChoice, &out.choice) == nil; {
 	case words && !isWord:
 		return fmt.Errorf("invalid tool_choice type: 'object'")
@@ -187,7 +187,7 @@ func (f fakeChat) format(out *parsedRequest, q *chatRequest) error {
 	return nil
 }
 
-// checkSchema is what OpenAI says of schemas that it does not take.
+// checkSchema returns OpenAI's error for a schema that it does not support.
 func (f fakeChat) checkSchema(schema any, strict bool) error {
 	s, _ := schema.(object)
 	if f.kind != "openai" && f.kind != "azure" {
@@ -296,7 +296,7 @@ func (f fakeChat) stop(s fakeAnswer) string {
 func (f fakeChat) usage(s fakeAnswer) object {
 	u := object{"prompt_tokens": s.usage.Input, "completion_tokens": s.usage.Output, "total_tokens": s.usage.Input + s.usage.Output,
 		"completion_tokens_details": object{"reasoning_tokens": s.usage.Reasoning}}
-	if f.kind == "xai" { // thoughts are counted beside the answer, and into the total
+	if f.kind == "xai" { // reasoning is not in completion_tokens, but in the total
 		u["completion_tokens"] = s.usage.Output - s.usage.Reasoning
 	}
 	if f.kind == "deepseek" {

@@ -11,7 +11,7 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeClaude speaks Anthropic's messages.
+// fakeClaude implements Anthropic's Messages API.
 type fakeClaude struct{}
 
 type anthropicRequest struct {
@@ -211,7 +211,7 @@ func (fakeClaude) turn(role string, content []json.RawMessage) (*parsedTurn, err
 	return turn, nil
 }
 
-// answered checks that all calls of a turn have their results in the next one.
+// answered checks that all calls of a turn have results in the next turn.
 func answered(turns []parsedTurn) error {
 	for i, turn := range turns {
 		for j, c := range turn.calls {

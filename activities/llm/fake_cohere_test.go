@@ -9,7 +9,7 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeCohere speaks Cohere's chat, version 2.
+// fakeCohere implements Cohere's chat API v2.
 type fakeCohere struct{}
 
 type cohereChat struct {
@@ -81,7 +81,7 @@ func (f fakeCohere) parse(r *http.Request, body []byte) (*parsedRequest, error) 
 	case q.Choice != "" && (len(out.tools) == 0 || q.Choice != "REQUIRED" && q.Choice != "NONE"):
 		return nil, fmt.Errorf("tool_choice %q with %d tools", q.Choice, len(out.tools))
 	case q.Choice == "REQUIRED" && len(out.tools) == 1:
-		out.choice = "tool " + out.tools[0].name // there is no other way to name it
+		out.choice = "tool " + out.tools[0].name // the only way to name it
 	default:
 		out.choice = strings.ToLower(q.Choice)
 	}
@@ -139,7 +139,7 @@ func (fakeCohere) message(out *parsedRequest, q *cohereChat, i int) error {
 	return nil
 }
 
-// noAuto: that the model may choose is said by saying nothing.
+// noAuto marks that auto is expressed by omitting the choice.
 func (fakeCohere) noAuto() {}
 
 func (fakeCohere) stop(s fakeAnswer) string {
@@ -194,7 +194,7 @@ func (f fakeCohere) events(s fakeAnswer) []string {
 	return append(out, "event: message-end\n"+event(object{"type": "message-end", "id": "x", "delta": object{"finish_reason": f.stop(s), "usage": f.usage(s)}}))
 }
 
-// noQuota: it says the same as for any limit.
+// noQuota marks that an exhausted quota is reported like any rate limit.
 func (fakeCohere) noQuota() {}
 
 func (fakeCohere) errorBody(_ int, kind, message string) string {

@@ -13,7 +13,7 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeConverse speaks Amazon Bedrock's Converse as it does for Claude.
+// fakeConverse implements Amazon Bedrock's Converse API for Claude models.
 type fakeConverse struct{}
 
 type converseRequest struct {
@@ -211,7 +211,7 @@ func (f fakeConverse) unary(s fakeAnswer) string {
 	return string(mustJSON(object{"output": object{"message": object{"role": "assistant", "content": content}}, "stopReason": f.stop(s), "usage": f.usage(s), "metrics": object{"latencyMs": 1}}))
 }
 
-// frame is an event of the binary stream.
+// frame encodes an event of the binary stream.
 func frame(kind, name string, v object) string {
 	m := eventstream.Message{Payload: mustJSON(v)}
 	m.Headers.Set(":"+kind+"-type", eventstream.StringValue(name))
@@ -253,10 +253,10 @@ func (f fakeConverse) events(s fakeAnswer) []string {
 	return append(out, frame("event", "messageStop", object{"stopReason": f.stop(s)}), frame("event", "metadata", object{"usage": f.usage(s), "metrics": object{"latencyMs": 1}}))
 }
 
-// noQuota: an account has no credit here that could be used up.
+// noQuota marks that Bedrock has no error for exhausted credit.
 func (fakeConverse) noQuota() {}
 
-// noAuto, noNone: a choice is to call something.
+// noAuto and noNone mark that toolChoice has neither auto nor none.
 func (fakeConverse) noAuto() {}
 func (fakeConverse) noNone() {}
 

@@ -11,10 +11,10 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeGemini speaks Google's generateContent, as models of the third generation do.
+// fakeGemini implements Google's generateContent as Gemini 3 models do.
 type fakeGemini struct{}
 
-// noQuota: a quota that is used up is a limit like any.
+// noQuota marks that an exhausted quota is reported like any rate limit.
 func (fakeGemini) noQuota() {}
 
 type googleRequest struct {

@@ -9,10 +9,10 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeOCICohere is Oracle's service with a model of Cohere's. Its errors are those of the service.
+// fakeOCICohere is OCI with a Cohere model. Its errors are those of fakeOCI.
 type fakeOCICohere struct{ fakeOCI }
 
-// noAuto: that the model may choose is said by saying nothing.
+// noAuto marks that auto is expressed by omitting the choice.
 func (fakeOCICohere) noAuto() {}
 
 type cohereRequest struct {
@@ -140,7 +140,7 @@ func (fakeOCICohere) tools(out *parsedRequest, q *cohereRequest) error {
 	case g.Choice != "" && len(out.tools) == 0, g.Choice != "" && g.Choice != "REQUIRED" && g.Choice != "NONE":
 		return fmt.Errorf("toolsChoice %q with %d tools", g.Choice, len(out.tools))
 	case g.Choice == "REQUIRED" && len(out.tools) == 1:
-		out.choice = "tool " + out.tools[0].name // there is no other way to name it
+		out.choice = "tool " + out.tools[0].name // the only way to name it
 	default:
 		out.choice = strings.ToLower(g.Choice)
 	}
@@ -179,7 +179,7 @@ func (f fakeOCICohere) unary(s fakeAnswer) string {
 	return string(b)
 }
 
-// events end with one that says all once more.
+// events ends with an event that repeats the complete answer.
 func (f fakeOCICohere) events(s fakeAnswer) []string {
 	var out []string
 	if s.thought != "" {

@@ -23,11 +23,11 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeOCI speaks the chat of Oracle's Generative AI service, and checks signatures: by the key
-// of all tests, or by one that its service has signed.
+// fakeOCI implements the chat of OCI Generative AI and verifies signatures, by ociKey or, if
+// identity is set, by the session key.
 type fakeOCI struct{ identity *ociIdentity }
 
-// ociKey is the key of all tests.
+// ociKey is the private key used by all tests.
 var ociKey = sync.OnceValue(func() *rsa.PrivateKey {
 	k, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -36,7 +36,7 @@ var ociKey = sync.OnceValue(func() *rsa.PrivateKey {
 	return k
 })
 
-// ociConfig writes a file of keys as the vendor's command line does.
+// ociConfig writes a configuration file like that of the OCI CLI, and returns its name.
 func ociConfig(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -53,10 +53,10 @@ func ociConfig(t *testing.T) string {
 	return write("config", []byte("[DEFAULT]\nuser=ocid1.user.oc1..u\n"+common+"\n[TOKEN]\nsecurity_token_file="+token+"\n"+common))
 }
 
-// ociSignature takes a request's signature apart.
+// ociSignature matches the Authorization header of a signed request.
 var ociSignature = regexp.MustCompile(`^Signature version="1",headers="([^"]*)",keyId="([^"]*)",algorithm="rsa-sha256",signature="([^"]*)"$`)
 
-// verify checks a signature and gives the key's id.
+// verify verifies a request's signature and returns the key's id.
 func verify(r *http.Request, body []byte, key *rsa.PublicKey) (string, error) {
 	m := ociSignature.FindStringSubmatch(r.Header.Get("Authorization"))
 	if m == nil {
@@ -95,7 +95,7 @@ func verify(r *http.Request, body []byte, key *rsa.PublicKey) (string, error) {
 	return m[2], rsa.VerifyPKCS1v15(key, crypto.SHA256, hash[:], sig)
 }
 
-// key is the one that signs.
+// key returns the public key of the signer.
 func (f fakeOCI) key() *rsa.PublicKey {
 	if f.identity != nil {
 		return f.identity.session.Load()
@@ -155,7 +155,7 @@ type oracleRequest struct {
 	} `json:"chatRequest"`
 }
 
-// signed checks a request's signature, and gives the key's id, or that of all tests for those of ociConfig.
+// signed verifies a request's signature and returns the key's id, or testKey for the keys of ociConfig.
 func (f fakeOCI) signed(r *http.Request, body []byte) (string, error) {
 	key, err := verify(r, body, f.key())
 	switch {

@@ -10,7 +10,7 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeResponses speaks OpenAI's Responses, and keeps nothing.
+// fakeResponses implements OpenAI's Responses API without stored state.
 type fakeResponses struct{}
 
 type responsesRequest struct {
@@ -45,7 +45,7 @@ type responsesRequest struct {
 	Stream bool `json:"stream"`
 }
 
-// responsesInput is an item of any type.
+// responsesInput is an input item of any type.
 type responsesInput struct {
 	Type      string          `json:"type"`
 	ID        string          `json:"id"`
@@ -128,7 +128,7 @@ func (fakeResponses) tools(out *parsedRequest, q *responsesRequest) error {
 	return nil
 }
 
-// item reads an item of the input. Those of one answer are one turn.
+// item parses an input item. The items of one answer form one turn.
 func (f fakeResponses) item(out *parsedRequest, raw json.RawMessage) error {
 	var in responsesInput
 	if err := decodeStrict(raw, &in); err != nil {
@@ -275,5 +275,5 @@ func (fakeResponses) errorEvent(kind, message string) string {
 	return "event: error\n" + event(object{"type": "error", "code": code, "message": message, "param": nil, "sequence_number": 3})
 }
 
-// noStop: Responses know no stop sequences.
+// noStop marks that the Responses API has no stop sequences.
 func (fakeResponses) noStop() {}

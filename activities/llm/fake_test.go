@@ -22,7 +22,7 @@ import (
 
 const testKey = "sk-test-0123456789abcdef"
 
-// server is a fake provider that remembers the requests it got.
+// server is a fake provider that records its requests.
 type server struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -36,7 +36,7 @@ func serve(t *testing.T, handle http.HandlerFunc) *server {
 	s := &server{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && slices.Contains([]string{"/props", "/v1/models", "/api/v0/models", "/api/ps"}, r.URL.Path) {
-			http.NotFound(w, r) // it says nothing of its models
+			http.NotFound(w, r) // it does not report its models' state
 			return
 		}
 		b, _ := io.ReadAll(r.Body)
@@ -49,7 +49,7 @@ func serve(t *testing.T, handle http.HandlerFunc) *server {
 	return s
 }
 
-// calls is how many requests came.
+// calls returns the number of requests received.
 func (s *server) calls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *server) sent(t *testing.T) map[string]any {
 	return v
 }
 
-// openModel opens a model of a kind at a fake server, with short watches.
+// openModel opens a model of a kind at a fake server, with short timeouts.
 func openModel(t *testing.T, kind, url string, change ...func(*ProviderSettings)) *provider {
 	t.Helper()
 	set := ProviderSettings{Kind: kind, BaseURL: url + "/v1", Key: testKey, KeyName: "FAKE_API_KEY"}
@@ -91,10 +91,10 @@ func openModel(t *testing.T, kind, url string, change ...func(*ProviderSettings)
 	return c
 }
 
-// unary switches streaming off.
+// unary disables streaming.
 func unary(s *ProviderSettings) { s.Unary = true }
 
-// body answers with a status and a body.
+// answer returns a handler that responds with a status and a body.
 func answer(status int, text string, headers ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i+1 < len(headers); i += 2 {
@@ -105,7 +105,7 @@ func answer(status int, text string, headers ...string) http.HandlerFunc {
 	}
 }
 
-// sse answers with a stream of events, each followed by a blank line.
+// sse returns a handler that responds with a stream of events.
 func sse(events ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -115,7 +115,7 @@ func sse(events ...string) http.HandlerFunc {
 	}
 }
 
-// text is a streamed piece of text; finish its last event.
+// text returns a streamed piece of text, and finish the last event.
 func text(s string) string {
 	return fmt.Sprintf(`{"choices":[{"index":0,"delta":{"content":%q},"finish_reason":null}]}`, s)
 }
@@ -126,17 +126,17 @@ func finish(reason string) string {
 
 const done = "[DONE]"
 
-// whole is a plain answer around a message.
+// completion returns a unary chat completion with a message.
 func completion(message, finish string) string {
 	return fmt.Sprintf(`{"model":"m-1-2026","choices":[{"index":0,"message":%s,"finish_reason":%q}],"usage":{"prompt_tokens":7,"completion_tokens":3}}`, message, finish)
 }
 
-// hello is a conversation.
+// hello returns a minimal conversation.
 func hello() wire.Request {
 	return wire.Request{System: "Answer in JSON.", Messages: []contract.Message{user("hello")}}
 }
 
-// newCall is a call with a conversation, tools and options.
+// newCall returns a copy of call with a conversation, tools and options.
 func newCall(call *Call, in wire.Request, tools []llms.Tool, opts ...llms.CallOption) *Call {
 	out := *call
 	out.System, out.Messages = in.System, in.Messages
@@ -144,7 +144,7 @@ func newCall(call *Call, in wire.Request, tools []llms.Tool, opts ...llms.CallOp
 	return &out
 }
 
-// tools are two tools.
+// tools returns two tools.
 func tools() []llms.Tool {
 	var out []llms.Tool
 	for _, n := range []string{"get", "put"} {
@@ -155,7 +155,7 @@ func tools() []llms.Tool {
 	return out
 }
 
-// ask is Generate with a time limit that no test should reach.
+// ask calls generate with a timeout that no test should reach.
 func ask(t *testing.T, m model, call *Call, opts ...llms.CallOption) (*Answer, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -163,7 +163,7 @@ func ask(t *testing.T, m model, call *Call, opts ...llms.CallOption) (*Answer, e
 	return generate(ctx, m, newCall(call, hello(), nil, opts...))
 }
 
-// failureOf is err as a failure, which it must be by itself.
+// failureOf returns err as a failure. It fails the test if err is not one.
 func failureOf(t *testing.T, err error) *contract.Failure {
 	t.Helper()
 	var f *contract.Failure
@@ -173,7 +173,7 @@ func failureOf(t *testing.T, err error) *contract.Failure {
 	return f
 }
 
-// mentions checks that a text has all pieces.
+// checkContains checks that a text contains all pieces.
 func checkContains(t *testing.T, text string, pieces ...string) {
 	t.Helper()
 	for _, p := range pieces {

@@ -10,7 +10,7 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// geminiCase is Google under test.
+// geminiCase returns the test case of Google.
 func geminiCase() providerCase {
 	row, _ := rowOf("google")
 	return providerCase{row: row, vendor: fakeGemini{}}
@@ -86,11 +86,11 @@ func TestGeminiSignatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkEqual(t, "parts", lookup(raw, "contents", 1, "parts"), json.RawMessage(parts))
-	// Without an id of the provider's, the result still names its call.
+	// The result names its call.
 	checkEqual(t, "result", lookup(raw, "contents", 2, "parts", 0, "functionResponse"), object{"id": "c1", "name": "get", "response": object{"output": "1"}})
 }
 
-// encodeRequest encodes a request and decodes it.
+// encodeRequest encodes a request, and returns it decoded and as text.
 func encodeRequest(m *provider, in wire.Request) (map[string]any, string, error) {
 	out, err := m.Encode(&newCall(&Call{}, in, tools()).Request)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"weft/activities/contract"
 )
 
-// limited opens a model with limits.
+// openLimited opens a provider with limits.
 func openLimited(t *testing.T, handle http.HandlerFunc, set ProviderSettings) (*Models, *server) {
 	t.Helper()
 	s := serve(t, handle)
@@ -26,7 +26,7 @@ func openLimited(t *testing.T, handle http.HandlerFunc, set ProviderSettings) (*
 	return m, s
 }
 
-// An image is far longer in a request than it is in tokens.
+// TestImageTokenEstimate checks that an image is not estimated by its size in the request.
 func TestImageTokenEstimate(t *testing.T) {
 	m, _ := openLimited(t, okHandler, ProviderSettings{TokensPerMinute: 6000})
 	l := &fakeLimits{permits: []Permit{{}}}
@@ -70,7 +70,7 @@ func TestConcurrencyLimit(t *testing.T) {
 	if most.Load() > 2 || s.calls() != 8 {
 		t.Errorf("%d at once, %d calls", most.Load(), s.calls())
 	}
-	// Who waits can be cancelled, and a call that failed gives its place back.
+	// A waiting call can be cancelled, and a failed call releases its slot.
 	release := make(chan struct{})
 	m, _ = openLimited(t, func(w http.ResponseWriter, r *http.Request) { <-release; answer(500, "{}")(w, r) }, ProviderSettings{Concurrent: 1})
 	wg.Go(func() { _, _ = m.Generate(context.Background(), "fake/m", newCall(&Call{}, hello(), nil)) })

@@ -16,8 +16,8 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// localServer is a server of a local model, as its own documentation describes it. The model is loaded when it is asked for the
-// first time, or when the server has refused some requests.
+// localServer is a fake of a local model server, written from its documentation. The model is loaded by the first request,
+// or after the server has rejected some requests.
 type localServer struct {
 	mu       sync.Mutex
 	kind     string
@@ -30,7 +30,7 @@ type localServer struct {
 	answer   string
 }
 
-// loadingModel is what llama.cpp answers until a model is loaded.
+// loadingModel is the response of llama.cpp until a model is loaded.
 const loadingModel = `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`
 
 func (s *localServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +48,7 @@ func (s *localServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, text)
 }
 
-// complete answers a request for a completion.
+// complete handles a completion request.
 func (s *localServer) complete(w http.ResponseWriter, body []byte) {
 	if s.kind == "llamacpp" && s.refusals > 0 {
 		s.refusals--
@@ -62,7 +62,7 @@ func (s *localServer) complete(w http.ResponseWriter, body []byte) {
 	_, _ = io.WriteString(w, s.answer)
 }
 
-// state answers a question about the model.
+// state returns the body and status of a query for the model's state.
 func (s *localServer) state(r *http.Request, body []byte) (string, int) {
 	switch s.kind + " " + r.Method + " " + r.URL.Path {
 	case "llamacpp GET /props":
@@ -106,7 +106,7 @@ func localModel(t *testing.T, s *localServer, change ...func(*ProviderSettings))
 	return openModel(t, strings.TrimPrefix(s.kind, "old "), h.URL, append(change, unary)...)
 }
 
-// TestLocalContextLength reads how long a conversation a local model takes, once for several calls.
+// TestLocalContextLength checks that a local model's context length is read once for several calls.
 func TestLocalContextLength(t *testing.T) {
 	for kind, want := range map[string]int{"llamacpp": 8192, "vllm": 8192, "lmstudio": 8192, "ollama": 8192, "old ollama": 8192, "localai": 0} {
 		t.Run(kind, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestLocalContextLength(t *testing.T) {
 	}
 }
 
-// TestInvalidModelState are as usable as before: a question about a model's state never fails a call.
+// TestInvalidModelState checks that an invalid response to the query for a model's state does not fail a call.
 func TestInvalidModelState(t *testing.T) {
 	for name, state := range map[string]string{"no JSON": "<html>", "another form": `{"data":[1],"models":"x","default_generation_settings":[]}`, "nothing": "", "an answer": completion(`{"content":"fine"}`, "stop")} {
 		for _, kind := range []string{"llamacpp", "vllm", "lmstudio", "ollama"} {
@@ -153,7 +153,7 @@ func TestInvalidModelState(t *testing.T) {
 	}
 }
 
-// TestModelLoading waits for a model that is being loaded, says so, and fails nothing.
+// TestModelLoading checks that a call waits until its model is loaded, and reports that it waits.
 func TestModelLoading(t *testing.T) {
 	for kind, says := range map[string]bool{"llamacpp": true, "lmstudio": true, "ollama": true, "vllm": false} {
 		t.Run(kind, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestModelLoading(t *testing.T) {
 	}
 }
 
-// TestModelLoadingTimeout gives up after the time for the first byte, and when the call is ended.
+// TestModelLoadingTimeout checks that a call waits for a model at most for the first-token timeout.
 func TestModelLoadingTimeout(t *testing.T) {
 	s := &localServer{kind: "llamacpp", refusals: 1 << 30}
 	m := localModel(t, s)
@@ -197,7 +197,7 @@ func TestModelLoadingTimeout(t *testing.T) {
 	}
 }
 
-// TestBusyServer leaves other refusals to the retries of the call.
+// TestBusyServer checks that other errors with status 503 are not retried within the attempt.
 func TestBusyServer(t *testing.T) {
 	s := serve(t, answer(503, `{"error":{"code":503,"message":"no slot available","type":"unavailable_error"}}`))
 	_, err := ask(t, openModel(t, "llamacpp", s.URL), &Call{})
@@ -206,7 +206,7 @@ func TestBusyServer(t *testing.T) {
 	}
 }
 
-// TestLocalSchemas sends a schema in the form of each server's documentation.
+// TestLocalSchemas checks that a schema is sent in the format that each server documents.
 func TestLocalSchemas(t *testing.T) {
 	const schema = `{"type":"object","properties":{"a":{"type":"integer"}}}`
 	for kind, want := range map[string]string{
@@ -233,7 +233,7 @@ func TestLocalSchemas(t *testing.T) {
 	}
 }
 
-// TestTextCalls reads calls in the text if the setting says so, of tools that were offered, and streamed or not.
+// TestTextCalls checks that, with text_calls set, calls of offered tools are parsed from the text, streamed or not.
 func TestTextCalls(t *testing.T) {
 	const text = "Let me see.\n<tool_call>\n{\"name\": \"get\", \"arguments\": {\"k\": \"a\"}}\n</tool_call>"
 	on := func(p *ProviderSettings) { p.TextCalls = true }
@@ -279,13 +279,13 @@ func TestTextCalls(t *testing.T) {
 	}
 }
 
-// jsonText is a piece of text in JSON's own quotes.
+// jsonText returns a streamed piece of text, quoted as JSON.
 func jsonText(s string) string {
 	raw, _ := json.Marshal(s)
 	return `{"choices":[{"index":0,"delta":{"content":` + string(raw) + `},"finish_reason":null}]}`
 }
 
-// TestTextCallsUnsupported refuses the setting where it would mean nothing.
+// TestTextCallsUnsupported checks that text_calls is rejected for other kinds of providers.
 func TestTextCallsUnsupported(t *testing.T) {
 	_, err := Open(Settings{Providers: map[string]ProviderSettings{"claude": {Kind: "anthropic", TextCalls: true}}})
 	checkContains(t, failureOf(t, err).Text, "providers.claude.text_calls", "remove it")

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Of a list each model that is asked is told, with what came of it.
+// TestObserve checks that every call of a model in a list is observed, with its outcome.
 func TestObserve(t *testing.T) {
 	m, _, _ := openPair(t, answer(503, `{"error":{"message":"down"}}`), okHandler)
 	var got []string
@@ -31,8 +31,8 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// Providers have the names that OpenTelemetry's conventions give them, whatever the operator calls
-// them; one of any server has the operator's.
+// TestSystemNames checks that well-known providers have the names of OpenTelemetry's conventions,
+// and others the name configured by the operator.
 func TestSystemNames(t *testing.T) {
 	m, err := Open(Settings{Providers: map[string]ProviderSettings{
 		"second": {Kind: "azure", BaseURL: "https://r.openai.azure.com/openai/v1"}, "acme": {Kind: "compatible", BaseURL: "https://acme.example/v1", Unary: true}, "eu": {Kind: "openai"}}})
@@ -47,7 +47,7 @@ func TestSystemNames(t *testing.T) {
 		if got.System != want {
 			t.Errorf("%s is of %q, want %q", ref, got.System, want)
 		}
-		// Ollama's streams lose calls of tools; acme's settings want whole answers.
+		// Ollama's streams lose tool calls; acme is configured as unary.
 		if unary := ref == "ollama/m" || ref == "acme/m" || ref == "script"; got.Stream == unary {
 			t.Errorf("%s: streamed %v", ref, got.Stream)
 		}

@@ -13,7 +13,7 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeOCIAgents is Oracle's service of agents, and checks signatures.
+// fakeOCIAgents is a fake of OCI's agent service that verifies signatures.
 type fakeOCIAgents struct {
 	t        *testing.T
 	sessions int
@@ -55,7 +55,7 @@ func (f *fakeOCIAgents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// An agent of Oracle's is told what is new, in one session for one conversation.
+// TestOCIAgent checks that an OCI agent receives only new messages, in one session per conversation.
 func TestOCIAgent(t *testing.T) {
 	fake := &fakeOCIAgents{t: t, answer: `{"message":{"role":"AGENT","content":{"text":"Sunny"}}}`}
 	srv := httptest.NewServer(fake)

@@ -26,7 +26,7 @@ import (
 
 const ociTenancy = "ocid1.tenancy.oc1..t"
 
-// ociToken is a token as OCI's services give it, of which clients read when it ends.
+// ociToken returns a token like those of OCI, with an expiry that clients read.
 func ociToken() string {
 	part := func(v object) string {
 		raw, _ := json.Marshal(v)
@@ -39,13 +39,13 @@ func ociKeyPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(ociKey())})
 }
 
-// ociIdentity is the metadata service of an instance, and the service that gives a token for
-// the instance's certificate and a key of the session's.
+// ociIdentity is a fake of an instance's metadata service, and of the service that issues tokens
+// for the instance's certificate and a session key.
 type ociIdentity struct {
 	*server
 	token   string
 	session atomic.Pointer[rsa.PublicKey]
-	// open is closed when the metadata service begins to answer.
+	// open is closed to let the metadata service respond.
 	open chan struct{}
 }
 
@@ -81,7 +81,7 @@ func newOCIIdentity(t *testing.T) *ociIdentity {
 	return s
 }
 
-// federate takes the key of a session that an instance's certificate vouches for.
+// federate stores the session key of a request signed by the instance's certificate.
 func (s *ociIdentity) federate(r *http.Request, body string) error {
 	var in struct {
 		Certificate, PublicKey   string
@@ -111,7 +111,7 @@ func (s *ociIdentity) federate(r *http.Request, body string) error {
 	return nil
 }
 
-// conformSignIn: the key goes with each request, or what stands for it.
+// conformSignIn checks that each request has the key, or a signature in its place.
 func conformSignIn(t *testing.T, b providerCase) string {
 	e, m := b.start(t, textAnswer("ok"), nil)
 	e.generate(t, m, &Call{}, hello())
@@ -131,8 +131,8 @@ func conformSignIn(t *testing.T, b providerCase) string {
 	return strings.Join(slices.Sorted(maps.Keys(authMethods)), ", ")
 }
 
-// conformInstance signs in as an instance. The vendor's SDK waits for the metadata service, and
-// knows no context: the call's end does not wait for it, and the next call has what it got.
+// conformInstance signs in as an instance principal. The vendor's SDK waits for the metadata service
+// without a context: a cancelled call must not wait for it, and the next call uses its result.
 func conformInstance(t *testing.T, b providerCase) {
 	t.Helper()
 	identity := newOCIIdentity(t)
@@ -146,7 +146,7 @@ func conformInstance(t *testing.T, b providerCase) {
 	_, over := generate(ctx, m, newCall(&Call{}, hello(), nil))
 	m.firstByte = 50 * time.Millisecond
 	_, slow := ask(t, m, &Call{})
-	m.firstByte = time.Minute // the SDK makes a key
+	m.firstByte = time.Minute // the SDK generates a key
 	close(identity.open)
 	if !errors.Is(over, context.DeadlineExceeded) {
 		t.Errorf("a call that is over: %v", over)
@@ -157,7 +157,7 @@ func conformInstance(t *testing.T, b providerCase) {
 	checkEqual(t, "key of an instance", e.lastRequest(t).key, sessionKeyPrefix+identity.token)
 }
 
-// conformResource signs in as a resource, by OCI's own variables.
+// conformResource signs in as a resource principal, by OCI's environment variables.
 func conformResource(t *testing.T, b providerCase) {
 	t.Helper()
 	e, m := b.start(t, textAnswer("ok"), nil)
@@ -178,7 +178,7 @@ func conformResource(t *testing.T, b providerCase) {
 	checkContains(t, f.Error(), "resource_principal", "run the worker where OCI gives it a principal")
 }
 
-// withIdentity is the fake server of a providerCase, whose keys a service has signed.
+// withIdentity returns the fake server of a case that verifies the session keys of identity.
 func (b providerCase) withIdentity(identity *ociIdentity) vendor {
 	if _, ok := b.vendor.(fakeOCICohere); ok {
 		return fakeOCICohere{fakeOCI{identity}}

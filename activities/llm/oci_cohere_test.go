@@ -7,13 +7,13 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// cohereCase is OCI with a model of Cohere's under test.
+// cohereCase returns the test case of OCI with a Cohere model.
 func cohereCase(model string) providerCase {
 	row, _ := rowOf("oci")
 	return providerCase{row: row, vendor: fakeOCICohere{}, model: model}
 }
 
-// A model that only an OCID names is of Cohere where the author says so.
+// TestOCICohereServingMode checks that the prefix cohere/ marks a model named by OCID as a Cohere model.
 func TestOCICohereServingMode(t *testing.T) {
 	for model, serving := range map[string]object{
 		"cohere.command-r-08-2024":                        {"servingType": "ON_DEMAND", "modelId": "cohere.command-r-08-2024"},
@@ -39,7 +39,7 @@ func TestOCICohere(t *testing.T) {
 	checkEqual(t, "class", f.Class, contract.ClassBadRequest)
 	checkContains(t, f.Text, "parallel_tool_calls", m.Ref())
 
-	// An error of the model comes in the answer, or inside the stream.
+	// An error of the model is inside the answer or the stream.
 	for name, body := range map[string]string{
 		"in the answer": `{"modelId":"m","chatResponse":{"apiFormat":"COHEREV2","id":"x","message":{"role":"ASSISTANT","content":[]},"finishReason":"ERROR","errorMessage":"too many tokens: 200000"}}`,
 		"in the stream": "data: {\"message\":{\"role\":\"ASSISTANT\",\"content\":[{\"type\":\"TEXT\",\"text\":\"ha\"}]}}\n\ndata: {\"finishReason\":\"ERROR\",\"errorMessage\":\"too many tokens: 200000\"}\n\n",
@@ -51,7 +51,7 @@ func TestOCICohere(t *testing.T) {
 		checkContains(t, f.Text, "too many tokens", m.Ref())
 	}
 
-	// What a model says of its calls is no part of its answer.
+	// The tool plan is reasoning, not a part of the answer's text.
 	_, m = b.start(t, fakeAnswer{}, answer(200, `{"modelId":"m","chatResponse":{"message":{"role":"ASSISTANT","content":[],"toolPlan":"I will look.",
 		"toolCalls":[{"id":"a","type":"FUNCTION","function":{"name":"get","arguments":{"k":12345678901234567}}}]},"finishReason":"TOOL_CALL"}}`))
 	a, err := ask(t, m, &Call{})

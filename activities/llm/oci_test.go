@@ -10,7 +10,7 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// ociCase is OCI under test.
+// ociCase returns the test case of OCI.
 func ociCase() providerCase {
 	row, _ := rowOf("oci")
 	return providerCase{row: row, vendor: fakeOCI{}}
@@ -95,7 +95,7 @@ func TestOCISettings(t *testing.T) {
 	}
 }
 
-// fakeOCIResponses is Oracle's service where it speaks OpenAI's Responses.
+// fakeOCIResponses is OCI's endpoint for OpenAI's Responses API.
 type fakeOCIResponses struct {
 	fakeOCI
 	fakeResponses

@@ -8,7 +8,7 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// checkReadme checks that README.md has a generated part between its marks. UPDATE=1 rewrites it.
+// checkReadme checks a generated section of README.md, between its markers. UPDATE=1 rewrites it.
 func checkReadme(t *testing.T, name, want string) {
 	t.Helper()
 	raw, err := os.ReadFile("README.md")

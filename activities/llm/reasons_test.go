@@ -10,7 +10,7 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// emptyAnswer is an answer of each protocol with a stop reason, and neither text nor calls: whole, and as the events of a stream.
+// emptyAnswer has, by protocol, an answer with a stop reason but neither text nor calls: unary, and as the events of a stream.
 var emptyAnswer = map[string]struct {
 	kind, whole string
 	events      []string
@@ -28,14 +28,14 @@ var emptyAnswer = map[string]struct {
 		[]string{`{"type":"message-start","delta":{"message":{"role":"assistant"}}}`, `{"type":"message-end","delta":{"finish_reason":"REASON","usage":{"tokens":{"input_tokens":7,"output_tokens":1}}}}`}},
 }
 
-// TestUnknownStopReasons takes no answer for a success that has neither text nor calls and a reason of which nothing is known. It is
-// charged like any other.
+// TestUnknownStopReasons checks that an empty answer with an unknown stop reason is a failure that
+// reports its usage.
 func TestUnknownStopReasons(t *testing.T) {
 	for protocol, tt := range emptyAnswer {
 		for _, reason := range []string{"MARTIAN_SAFETY", "MODEL_ARMOR", "martian"} {
 			for _, stream := range []bool{false, true} {
 				if stream && tt.events == nil {
-					continue // its frames are those of [TestCutStreams]; the reason is read in the same place
+					continue // [TestCutStreams] covers its frames; the stop reason is parsed in the same place
 				}
 				t.Run(fmt.Sprintf("%s, %s, stream %v", protocol, reason, stream), func(t *testing.T) {
 					handle := answer(200, strings.ReplaceAll(tt.whole, "REASON", reason))
@@ -53,7 +53,7 @@ func TestUnknownStopReasons(t *testing.T) {
 	}
 }
 
-// byResponses has a model asked by the Responses API, if that is the protocol.
+// byResponses selects the Responses API if that is the protocol.
 func byResponses(protocol string) func(*ProviderSettings) {
 	return func(p *ProviderSettings) {
 		if protocol == "Responses" {
@@ -62,7 +62,7 @@ func byResponses(protocol string) func(*ProviderSettings) {
 	}
 }
 
-// TestEmptyAnswers takes an empty answer that ended by itself as it is.
+// TestEmptyAnswers checks that an empty answer with a normal stop reason is accepted.
 func TestEmptyAnswers(t *testing.T) {
 	for protocol, reason := range map[string]string{"chat completions": "stop", "Anthropic": "end_turn", "Google": "STOP", "Bedrock": "end_turn", "Cohere": "COMPLETE"} {
 		t.Run(protocol, func(t *testing.T) {
@@ -75,8 +75,8 @@ func TestEmptyAnswers(t *testing.T) {
 	}
 }
 
-// TestMissingStopReason takes whole JSON, and a stream that [DONE] closes, for whole answers of an unknown server. Of a known one,
-// and where the stream just ends, they are cut.
+// TestMissingStopReason checks that, from an unknown server, valid JSON and a stream closed by [DONE] are complete answers without a
+// stop reason. From a known server, or if the stream just ends, they count as cut.
 func TestMissingStopReason(t *testing.T) {
 	const message = `{"choices":[{"index":0,"message":{"role":"assistant","content":"all"}}]}`
 	const called = `{"choices":[{"index":0,"message":{"tool_calls":[{"id":"a","function":{"name":"get","arguments":"{}"}}]}}]}`
@@ -113,7 +113,7 @@ func TestMissingStopReason(t *testing.T) {
 	}
 }
 
-// TestTokenLimitReached takes an error that means the answer's maximum length for that, with the text so far.
+// TestTokenLimitReached checks that the error "Token limit reached" ends the answer with stop reason length and its partial text.
 func TestTokenLimitReached(t *testing.T) {
 	limit := `{"error":{"code":400,"message":"Token limit reached"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"usage":{"prompt_tokens":7,"completion_tokens":3}}`
 	for name, events := range map[string][]string{
@@ -129,7 +129,7 @@ func TestTokenLimitReached(t *testing.T) {
 	}
 }
 
-// TestUnexpectedToolCall hands a call of a tool that Google's model was not offered to the caller, who answers that there is none.
+// TestUnexpectedToolCall checks that Gemini's call of a tool that was not offered is returned, so that the caller can reject it.
 func TestUnexpectedToolCall(t *testing.T) {
 	const chunk = `{"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name":"other","args":{"a":1}}}]},"finishReason":"UNEXPECTED_TOOL_CALL"}]}`
 	for name, handle := range map[string]http.HandlerFunc{"whole": answer(200, chunk), "stream": sse(chunk)} {

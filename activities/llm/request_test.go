@@ -16,7 +16,7 @@ import (
 	"weft/activities/textutil"
 )
 
-// at digs a value out of a decoded request; nil where there is none.
+// lookup returns a value in a decoded request, or nil if it does not exist.
 func lookup(v any, path ...any) any {
 	for _, p := range path {
 		switch k := p.(type) {
@@ -124,7 +124,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// transcript has everything that a message can have.
+// transcript returns messages of every role, with every field that is sent.
 func transcript() []contract.Message {
 	return []contract.Message{
 		{Role: "user", Parts: []contract.Part{{Text: "he"}, {Text: "llo <&>"}}},

@@ -6,8 +6,8 @@ import (
 	"weft/activities/contract"
 )
 
-// A script plays several models of a list, with prices: what a flow does when its first model fails
-// can be rehearsed without any.
+// TestScriptedModels checks that a script can play several models of a list, with prices, so that
+// failover can be tested without a provider.
 func TestScriptedModels(t *testing.T) {
 	m, err := Open(Settings{Prices: map[string]Price{"script/dear": {Input: 2, Output: 10}, "openai/*": {Input: 1}}})
 	if err != nil {
@@ -37,7 +37,7 @@ rules:
 	if len(a.Fallbacks) != 1 || a.Fallbacks[0].Model != "script/first" || a.Fallbacks[0].To != "script/dear" || a.Fallbacks[0].Class != contract.ClassRateLimited {
 		t.Errorf("switched %+v", a.Fallbacks)
 	}
-	// The pause that the script asked for is one of its run: no other call is kept from the model.
+	// A scripted retry delay does not affect other calls.
 	a = ask(user("go"), a.Message, user("on"))
 	checkEqual(t, "text of the second turn", a.Message.Text, "from the first")
 	checkEqual(t, "usage without a price", a.Usage, contract.Usage{Calls: 1})
@@ -52,7 +52,7 @@ rules:
 	}
 }
 
-// TestSampleArgumentsUnescaped keeps the characters that only HTML escapes.
+// TestSampleArgumentsUnescaped checks that HTML characters are not escaped.
 func TestSampleArgumentsUnescaped(t *testing.T) {
 	schema := map[string]any{"type": "object", "required": []any{"q"}, "properties": map[string]any{"q": map[string]any{"enum": []any{"<a> & b"}}}}
 	if got, want := string(sampleArguments(schema, "x")), `{"q":"<a> & b"}`; got != want {

@@ -9,12 +9,12 @@ import (
 	"weft/activities/schema"
 )
 
-// nested is a schema that nests so many objects.
+// nested returns a schema of objects nested to a depth.
 func nested(depth int) string {
 	return strings.Repeat(`{"type":"object","required":["p"],"properties":{"p":`, depth) + `{"type":"integer"}` + strings.Repeat(`}}`, depth)
 }
 
-// TestSample checks answers without a script against the schema that they are for.
+// TestSample checks that samples conform to their schemas.
 func TestSample(t *testing.T) {
 	for name, rules := range map[string]string{
 		"scalar":                  `{"type":"string","minLength":300,"maxLength":310}`,
@@ -58,7 +58,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// branching are properties that refer to the schema that they are in.
+// branching returns properties that refer to their enclosing schema.
 func branching(n int) []string {
 	var out []string
 	for i := range n {
@@ -67,7 +67,7 @@ func branching(n int) []string {
 	return out
 }
 
-// TestNoSample gives none of a schema that no value is of, or only a larger one.
+// TestNoSample checks schemas without a valid value, or only with values that are too large.
 func TestNoSample(t *testing.T) {
 	for name, rules := range map[string]string{
 		"itself":        `{"$ref":"#"}`,

@@ -16,7 +16,7 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// play1 makes one scripted call.
+// playScript makes one scripted call.
 func playScript(t *testing.T, source string, call Call, in []contract.Message, opts ...llms.CallOption) (*Answer, error) {
 	t.Helper()
 	if source != "" {
@@ -255,7 +255,7 @@ func FuzzParseScript(f *testing.F) {
 		if err != nil || string(again) != string(raw) {
 			t.Errorf("not canonical: %s became %s, %v", raw, again, err)
 		}
-		// What parses can be played: an answer or a failure, never a panic.
+		// A valid script returns an answer or a failure, and never panics.
 		call := &Call{Script: raw, Node: "n", Attempt: 1}
 		act, err := chooseAction(call, newConversation(hello().Messages), false)
 		if err != nil {
@@ -268,7 +268,7 @@ func FuzzParseScript(f *testing.F) {
 	})
 }
 
-// fences finds the code blocks of a Markdown file, with their language.
+// fences matches the code blocks of a Markdown file and their language.
 var fences = regexp.MustCompile("(?s)```(\\w*)\n(.*?)```")
 
 func TestReadmeExamplesParse(t *testing.T) {
@@ -303,7 +303,7 @@ func TestReadmeDocumentsScriptFields(t *testing.T) {
 	}
 }
 
-// actionsAndConditions are all fields of a rule.
+// actionsAndConditions returns the names of all fields of a rule.
 func actionsAndConditions() []string {
 	var out []string
 	for _, t := range []reflect.Type{reflect.TypeFor[Rule](), reflect.TypeFor[Action]()} {

@@ -11,7 +11,7 @@ import (
 	"weft/activities/contract"
 )
 
-// turns are limits that answer with permits, one after the other, and keep what they are asked and told.
+// fakeLimits returns its permits one after the other, and records the calls and their outcomes.
 type fakeLimits struct {
 	permits []Permit
 	keys    []LimitedKey

@@ -11,7 +11,7 @@ import (
 	"weft/activities/contract"
 )
 
-// conversation is a conversation with a call and two results, and then another turn.
+// conversation has two calls with their results, and then another turn.
 var conversation = []contract.Message{
 	{Role: contract.RoleUser, Text: "begin"},
 	{Role: contract.RoleAssistant, Calls: []contract.ToolCall{{ID: "a", Name: "now", Arguments: "{}"}, {ID: "b", Name: "now", Arguments: "{}"}}},
@@ -21,7 +21,7 @@ var conversation = []contract.Message{
 	{Role: contract.RoleUser, Text: "again"},
 }
 
-// TestCacheMarks marks the system prompt and the ends of the last two requests, where a server wants marks, four at most.
+// TestCacheMarks checks that the system prompt and the ends of the last two requests are marked for servers that need marks.
 func TestCacheMarks(t *testing.T) {
 	turns := Server{ToolChoice: true, CacheSystem: "qwen", CacheTurns: "qwen"}
 	for name, tt := range map[string]struct {
@@ -29,7 +29,7 @@ func TestCacheMarks(t *testing.T) {
 		messages []contract.Message
 		tools    bool
 		once     bool
-		want     string // the texts that are marked
+		want     string // the marked texts
 	}{
 		"a conversation":           {Model{Server: turns, Name: "qwen3-max"}, conversation, true, false, "be brief|two|again"},
 		"its beginning":            {Model{Server: turns, Name: "qwen3-max"}, conversation[:1], true, false, "be brief|begin"},
@@ -80,7 +80,7 @@ func TestCacheMarks(t *testing.T) {
 	}
 }
 
-// TestCacheKeys says which requests belong together, in the place where a server reads it, with a word that says nothing else.
+// TestCacheKeys checks that the conversation's key is sent where the server reads it, as a hash.
 func TestCacheKeys(t *testing.T) {
 	key := contract.SHA([]byte("run/thread"))[:32]
 	for name, tt := range map[string]struct {

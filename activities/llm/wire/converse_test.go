@@ -10,7 +10,7 @@ import (
 	"weft/activities/contract"
 )
 
-// TestConverseModelFamilies: what only some families of models take goes to those.
+// TestConverseModelFamilies checks that fields which only some model families support are sent only to those.
 func TestConverseModelFamilies(t *testing.T) {
 	const point = `{"cachePoint":{"type":"default"}}`
 	turn := []contract.Message{{Role: contract.RoleUser, Text: "go"}, {Role: contract.RoleAssistant, Calls: []contract.ToolCall{{ID: "c", Name: "get", Arguments: "{}"}}}, {Role: contract.RoleTool, CallID: "c", Text: "no", Error: true}}
@@ -57,7 +57,7 @@ func TestConverseModelFamilies(t *testing.T) {
 	}
 }
 
-// TestConverseExtra: an author adds a guardrail, and tools of the service's.
+// TestConverseExtra checks that extra parameters can add a guardrail and tools of the service.
 func TestConverseExtra(t *testing.T) {
 	m := Model{Server: Server{Protocol: Converse}, Provider: "bedrock", Name: "arn:aws:bedrock:us-east-1:1:inference-profile/a"}
 	q := Request{Messages: []contract.Message{{Role: contract.RoleUser, Text: "go"}}, Options: plainOptions(),
@@ -77,7 +77,7 @@ func TestConverseExtra(t *testing.T) {
 	}
 }
 
-// TestConverseBlocks: whole or streamed, blocks of the service's own and signed thoughts go back to it in their order.
+// TestConverseBlocks checks that service blocks and signed reasoning, streamed or not, are sent back in order.
 func TestConverseBlocks(t *testing.T) {
 	whole := `{"stopReason":"tool_use","output":{"message":{"content":[{"reasoningContent":{"redactedContent":"YWJj"}},{"reasoningContent":{"reasoningText":{"text":"hm"}}},` +
 		`{"toolUse":{"toolUseId":"s","name":"run","type":"server_tool_use","input":{"code":"1"}}},{"toolResult":{"toolUseId":"s","type":"ran","status":"success","content":[{"json":{"out":"1"}}]}},` +

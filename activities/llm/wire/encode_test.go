@@ -12,7 +12,7 @@ import (
 	"weft/activities/contract"
 )
 
-// asking is a request with tools; nothing else is set.
+// newRequest returns a request with tools and no other options.
 func newRequest(in ...contract.Message) *Request {
 	tool := func(name string) llms.Tool {
 		return llms.Tool{Type: "function", Function: &llms.FunctionDefinition{Name: name, Parameters: json.RawMessage(`{"type":"object"}`)}}
@@ -34,7 +34,7 @@ func result(id, text string) contract.Message {
 	return contract.Message{Role: "tool", CallID: id, Name: "get", Text: text}
 }
 
-// encoded is a request as bytes.
+// encodeRequest encodes a request, and checks that the encoding is deterministic.
 func encodeRequest(t *testing.T, m *Model, q *Request) []byte {
 	t.Helper()
 	out, err := m.Encode(q)
@@ -48,7 +48,7 @@ func encodeRequest(t *testing.T, m *Model, q *Request) []byte {
 	return out.Body
 }
 
-// dig finds the JSON of a value in a request.
+// jsonField returns the JSON of a nested field.
 func jsonField(t *testing.T, raw []byte, path ...string) string {
 	t.Helper()
 	for _, key := range path {
@@ -61,7 +61,7 @@ func jsonField(t *testing.T, raw []byte, path ...string) string {
 	return string(raw)
 }
 
-// Requests of a growing conversation have equal prefixes, marks aside: what the provider keeps is found again.
+// TestStableRequestPrefix checks that each request of a growing conversation extends the previous one, so that prompt caches hit.
 func TestStableRequestPrefix(t *testing.T) {
 	all := []contract.Message{
 		user("hello <&>"), toolCalls("a", strings.Repeat("long", 20)), result("a", "1"), result(strings.Repeat("long", 20), ""),
@@ -72,7 +72,7 @@ func TestStableRequestPrefix(t *testing.T) {
 		var before []byte
 		for n := 1; n <= len(all); n++ {
 			if n < len(all) && all[n].Role == "tool" {
-				continue // not the end of a turn
+				continue // the turn is not complete
 			}
 			raw := encodeRequest(t, m, newRequest(all[:n]...))
 			if protocol == OCI {

@@ -8,7 +8,7 @@ import (
 	"weft/activities/contract"
 )
 
-// A document and a recording have each protocol's own form, and results of tools what the server takes there.
+// TestFiles checks the encoding of documents and audio in each protocol, in user messages and in tool results.
 func TestFiles(t *testing.T) {
 	pdf := contract.Media{MediaType: "application/pdf", Data: "UERG", Name: "q3.pdf"}
 	mp3 := contract.Media{MediaType: "audio/mpeg", Data: "TVAz"}

@@ -13,10 +13,10 @@ import (
 
 var openAI = Server{Responses: []string{"gpt-4o", "gpt-5", "o1"}, StrictSchema: true, Schema: true, RawArguments: true}
 
-// plainOptions are options that say nothing.
+// plainOptions returns options with nothing set.
 func plainOptions() llms.CallOptions { return llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1} }
 
-// TestProtocolSelection: a setting, a document, or the table says by which protocol a model is asked.
+// TestProtocolSelection checks how the document, the setting and the provider's defaults select the protocol.
 func TestProtocolSelection(t *testing.T) {
 	seeded, stopped, short := plainOptions(), plainOptions(), plainOptions()
 	seeded.Seed, stopped.StopWords, short.MaxTokens = 7, []string{"END"}, 5
@@ -59,7 +59,7 @@ func TestProtocolSelection(t *testing.T) {
 	}
 }
 
-// TestResponsesSentBack: what an answer has of its provider's own is in the next request, in its order.
+// TestResponsesSentBack checks that an answer's provider-specific items are sent back in order.
 func TestResponsesSentBack(t *testing.T) {
 	const thought = `{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"e"}`
 	const search = `{"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search","query":"q"}}`
@@ -110,7 +110,7 @@ func TestResponsesSentBack(t *testing.T) {
 	}
 }
 
-// TestResponsesProviderTools: an author adds tools of the provider's to those of the flow.
+// TestResponsesProviderTools checks that extra parameters add the provider's tools to those of the flow.
 func TestResponsesProviderTools(t *testing.T) {
 	m := Model{Server: openAI, Provider: "openai", Name: "gpt-5"}
 	q := Request{Options: plainOptions(), Extra: json.RawMessage(`{"tools":[{"type":"web_search"}],"include":["web_search_call.action.sources"],"reasoning":{"summary":"auto"}}`), Effort: "low"}
@@ -129,7 +129,7 @@ func TestResponsesProviderTools(t *testing.T) {
 	}
 }
 
-// TestResponsesStopReasons: how an answer ends.
+// TestResponsesStopReasons checks the text and stop reason, or the error, at the end of an answer.
 func TestResponsesStopReasons(t *testing.T) {
 	const item = `{"type":"response.output_item.done","item":{"type":"message","content":[{"type":"output_text","text":"Hello"}]}}`
 	for name, tc := range map[string]struct {

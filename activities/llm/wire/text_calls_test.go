@@ -11,14 +11,14 @@ import (
 	"weft/activities/contract"
 )
 
-// weatherTools are two tools that models can call.
+// weatherTools are two tools offered to the model.
 var weatherTools = []llms.Tool{
 	{Type: "function", Function: &llms.FunctionDefinition{Name: "weather", Parameters: json.RawMessage(
 		`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"},"places":{"type":"array"}}}`)}},
 	{Type: "function", Function: &llms.FunctionDefinition{Name: "now"}},
 }
 
-// TestCallsInText reads the forms of calls that servers leave in the text. What is not wholly one of them stays text.
+// TestCallsInText checks the formats of calls that servers leave in the text. Text that is not entirely valid remains text.
 func TestCallsInText(t *testing.T) {
 	oslo := contract.ToolCall{Name: "weather", Arguments: `{"city":"Oslo"}`}
 	now := contract.ToolCall{Name: "now", Arguments: `{}`}
@@ -77,7 +77,7 @@ func TestCallsInText(t *testing.T) {
 	}
 }
 
-// FuzzCallsInText reads anything: a text stays whole unless all of its calls can be made.
+// FuzzCallsInText checks that a text is unchanged unless all of its calls are valid.
 func FuzzCallsInText(f *testing.F) {
 	for _, s := range []string{`<tool_call>{"name":"now"}</tool_call>`, "<function=weather><parameter=city>x</parameter></function>", `[TOOL_CALLS]now[ARGS]{}`, `<|python_tag|>{"name":"now"};`, "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"} {
 		f.Add(s)
