@@ -49,7 +49,7 @@ func TestAnswers(t *testing.T) {
 		reason string
 	}{
 		"a plain answer":                               {answer(200, completion(`{"content":"Hello"}`, "stop")), "Hello", nil, "stop", ""},
-		"a plain answer behind keep-alives":            {answer(200, "\n\n  \n"+completion(`{"content":"Hello"}`, "stop")), "Hello", nil, "stop", ""},
+		"a plain answer after keep-alives":             {answer(200, "\n\n  \n"+completion(`{"content":"Hello"}`, "stop")), "Hello", nil, "stop", ""},
 		"content as a list":                            {answer(200, completion(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"Hel"},{"type":"text","text":"lo"}]}`, "stop")), "Hello", nil, "stop", "hm"},
 		"reasoning_content":                            {answer(200, completion(`{"content":"Hello","reasoning_content":"hm"}`, "stop")), "Hello", nil, "stop", "hm"},
 		"reasoning":                                    {answer(200, completion(`{"content":"Hello","reasoning":"hm"}`, "stop")), "Hello", nil, "stop", "hm"},
@@ -59,33 +59,33 @@ func TestAnswers(t *testing.T) {
 		"a stream with CRLF, comments and fields":      {crlf, "Hello", nil, "stop", ""},
 		"a stream without blank lines":                 {joined, "Hello", nil, "stop", ""},
 		"an event of two lines, and no last line end":  {folded, "Hello", nil, "stop", ""},
-		"a stream that breaks behind its finish":       {cutLate, "Hello", nil, "stop", ""},
-		"a stream that hangs behind its finish":        {hangLate, "Hello", nil, "stop", ""},
+		"a stream that breaks after its finish":        {cutLate, "Hello", nil, "stop", ""},
+		"a stream that hangs after its finish":         {hangLate, "Hello", nil, "stop", ""},
 		"a line of 300 KB":                             {sse(text(big), finish("stop")), big, nil, "stop", ""},
 		"length":                                       {sse(text("Hel"), finish("length")), "Hel", nil, "length", ""},
-		"an error that says length once more":          {sse(text("Hel"), finish("length"), `{"error":{"code":400,"message":"Token limit reached"},"choices":[]}`), "Hel", nil, "length", ""},
-		"whole JSON without a finish reason":           {answer(200, completion(`{"content":"Hello"}`, "")), "Hello", nil, "stop", ""},
+		"an error that repeats the stop reason length": {sse(text("Hel"), finish("length"), `{"error":{"code":400,"message":"Token limit reached"},"choices":[]}`), "Hel", nil, "length", ""},
+		"JSON without a finish reason":                 {answer(200, completion(`{"content":"Hello"}`, "")), "Hello", nil, "stop", ""},
 		"a stream with DONE and no finish reason":      {sse(text("Hel"), text("lo"), done), "Hello", nil, "stop", ""},
-		"a call in whole JSON without a finish reason": {answer(200, completion(`{"tool_calls":[{"id":"a","function":{"name":"get","arguments":{"k":"1"}}}]}`, "")), "", two[:1], "tool_calls", ""},
+		"a call in JSON without a finish reason":       {answer(200, completion(`{"tool_calls":[{"id":"a","function":{"name":"get","arguments":{"k":"1"}}}]}`, "")), "", two[:1], "tool_calls", ""},
 		"Mistral's model_length":                       {sse(text("Hel"), finish("model_length")), "Hel", nil, "length", ""},
-		"a reason of the server's own":                 {sse(text("Hel"), finish("Enough")), "Hel", nil, "enough", ""},
+		"an unknown finish reason":                     {sse(text("Hel"), finish("Enough")), "Hel", nil, "enough", ""},
 		"no text at all":                               {sse(finish("stop")), "", nil, "stop", ""},
 		"two calls, plain":                             {answer(200, completion(`{"content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"get","arguments":"{\"k\":\"1\"}"}},{"id":"b","type":"function","function":{"name":"put","arguments":"{\"k\":\"2\"}"}}]}`, "tool_calls")), "", two, "tool_calls", ""},
 		"arguments as an object":                       {answer(200, completion(`{"tool_calls":[{"id":"a","function":{"name":"get","arguments":{"k":"1"}}}]}`, "stop")), "", two[:1], "tool_calls", ""},
 		"two calls, interleaved":                       {sse(toolDelta(`{"index":0,"id":"a","function":{"name":"get","arguments":""}},{"index":1,"id":"b","function":{"name":"put","arguments":""}}`), toolDelta(`{"index":1,"function":{"arguments":"{\"k\":"}},{"index":0,"function":{"arguments":"{\"k\":"}}`), toolDelta(`{"index":0,"function":{"arguments":"\"1\"}"}}`), toolDelta(`{"index":1,"function":{"arguments":"\"2\"}"}}`), finish("tool_calls")), "", two, "tool_calls", ""},
-		"an index that is used again":                  {sse(toolDelta(`{"index":0,"id":"a","function":{"name":"get","arguments":"{\"k\":\"1\"}"}}`), toolDelta(`{"index":0,"id":"b","function":{"name":"put","arguments":"{\"k\":\"2\"}"}}`), finish("tool_calls")), "", two, "tool_calls", ""},
+		"a reused index":                               {sse(toolDelta(`{"index":0,"id":"a","function":{"name":"get","arguments":"{\"k\":\"1\"}"}}`), toolDelta(`{"index":0,"id":"b","function":{"name":"put","arguments":"{\"k\":\"2\"}"}}`), finish("tool_calls")), "", two, "tool_calls", ""},
 		"no index":                                     {sse(toolDelta(`{"id":"a","function":{"name":"get","arguments":"{\"k\":"}}`), toolDelta(`{"function":{"arguments":"\"1\"}"}}`), toolDelta(`{"id":"b","function":{"name":"put","arguments":"{\"k\":\"2\"}"}}`), finish("stop")), "", two, "tool_calls", ""},
 		"id and name in each piece":                    {sse(toolDelta(`{"index":0,"id":"a","type":"function","function":{"name":"get","arguments":"{\"k\":"}}`), toolDelta(`{"index":0,"id":"a","type":"function","function":{"name":"get","arguments":"\"1\"}"}}`), toolDelta(`{"index":1,"id":"b","function":{"name":"put","arguments":"{\"k\":\"2\"}"}}`), finish("tool_calls")), "", two, "tool_calls", ""},
 		"trailing empty pieces":                        {sse(toolDelta(`{"index":0,"id":"a","function":{"name":"get","arguments":"{\"k\":\"1\"}"}}`), toolDelta(`{"index":0,"id":"a","function":{"name":"get","arguments":""}}`), toolDelta(`{"index":0,"function":{"arguments":""}}`), toolDelta(`{"index":3,"function":{}}`), finish("tool_calls")), "", two[:1], "tool_calls", ""},
-		"an index that moves with a known id":          {sse(toolDelta(`{"index":0,"id":"a","function":{"name":"get","arguments":"{\"k\":"}}`), toolDelta(`{"index":1,"id":"a","function":{"arguments":"\"1\"}"}}`), finish("tool_calls")), "", two[:1], "tool_calls", ""},
+		"a changed index with a known id":              {sse(toolDelta(`{"index":0,"id":"a","function":{"name":"get","arguments":"{\"k\":"}}`), toolDelta(`{"index":1,"id":"a","function":{"arguments":"\"1\"}"}}`), finish("tool_calls")), "", two[:1], "tool_calls", ""},
 		"no ids and no index, names differ":            {sse(toolDelta(`{"function":{"name":"get","arguments":"{\"k\":\"1\"}"}},{"function":{"name":"put","arguments":"{\"k\":\"2\"}"}}`), finish("tool_calls")), "", []contract.ToolCall{{ID: "call_1", Name: "get", Arguments: `{"k":"1"}`}, {ID: "call_2", Name: "put", Arguments: `{"k":"2"}`}}, "tool_calls", ""},
-		"no ids, one tool twice, index used again":     {sse(toolDelta(`{"index":0,"function":{"name":"get","arguments":"{\"k\":\"1\"}"}}`), toolDelta(`{"index":0,"function":{"name":"get","arguments":"{\"k\":\"2\"}"}}`), finish("stop")), "", []contract.ToolCall{{ID: "call_1", Name: "get", Arguments: `{"k":"1"}`}, {ID: "call_2", Name: "get", Arguments: `{"k":"2"}`}}, "tool_calls", ""},
+		"no ids, one tool twice, reused index":         {sse(toolDelta(`{"index":0,"function":{"name":"get","arguments":"{\"k\":\"1\"}"}}`), toolDelta(`{"index":0,"function":{"name":"get","arguments":"{\"k\":\"2\"}"}}`), finish("stop")), "", []contract.ToolCall{{ID: "call_1", Name: "get", Arguments: `{"k":"1"}`}, {ID: "call_2", Name: "get", Arguments: `{"k":"2"}`}}, "tool_calls", ""},
 		"a name in pieces":                             {sse(toolDelta(`{"index":0,"id":"a","function":{"name":"ge","arguments":""}}`), toolDelta(`{"index":0,"function":{"name":"t","arguments":"{\"k\":\"1\"}"}}`), finish("tool_calls")), "", two[:1], "tool_calls", ""},
 		"an id that is a number, and null fields":      {sse(toolDelta(`{"index":0,"id":17,"function":{"name":"get","arguments":null}}`), `{"choices":[{"delta":{"content":null,"tool_calls":null,"refusal":null},"finish_reason":"tool_calls"}],"usage":null,"error":null}`), "", []contract.ToolCall{{ID: "17", Name: "get", Arguments: "{}"}}, "tool_calls", ""},
 		"the same id twice in a plain answer":          {answer(200, completion(`{"tool_calls":[{"id":"a","function":{"name":"get","arguments":"{}"}},{"id":"a","function":{"name":"put","arguments":"{}"}}]}`, "tool_calls")), "", []contract.ToolCall{{ID: "a", Name: "get", Arguments: "{}"}, {ID: "a_2", Name: "put", Arguments: "{}"}}, "tool_calls", ""},
-		"arguments that are no JSON stay as they are":  {sse(toolDelta(`{"index":0,"id":"a","function":{"name":"get","arguments":"{k: 1"}}`), finish("tool_calls")), "", []contract.ToolCall{{ID: "a", Name: "get", Arguments: "{k: 1"}}, "tool_calls", ""},
-		"integers beyond 2^53 stay as they are":        {answer(200, completion(`{"tool_calls":[{"id":"a","function":{"name":"get","arguments":{"n":12345678901234567}}}]}`, "tool_calls")), "", []contract.ToolCall{{ID: "a", Name: "get", Arguments: `{"n":12345678901234567}`}}, "tool_calls", ""},
-		"text beside calls, and legacy finish reasons": {sse(text("Hello"), toolDelta(`{"index":0,"id":"a","function":{"name":"get","arguments":"{\"k\":\"1\"}"}}`), finish("function_call")), "Hello", two[:1], "tool_calls", ""},
+		"arguments that are not JSON are unchanged":    {sse(toolDelta(`{"index":0,"id":"a","function":{"name":"get","arguments":"{k: 1"}}`), finish("tool_calls")), "", []contract.ToolCall{{ID: "a", Name: "get", Arguments: "{k: 1"}}, "tool_calls", ""},
+		"integers above 2^53 are unchanged":            {answer(200, completion(`{"tool_calls":[{"id":"a","function":{"name":"get","arguments":{"n":12345678901234567}}}]}`, "tool_calls")), "", []contract.ToolCall{{ID: "a", Name: "get", Arguments: `{"n":12345678901234567}`}}, "tool_calls", ""},
+		"text with calls, and legacy finish reasons":   {sse(text("Hello"), toolDelta(`{"index":0,"id":"a","function":{"name":"get","arguments":"{\"k\":\"1\"}"}}`), finish("function_call")), "Hello", two[:1], "tool_calls", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -113,12 +113,12 @@ func TestUsageAndModel(t *testing.T) {
 		handle http.HandlerFunc
 		want   contract.Usage
 	}{
-		"in the last event":       {sse(text("a"), finish("stop"), last, done), contract.Usage{Calls: 1, Input: 120, Output: 30, Cached: 64, Reasoning: 12}},
-		"DeepSeek's cache":        {sse(`{"model":"m-1-2026","choices":[{"delta":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"prompt_cache_hit_tokens":8,"completion_tokens":1}}`), contract.Usage{Calls: 1, Input: 9, Output: 1, Cached: 8}},
-		"plain":                   {answer(200, completion(`{"content":"a"}`, "stop")), contract.Usage{Calls: 1, Input: 7, Output: 3}},
-		"OpenRouter's cache":      {sse(`{"model":"m-1-2026","choices":[{"delta":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":90,"prompt_tokens_details":{"cached_tokens":20,"cache_write_tokens":60},"completion_tokens":1}}`), contract.Usage{Calls: 1, Input: 90, Output: 1, Cached: 20, CacheWrite: 60}},
-		"none":                    {sse(`{"model":"m-1-2026","choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}`), contract.Usage{Calls: 1}},
-		"numbers that are absurd": {sse(`{"model":"m-1-2026","choices":[{"delta":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":-5,"completion_tokens":1e30}}`), contract.Usage{Calls: 1}},
+		"in the last event":  {sse(text("a"), finish("stop"), last, done), contract.Usage{Calls: 1, Input: 120, Output: 30, Cached: 64, Reasoning: 12}},
+		"DeepSeek's cache":   {sse(`{"model":"m-1-2026","choices":[{"delta":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"prompt_cache_hit_tokens":8,"completion_tokens":1}}`), contract.Usage{Calls: 1, Input: 9, Output: 1, Cached: 8}},
+		"plain":              {answer(200, completion(`{"content":"a"}`, "stop")), contract.Usage{Calls: 1, Input: 7, Output: 3}},
+		"OpenRouter's cache": {sse(`{"model":"m-1-2026","choices":[{"delta":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":90,"prompt_tokens_details":{"cached_tokens":20,"cache_write_tokens":60},"completion_tokens":1}}`), contract.Usage{Calls: 1, Input: 90, Output: 1, Cached: 20, CacheWrite: 60}},
+		"none":               {sse(`{"model":"m-1-2026","choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}`), contract.Usage{Calls: 1}},
+		"invalid numbers":    {sse(`{"model":"m-1-2026","choices":[{"delta":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":-5,"completion_tokens":1e30}}`), contract.Usage{Calls: 1}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestReasoningSentBack(t *testing.T) {
 	}
 	checkContains(t, again(router, byRouter), `"reasoning":"hm"`, `"text":"Let me"`, `"signature":"SIG"`, `"data":"xyz"`, `"thought_signature":"TS"`)
 	if got := again(seek, byRouter); strings.Contains(got, "hm") || strings.Contains(got, "TS") {
-		t.Errorf("another provider got %s", got)
+		t.Errorf("sent to another provider: %s", got)
 	}
 	bySeek, err := ask(t, seek, &Call{})
 	if err != nil {
@@ -201,7 +201,7 @@ func TestReasoningSentBack(t *testing.T) {
 	}
 	checkContains(t, again(seek, bySeek), `"reasoning_content":"hm"`)
 	if got := again(router, bySeek); strings.Contains(got, "hm") {
-		t.Errorf("another provider got %s", got)
+		t.Errorf("sent to another provider: %s", got)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestReasoningField(t *testing.T) {
 			}
 			got := s.bodies[len(s.bodies)-1]
 			if !strings.Contains(got, tt.want) || tt.want == "" && strings.Contains(got, "hm") {
-				t.Errorf("what went back: %s", got)
+				t.Errorf("sent back: %s", got)
 			}
 		})
 	}

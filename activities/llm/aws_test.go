@@ -74,18 +74,18 @@ func conformAWS(t *testing.T, b providerCase) {
 func TestBedrockSettings(t *testing.T) {
 	keys := AWSKeys{ID: "AKID", Secret: "s"}
 	for name, tc := range map[string]struct {
-		set        ProviderSettings
-		base, says string
+		set            ProviderSettings
+		base, wantText string
 	}{
 		"a region":                     {ProviderSettings{Region: "eu-west-1", Key: "k"}, "https://bedrock-runtime.eu-west-1.amazonaws.com", ""},
 		"keys and a region":            {ProviderSettings{Region: "eu-west-1", AWS: keys}, "https://bedrock-runtime.eu-west-1.amazonaws.com", ""},
-		"an address of one's own":      {ProviderSettings{Region: "eu-west-1", AWS: keys, BaseURL: "https://vpce.example.com"}, "https://vpce.example.com", ""},
-		"an address needs no region":   {ProviderSettings{Key: "k", BaseURL: "https://vpce.example.com"}, "https://vpce.example.com", ""},
-		"but a signature does":         {ProviderSettings{AWS: keys, BaseURL: "https://vpce.example.com"}, "", "has no region"},
-		"nothing":                      {ProviderSettings{}, "", "set providers.bedrock.region, for example to us-east-1"},
+		"base URL and region":          {ProviderSettings{Region: "eu-west-1", AWS: keys, BaseURL: "https://vpce.example.com"}, "https://vpce.example.com", ""},
+		"base URL without region":      {ProviderSettings{Key: "k", BaseURL: "https://vpce.example.com"}, "https://vpce.example.com", ""},
+		"signature without region":     {ProviderSettings{AWS: keys, BaseURL: "https://vpce.example.com"}, "", "has no region"},
+		"empty":                        {ProviderSettings{}, "", "set providers.bedrock.region, for example to us-east-1"},
 		"no key":                       {ProviderSettings{Region: "eu-west-1"}, "", "set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the worker's environment"},
 		"half of the keys":             {ProviderSettings{Region: "eu-west-1", AWS: AWSKeys{ID: "AKID"}}, "", "has no key"},
-		"a region that is none":        {ProviderSettings{Region: "EU west"}, "", `invalid region "EU west"; use for example us-east-1`},
+		"invalid region":               {ProviderSettings{Region: "EU west"}, "", `invalid region "EU west"; use for example us-east-1`},
 		"a region of another provider": {ProviderSettings{Kind: "openai", Region: "eu-west-1"}, "", "only supported by providers of kind bedrock or oci"},
 	} {
 		models, err := Open(Settings{Providers: map[string]ProviderSettings{"bedrock": tc.set}})
@@ -93,9 +93,9 @@ func TestBedrockSettings(t *testing.T) {
 			err = models.Ready("bedrock")
 		}
 		switch {
-		case tc.says != "":
-			if f := contract.FailureOf(err); f == nil || !strings.Contains(f.Error(), tc.says) {
-				t.Errorf("%s: %v, want %q", name, err, tc.says)
+		case tc.wantText != "":
+			if f := contract.FailureOf(err); f == nil || !strings.Contains(f.Error(), tc.wantText) {
+				t.Errorf("%s: %v, want %q", name, err, tc.wantText)
 			}
 		case err != nil || models.providers["bedrock"].Base != tc.base:
 			t.Errorf("%s: %v, %q", name, err, models.providers["bedrock"].Base)

@@ -54,12 +54,12 @@ func TestClaudeCacheMarks(t *testing.T) {
 		set   func(*provider)
 		want  []string
 	}{
-		"the first turn":        {&Call{}, 1, true, nil, []string{".tools[1]", ".system[0]", ".messages[0].content[0]"}},
-		"later turns":           {&Call{}, 7, true, nil, []string{".tools[1]", ".system[0]", ".messages[2].content[1]", ".messages[4].content[1]"}},
-		"without tools":         {&Call{}, 1, false, nil, []string{".system[0]"}},
-		"a judge asks once":     {&Call{Kind: KindJudge}, 1, false, nil, nil},
-		"a condenser asks once": {&Call{Kind: KindCondense}, 1, false, nil, nil},
-		"switched off":          {&Call{}, 1, true, func(m *provider) { m.NoCache = true }, nil},
+		"first turn":               {&Call{}, 1, true, nil, []string{".tools[1]", ".system[0]", ".messages[0].content[0]"}},
+		"later turns":              {&Call{}, 7, true, nil, []string{".tools[1]", ".system[0]", ".messages[2].content[1]", ".messages[4].content[1]"}},
+		"without tools":            {&Call{}, 1, false, nil, []string{".system[0]"}},
+		"no marks for a judge":     {&Call{Kind: KindJudge}, 1, false, nil, nil},
+		"no marks for a condenser": {&Call{Kind: KindCondense}, 1, false, nil, nil},
+		"switched off":             {&Call{}, 1, true, func(m *provider) { m.NoCache = true }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m.NoCache = false
@@ -79,10 +79,10 @@ func TestClaudeCacheMarks(t *testing.T) {
 // TestClaudeCacheMarksWithoutTools checks that a conversation with an answer is marked even without tools: more turns are likely.
 func TestClaudeCacheMarksWithoutTools(t *testing.T) {
 	e, m := claudeCase().start(t, textAnswer("ok"), nil)
-	said := func(s string) contract.Message { return contract.Message{Role: "assistant", Text: s} }
-	e.generate(t, m, &Call{}, transcriptOf("be good", user("a"), said("b"), user("c"), said("d"), user("e")))
+	reply := func(s string) contract.Message { return contract.Message{Role: "assistant", Text: s} }
+	e.generate(t, m, &Call{}, transcriptOf("be good", user("a"), reply("b"), user("c"), reply("d"), user("e")))
 	checkEqual(t, "marks", cacheMarks(e.sent(t), ""), []string{".system[0]", ".messages[2].content[0]", ".messages[4].content[0]"})
-	e.generate(t, m, &Call{Kind: KindJudge}, transcriptOf("be good", user("a"), said("b"), user("c")))
+	e.generate(t, m, &Call{Kind: KindJudge}, transcriptOf("be good", user("a"), reply("b"), user("c")))
 	checkEqual(t, "marks of a judge", cacheMarks(e.sent(t), ""), []string(nil))
 }
 
@@ -115,14 +115,14 @@ func TestClaudeModelFamilies(t *testing.T) {
 		})
 	}
 	for _, tc := range []struct {
-		model, effort, says string
-		maxTokens           int
+		model, effort, wantText string
+		maxTokens               int
 	}{{"claude-3-5-haiku", "high", "does not support reasoning", 0}, {"claude-sonnet-4-5", "huge", "expected none, minimal", 0}, {"claude-sonnet-4-5", "low", "set 2048 or more", 1500}} {
 		m.Name = tc.model
 		_, err := generate(t.Context(), m, newCall(&Call{Request: wire.Request{Effort: tc.effort}}, hello(), nil, llms.WithMaxTokens(tc.maxTokens)))
 		f := failureOf(t, err)
 		checkEqual(t, "class", f.Class, contract.ClassBadRequest)
-		checkContains(t, f.Text, tc.says)
+		checkContains(t, f.Text, tc.wantText)
 	}
 }
 
@@ -151,19 +151,19 @@ func TestClaudeBlockOrder(t *testing.T) {
 		return sentContent(t, e, 1)
 	}
 	if got := back(a.Message); got != content {
-		t.Errorf("blocks went back as\n%s, want\n%s", got, content)
+		t.Errorf("blocks sent back:\n%s, want\n%s", got, content)
 	}
 	// Ids that had to be made unique preserve the order.
 	renamed := a.Message
 	renamed.Calls = []contract.ToolCall{{ID: "t1_2", Name: "get", Arguments: `{"a":1}`}, a.Message.Calls[1]}
 	if got := back(renamed); got != strings.Replace(content, `"t1"`, `"t1_2"`, 1) {
-		t.Errorf("with another id they went back as\n%s", got)
+		t.Errorf("blocks sent back with another id:\n%s", got)
 	}
 	// A message that does not match the stored blocks is sent without them.
 	changed := a.Message
 	changed.Text = "Changed."
 	if got := back(changed); strings.Contains(got, "U0lH") || !strings.Contains(got, "Changed.") {
-		t.Errorf("a changed message went back as\n%s", got)
+		t.Errorf("changed message sent back:\n%s", got)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestClaudeCitations(t *testing.T) {
 			a := e.generate(t, m, &Call{}, hello())
 			checkEqual(t, "text", a.Message.Text, "So.")
 			e.generate(t, m, &Call{}, transcriptOf("", user("go"), a.Message, user("more")))
-			checkEqual(t, "what went back", sentContent(t, e, 1), content)
+			checkEqual(t, "content sent back", sentContent(t, e, 1), content)
 		})
 	}
 }
@@ -219,7 +219,7 @@ func TestClaudePausedTurn(t *testing.T) {
 	checkEqual(t, "usage", fmt.Sprint(got.Usage.Calls, got.Usage.Input, got.Usage.Output), "2 30 5")
 	asked := e.bodies
 	if len(asked) != 2 || !strings.Contains(asked[1], `"server_tool_use"`) || !strings.Contains(asked[1], "Looking. ") {
-		t.Fatalf("it went on with\n%s", asked)
+		t.Fatalf("requests:\n%s", asked)
 	}
 	again := hello()
 	again.Messages = append(again.Messages, got.Message, contract.Message{Role: contract.RoleUser, Text: "And?"})
@@ -228,14 +228,14 @@ func TestClaudePausedTurn(t *testing.T) {
 	}
 	last := e.bodies[2]
 	if first, second := strings.Index(last, "server_tool_use"), strings.Index(last, "Found."); first < 0 || second < first || strings.Index(last, "Looking.") > first {
-		t.Errorf("the answer went back as\n%s", last)
+		t.Errorf("answer sent back:\n%s", last)
 	}
 	always = true
 	_, err = ask(t, m, &Call{})
 	f := failureOf(t, err)
 	checkEqual(t, "calls", e.calls(), 3+maxPauses+1)
 	if !f.Final || f.Usage == nil || f.Usage.Calls != maxPauses+1 {
-		t.Errorf("an answer that is paused for ever: %+v, usage %+v", f, f.Usage)
+		t.Errorf("an answer that always pauses: %+v, usage %+v", f, f.Usage)
 	}
 }
 

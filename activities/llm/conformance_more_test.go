@@ -45,7 +45,7 @@ func conformReasoning(t *testing.T, b providerCase) string {
 	e.generate(t, m, &Call{}, in, llms.WithTools(tools()))
 	for _, thought := range e.lastRequest(t).turns[1].thoughts {
 		if thought != "skip_thought_signature_validator" {
-			t.Errorf("another provider got %q", thought)
+			t.Errorf("sent to another provider: %q", thought)
 		}
 	}
 	signs := slices.Contains([]string{wire.Claude, wire.Gemini, wire.Converse}, b.row.Protocol) || b.api == wire.APIResponses
@@ -54,11 +54,11 @@ func conformReasoning(t *testing.T, b providerCase) string {
 		return "-"
 	}
 	if len(back.thoughts) == 0 {
-		t.Error("nothing went back")
+		t.Error("no reasoning sent back")
 	}
 	for _, thought := range back.thoughts {
 		if thought != "hm, let me think" && thought != "hm, let me think/U0lH" && thought != "U0lH" {
-			t.Errorf("%q went back", thought)
+			t.Errorf("unexpected reasoning sent back: %q", thought)
 		}
 	}
 	if !strings.Contains(a.Message.Reasoning, "let me think") {
@@ -127,9 +127,9 @@ func conformBrokenStreams(t *testing.T, b providerCase) string {
 	aborts := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	waits := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	for name, tc := range map[string]struct {
-		handle http.HandlerFunc
-		class  string
-		says   string
+		handle   http.HandlerFunc
+		class    string
+		wantText string
 	}{
 		"cut":                {sends(half, ends), contract.ClassUnavailable, "cut"},
 		"cut in a line":      {sends(half+events[len(events)/2][:8], aborts), contract.ClassUnavailable, ""},
@@ -138,9 +138,9 @@ func conformBrokenStreams(t *testing.T, b providerCase) string {
 		"an error inside":    {sends(half+b.vendor.errorEvent(faultPlain, "upstream died"), ends), contract.ClassUnavailable, "upstream died"},
 		"too long inside":    {sends(half+b.vendor.errorEvent(faultContext, "prompt is too long"), ends), contract.ClassContextLength, "too long"},
 		"an error at once":   {sends(b.vendor.errorEvent(faultPlain, "upstream died"), ends), contract.ClassUnavailable, "upstream died"},
-		"nonsense inside":    {sends(half+"data: {oops\n\n", ends), contract.ClassUnavailable, "oops"},
-		"a page":             {answer(200, "<html>login</html>"), contract.ClassUnavailable, "login"},
-		"nothing":            {answer(200, ""), contract.ClassUnavailable, "empty"},
+		"invalid event":      {sends(half+"data: {oops\n\n", ends), contract.ClassUnavailable, "oops"},
+		"HTML page":          {answer(200, "<html>login</html>"), contract.ClassUnavailable, "login"},
+		"empty":              {answer(200, ""), contract.ClassUnavailable, "empty"},
 		"another JSON value": {answer(200, `{"hello":1}`), contract.ClassUnavailable, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func conformBrokenStreams(t *testing.T, b providerCase) string {
 			if f.Class != tc.class {
 				t.Errorf("class %q, want %q: %v (server: %v)", f.Class, tc.class, f, e.err)
 			}
-			checkContains(t, f.Text, tc.says, m.Ref())
+			checkContains(t, f.Text, tc.wantText, m.Ref())
 			checkEqual(t, "requests", e.calls(), 1)
 		})
 	}
@@ -243,7 +243,7 @@ func conformBounds(t *testing.T, b providerCase) string {
 		checkEqual(t, "class", f.Class, contract.ClassUnavailable)
 		checkContains(t, f.Error(), "no byte within 100ms", "first_token_timeout")
 	})
-	t.Run("a huge answer", func(t *testing.T) {
+	t.Run("huge answer", func(t *testing.T) {
 		e, m := b.start(t, textAnswer(strings.Repeat("x", 200_000)), nil)
 		m.maxBody = 100_000
 		_, err := ask(t, m, &Call{})
@@ -253,7 +253,7 @@ func conformBounds(t *testing.T, b providerCase) string {
 		}
 		checkContains(t, f.Error(), "100000 bytes", "max_body_bytes")
 	})
-	t.Run("a huge error", func(t *testing.T) {
+	t.Run("huge error", func(t *testing.T) {
 		_, m := b.start(t, fakeAnswer{}, answer(500, b.vendor.errorBody(500, faultPlain, strings.Repeat("x", 1_000_000))))
 		_, err := ask(t, m, &Call{})
 		if f := failureOf(t, err); f.Class != contract.ClassUnavailable || len(f.Text) > 1_000 {

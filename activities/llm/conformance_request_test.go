@@ -101,10 +101,10 @@ func conformSchema(t *testing.T, b providerCase) string {
 func conformAnySchema(t *testing.T, b providerCase) {
 	in := transcriptOf("Answer in JSON.", user("go"))
 	for name, schema := range map[string]string{
-		"a list": `{"type":"array","items":{"type":"string"}}`, "anything with a rule": `{"minLength":3}`, "no type": `{"properties":{"a":{}}}`,
-		"an open object": `{"type":"object","properties":{"a":{"type":"string"}}}`,
-		"an option":      `{"type":"object","additionalProperties":false,"properties":{"a":{"type":"string"}}}`,
-		"a pattern":      `{"type":"object","additionalProperties":false,"required":["a"],"properties":{"a":{"type":"string","pattern":"^(?!x)"}}}`,
+		"a list": `{"type":"array","items":{"type":"string"}}`, "only a keyword": `{"minLength":3}`, "no type": `{"properties":{"a":{}}}`,
+		"an open object":    `{"type":"object","properties":{"a":{"type":"string"}}}`,
+		"optional property": `{"type":"object","additionalProperties":false,"properties":{"a":{"type":"string"}}}`,
+		"a pattern":         `{"type":"object","additionalProperties":false,"required":["a"],"properties":{"a":{"type":"string","pattern":"^(?!x)"}}}`,
 	} {
 		e, m := b.start(t, textAnswer(`["a"]`), nil)
 		m.Name = b.schemaModel()
@@ -114,7 +114,7 @@ func conformAnySchema(t *testing.T, b providerCase) {
 			t.Errorf("%s was sent as strict", name)
 		}
 		if got.json && got.schema == nil && !strings.Contains(schema, "properties") {
-			t.Errorf("%s: asked in the JSON mode, which writes objects alone", name)
+			t.Errorf("%s: requested in JSON mode, which returns only objects", name)
 		}
 	}
 
@@ -137,7 +137,7 @@ func conformAnySchema(t *testing.T, b providerCase) {
 		return
 	}
 	if e.lastRequest(t).schema != nil || len(keys) != 2 || keys[0] == keys[1] {
-		t.Errorf("after the refusal: schema %v, keys %q", e.lastRequest(t).schema, keys)
+		t.Errorf("after the rejection: schema %v, keys %q", e.lastRequest(t).schema, keys)
 	}
 
 	// A request rejected for another reason is not repeated.
@@ -149,7 +149,7 @@ func conformAnySchema(t *testing.T, b providerCase) {
 	m.Name = b.schemaModel()
 	_, err := generate(t.Context(), m, newCall(&Call{Request: wire.Request{Schema: json.RawMessage(closed)}}, in, nil))
 	if f := failureOf(t, err); f.Class != contract.ClassBadRequest || len(keys) != 1 {
-		t.Errorf("another refusal: %v, requests %d", err, len(keys))
+		t.Errorf("another rejection: %v, requests %d", err, len(keys))
 	}
 	e.lastRequest(t)
 }
@@ -194,7 +194,7 @@ func conformResultImages(t *testing.T, b providerCase) string {
 	if b.row.ResultImages {
 		in, shown = "yes", append(append(shown, results[0].images...), results[1].images...)
 	} else if !strings.Contains(text, "The images from the result of get") || !strings.Contains(text, "The images from the result of put") {
-		t.Errorf("the tools of the images are not named: %q", text)
+		t.Errorf("the text does not name the tools of the images: %q", text)
 	}
 	checkEqual(t, "images", shown, want)
 

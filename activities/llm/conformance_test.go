@@ -200,10 +200,10 @@ func (e *endpoint) lastRequest(t *testing.T) *parsedRequest {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err != nil {
-		t.Fatalf("the server refuses the request: %v\n%s", e.err, e.bodies[len(e.bodies)-1])
+		t.Fatalf("server rejected the request: %v\n%s", e.err, e.bodies[len(e.bodies)-1])
 	}
 	if e.last == nil {
-		t.Fatal("no request came")
+		t.Fatal("no request received")
 	}
 	return e.last
 }
@@ -354,10 +354,10 @@ func conformStreams(t *testing.T, b providerCase) string {
 	partial, calls := "", 0
 	a := e.generate(t, m, &Call{Partial: func(s string) { partial, calls = s, calls+1 }}, transcriptOf("", user("go")))
 	if want := strings.Join(pieces, ""); a.Message.Text != want || partial != want {
-		t.Errorf("text of %d bytes, seen %d, want %d", len(a.Message.Text), len(partial), len(want))
+		t.Errorf("text of %d bytes, partial text of %d, want %d", len(a.Message.Text), len(partial), len(want))
 	}
 	if calls < 1_000 {
-		t.Errorf("the text was shown %d times", calls)
+		t.Errorf("%d partial texts, want at least 1000", calls)
 	}
 	return "yes"
 }
@@ -391,7 +391,7 @@ func conformCalls(t *testing.T, b providerCase) string {
 	back := got.turns[1]
 	checkEqual(t, "text of the turn", back.text, "Let me see.")
 	if len(back.calls) != 3 || back.calls[0].Arguments != calls[0].Arguments || back.calls[1].Arguments != calls[1].Arguments || back.calls[2].Arguments != "{}" {
-		t.Fatalf("calls went back as %+v", back.calls)
+		t.Fatalf("calls sent back: %+v", back.calls)
 	}
 	var results []parsedResult
 	last := ""
@@ -405,11 +405,11 @@ func conformCalls(t *testing.T, b providerCase) string {
 		t.Fatalf("results %+v, then %q", results, last)
 	}
 	if tells := slices.Contains([]string{wire.Claude, wire.Gemini, wire.Converse}, b.row.Protocol); results[1].failed != tells || results[0].failed {
-		t.Errorf("results %+v: the second one is an error", results)
+		t.Errorf("results %+v, want only the second one to be an error", results)
 	}
 	for i, r := range results {
 		if r.id != back.calls[i].ID || r.id == "" {
-			t.Errorf("result %d answers %q, its call is %q", i+1, r.id, back.calls[i].ID)
+			t.Errorf("result %d has call id %q, want %q", i+1, r.id, back.calls[i].ID)
 		}
 	}
 	conformHostileCalls(t, b)
@@ -429,6 +429,6 @@ func conformHostileCalls(t *testing.T, b providerCase) {
 	e.generate(t, m, &Call{}, in, llms.WithTools(tools()))
 	got := e.lastRequest(t)
 	if call := got.turns[1].calls[0]; !strings.Contains(call.Arguments, "{k: 1") {
-		t.Errorf("arguments that are no JSON went as %q", call.Arguments)
+		t.Errorf("arguments that are not JSON sent as %q", call.Arguments)
 	}
 }

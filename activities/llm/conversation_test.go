@@ -19,7 +19,7 @@ func TestConversationKey(t *testing.T) {
 			}
 			field, _ := s.sent(t)["prompt_cache_key"].(string)
 			if header := s.headers[0].Get("X-Grok-Conv-Id"); header != want[0] || field != want[1] {
-				t.Errorf("the header is %q, the field %q; want %q", header, field, want)
+				t.Errorf("header %q, field %q; want %q", header, field, want)
 			}
 		})
 	}

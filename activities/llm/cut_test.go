@@ -24,15 +24,15 @@ func TestCutAnswers(t *testing.T) {
 		input  int
 		final  bool
 	}{
-		"a stream without an end":              {serve: sse(text("half"), usageEvent), cut: 1, input: 7},
-		"a stream without an end, again":       {serve: sse(text("half"), usageEvent), before: 1, cut: 1, input: 7},
-		"a stream without an end, the third":   {serve: sse(text("half"), usageEvent), before: 2, cut: 1, input: 7, final: true},
-		"a stream that says nothing of tokens": {serve: sse(text("half")), cut: 1},
-		"half a JSON answer":                   {serve: answer(200, `{"choices":[{"mess`), cut: 1},
-		"an error in a stream":                 {serve: sse(text("half"), `{"error":{"message":"overloaded","code":503}}`), cut: 1},
-		"a page of a proxy":                    {serve: answer(200, `<html>Bad gateway</html>`), before: 2},
-		"an error with status 200":             {serve: answer(200, `{"error":{"message":"overloaded","code":503}}`), before: 2},
-		"a server that is down":                {serve: answer(503, `{"error":{"message":"down"}}`), before: 2},
+		"a stream without an end":             {serve: sse(text("half"), usageEvent), cut: 1, input: 7},
+		"a stream without an end, again":      {serve: sse(text("half"), usageEvent), before: 1, cut: 1, input: 7},
+		"a stream without an end, third time": {serve: sse(text("half"), usageEvent), before: 2, cut: 1, input: 7, final: true},
+		"a stream without usage":              {serve: sse(text("half")), cut: 1},
+		"half a JSON answer":                  {serve: answer(200, `{"choices":[{"mess`), cut: 1},
+		"an error in a stream":                {serve: sse(text("half"), `{"error":{"message":"overloaded","code":503}}`), cut: 1},
+		"an HTML page of a proxy":             {serve: answer(200, `<html>Bad gateway</html>`), before: 2},
+		"an error with status 200":            {serve: answer(200, `{"error":{"message":"overloaded","code":503}}`), before: 2},
+		"a server that is down":               {serve: answer(503, `{"error":{"message":"down"}}`), before: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _, _ := openPair(t, tt.serve, okHandler)
@@ -46,7 +46,7 @@ func TestCutAnswers(t *testing.T) {
 				t.Errorf("%+v, usage %+v", f, u)
 			}
 			if tt.final && !strings.Contains(f.Remedy, "providers.a.cut_retries") {
-				t.Errorf("the remedy is %q", f.Remedy)
+				t.Errorf("remedy %q", f.Remedy)
 			}
 		})
 	}
@@ -64,7 +64,7 @@ func TestFailoverAfterCutAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := got.Usage.Less(alone.Usage); d.Cut != 1 || d.Input != 7 || d.Output != 5 || d.Calls != 0 {
-		t.Errorf("beside the answer: %+v", d)
+		t.Errorf("usage of the answer that was cut: %+v", d)
 	}
 }
 
@@ -104,8 +104,8 @@ func TestCutStreams(t *testing.T) {
 			_, m := b.start(t, fakeAnswer{}, handle)
 			whole := 0
 			for cut = range events {
-				var told contract.Usage
-				call := &Call{Cut: 1, Spent: func(u contract.Usage) { told = u }}
+				var reported contract.Usage
+				call := &Call{Cut: 1, Spent: func(u contract.Usage) { reported = u }}
 				_, err := ask(t, m, call)
 				if err == nil {
 					whole++ // it has its stop reason; only the usage may be missing
@@ -123,7 +123,7 @@ func TestCutStreams(t *testing.T) {
 				if want.Cut = min(cut, 1); f.Class != contract.ClassUnavailable || f.Final || got.Cut != want.Cut || got.Input != want.Input || got.Output != want.Output || got.Calls != 0 {
 					t.Errorf("after %d of %d events: %+v, usage %+v, want %+v", cut, len(events), f, got, want)
 				}
-				checkEqual(t, "what the caller was told", told, got)
+				checkEqual(t, "reported usage", reported, got)
 				call.Cut = 2
 				if _, err = ask(t, m, call); failureOf(t, err).Final != (cut > 0) {
 					t.Errorf("after %d events of the third answer: %v", cut, err)
@@ -207,10 +207,10 @@ func TestTimeoutKeepsUsage(t *testing.T) {
 	m, _, _ = openPair(t, sse(usageEvent, text("half")), slow)
 	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	var told contract.Usage
-	_, err = m.Generate(ctx, "a/x, b/y", newCall(&Call{Spent: func(u contract.Usage) { told = u }}, hello(), nil))
-	if err != context.DeadlineExceeded || told.Cut != 2 || told.Input != 14 {
-		t.Fatalf("%v, after %+v", err, told)
+	var reported contract.Usage
+	_, err = m.Generate(ctx, "a/x, b/y", newCall(&Call{Spent: func(u contract.Usage) { reported = u }}, hello(), nil))
+	if err != context.DeadlineExceeded || reported.Cut != 2 || reported.Input != 14 {
+		t.Fatalf("%v, after %+v", err, reported)
 	}
 }
 

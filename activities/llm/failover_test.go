@@ -38,12 +38,12 @@ func TestFailover(t *testing.T) {
 		first http.HandlerFunc
 		class string
 	}{
-		"unavailable":          {answer(503, `{"error":{"message":"down"}}`), contract.ClassUnavailable},
-		"rate limited":         {answer(429, `{"error":{"message":"slow"}}`), contract.ClassRateLimited},
-		"no money":             {answer(402, `{"error":{"message":"pay"}}`), contract.ClassQuotaExceeded},
-		"denied":               {answer(401, `{"error":{"message":"who"}}`), contract.ClassDenied},
-		"too long for this":    {answer(400, errorBody("context_length_exceeded", "too long")), contract.ClassContextLength},
-		"a stream that is cut": {sse(text("half")), contract.ClassUnavailable},
+		"unavailable":      {answer(503, `{"error":{"message":"down"}}`), contract.ClassUnavailable},
+		"rate limited":     {answer(429, `{"error":{"message":"slow"}}`), contract.ClassRateLimited},
+		"no credit":        {answer(402, `{"error":{"message":"pay"}}`), contract.ClassQuotaExceeded},
+		"denied":           {answer(401, `{"error":{"message":"who"}}`), contract.ClassDenied},
+		"context too long": {answer(400, errorBody("context_length_exceeded", "too long")), contract.ClassContextLength},
+		"stream cut off":   {sse(text("half")), contract.ClassUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _, _ := openPair(t, tc.first, okHandler)
@@ -82,7 +82,7 @@ func TestAllModelsFail(t *testing.T) {
 	_, err := m.Generate(t.Context(), "a/x,b/y", newCall(&Call{}, hello(), nil))
 	f := failureOf(t, err)
 	if f.Class != contract.ClassRateLimited || f.After != 30*time.Second {
-		t.Errorf("class %q after %s: what passes soonest decides", f.Class, f.After)
+		t.Errorf("class %q after %s, want the failure that can be retried soonest", f.Class, f.After)
 	}
 	checkContains(t, f.Text, "slow down", "who are you")
 	_, err = m.Generate(t.Context(), "nobody/x, b/y", newCall(&Call{}, hello(), nil))
@@ -91,7 +91,7 @@ func TestAllModelsFail(t *testing.T) {
 	for _, list := range []string{"a/x, b/", "a/x, gpt"} {
 		_, err := m.Generate(t.Context(), list, newCall(&Call{}, hello(), nil))
 		if failureOf(t, err).Class != contract.ClassBadRequest || first.calls()+second.calls() != 0 {
-			t.Errorf("%q: %v: what is wrong in a list is said before the first call", list, err)
+			t.Errorf("%q: %v, want an error before the first call", list, err)
 		}
 	}
 	for _, list := range []string{"", " , "} {
@@ -116,7 +116,7 @@ func testRetryAfterRespected(t *testing.T, status int) {
 		}
 	}
 	if first.calls() != 1 || second.calls() != 3 {
-		t.Errorf("%d and %d calls: who asked for a pause gets one", first.calls(), second.calls())
+		t.Errorf("%d and %d calls, want no call of the first model during its retry delay", first.calls(), second.calls())
 	}
 	// Without an alternative, the model is called in spite of the delay.
 	if _, err := m.Generate(t.Context(), "a/x", newCall(&Call{}, hello(), nil)); err == nil || first.calls() != 2 {

@@ -157,11 +157,11 @@ func (fakeGemini) turn(content *googleContent) (*parsedTurn, error) {
 			}
 			turn.calls = append(turn.calls, contract.ToolCall{ID: p.Call.ID, Name: p.Call.Name, Arguments: string(p.Call.Args)})
 		case p.Result != nil:
-			said, failed := p.Result.Response["error"]
+			output, failed := p.Result.Response["error"]
 			if !failed {
-				said = p.Result.Response["output"]
+				output = p.Result.Response["output"]
 			}
-			turn.results = append(turn.results, parsedResult{id: p.Result.ID, name: p.Result.Name, text: said.(string), failed: failed})
+			turn.results = append(turn.results, parsedResult{id: p.Result.ID, name: p.Result.Name, text: output.(string), failed: failed})
 		case p.Inline != nil:
 			turn.images = append(turn.images, p.Inline.MIME+" "+p.Inline.Data)
 		case p.File != nil:

@@ -62,7 +62,7 @@ func (s *server) sent(t *testing.T) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.bodies) == 0 {
-		t.Fatal("no request came")
+		t.Fatal("no request received")
 	}
 	var v map[string]any
 	if err := json.Unmarshal([]byte(s.bodies[len(s.bodies)-1]), &v); err != nil {

@@ -34,20 +34,20 @@ func TestGeminiThinking(t *testing.T) {
 }
 
 func TestGeminiFinishReasons(t *testing.T) {
-	for name, tc := range map[string]struct{ body, class, says string }{
-		"a prompt that is blocked":             {`{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT","blockReasonMessage":"no"}}`, contract.ClassRefused, "PROHIBITED_CONTENT no"},
-		"an answer that is withheld":           {`{"candidates":[{"finishReason":"SPII"}]}`, contract.ClassRefused, "filtered"},
-		"a call that went wrong":               {`{"candidates":[{"content":{},"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"print(x)"}]}`, contract.ClassUnavailable, "MALFORMED_FUNCTION_CALL print(x)"},
-		"a call without a name":                {`{"candidates":[{"content":{"parts":[{"functionCall":{}}]},"finishReason":"STOP"}]}`, contract.ClassUnavailable, "no name"},
-		"a part that is none":                  {`{"candidates":[{"content":{"parts":[3]},"finishReason":"STOP"}]}`, contract.ClassUnavailable, "invalid part"},
-		"an error in a list":                   {`[{"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"}}]`, contract.ClassRateLimited, "slow"},
-		"an answer without a finish":           {`{"candidates":[{"content":{"parts":[{"text":"half"}]}}]}`, contract.ClassUnavailable, "finishReason"},
-		"a finish that nobody knows":           {`{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"TIRED"}]}`, "", ""},
-		"an unknown one, and nothing":          {`{"candidates":[{"content":{},"finishReason":"TIRED"}]}`, contract.ClassRefused, `ended with "tired"`},
-		"an answer that is blocked":            {`{"candidates":[{"content":{},"finishReason":"MODEL_ARMOR"}]}`, contract.ClassRefused, "filtered"},
-		"an unexpected call":                   {`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"other","args":{}}}]},"finishReason":"UNEXPECTED_TOOL_CALL"}]}`, "", ""},
-		"an unexpected call that is not there": {`{"candidates":[{"content":{},"finishReason":"UNEXPECTED_TOOL_CALL"}]}`, contract.ClassUnavailable, "UNEXPECTED_TOOL_CALL"},
-		"an answer with nothing more":          {`{"candidates":[{"content":{},"finishReason":"STOP"}]}`, "", ""},
+	for name, tc := range map[string]struct{ body, class, wantText string }{
+		"blocked prompt":               {`{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT","blockReasonMessage":"no"}}`, contract.ClassRefused, "PROHIBITED_CONTENT no"},
+		"withheld answer":              {`{"candidates":[{"finishReason":"SPII"}]}`, contract.ClassRefused, "filtered"},
+		"malformed call":               {`{"candidates":[{"content":{},"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"print(x)"}]}`, contract.ClassUnavailable, "MALFORMED_FUNCTION_CALL print(x)"},
+		"a call without a name":        {`{"candidates":[{"content":{"parts":[{"functionCall":{}}]},"finishReason":"STOP"}]}`, contract.ClassUnavailable, "no name"},
+		"invalid part":                 {`{"candidates":[{"content":{"parts":[3]},"finishReason":"STOP"}]}`, contract.ClassUnavailable, "invalid part"},
+		"an error in a list":           {`[{"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"}}]`, contract.ClassRateLimited, "slow"},
+		"an answer without a finish":   {`{"candidates":[{"content":{"parts":[{"text":"half"}]}}]}`, contract.ClassUnavailable, "finishReason"},
+		"unknown finish reason":        {`{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"TIRED"}]}`, "", ""},
+		"unknown finish reason, empty": {`{"candidates":[{"content":{},"finishReason":"TIRED"}]}`, contract.ClassRefused, `ended with "tired"`},
+		"blocked answer":               {`{"candidates":[{"content":{},"finishReason":"MODEL_ARMOR"}]}`, contract.ClassRefused, "filtered"},
+		"an unexpected call":           {`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"other","args":{}}}]},"finishReason":"UNEXPECTED_TOOL_CALL"}]}`, "", ""},
+		"unexpected call, missing":     {`{"candidates":[{"content":{},"finishReason":"UNEXPECTED_TOOL_CALL"}]}`, contract.ClassUnavailable, "UNEXPECTED_TOOL_CALL"},
+		"empty answer":                 {`{"candidates":[{"content":{},"finishReason":"STOP"}]}`, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, m := geminiCase().start(t, fakeAnswer{}, answer(200, tc.body))
@@ -60,7 +60,7 @@ func TestGeminiFinishReasons(t *testing.T) {
 			}
 			f := failureOf(t, err)
 			checkEqual(t, "class", f.Class, tc.class)
-			checkContains(t, f.Text, tc.says)
+			checkContains(t, f.Text, tc.wantText)
 		})
 	}
 	_, m := geminiCase().start(t, fakeAnswer{}, answer(400, `{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}`))

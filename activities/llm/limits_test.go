@@ -37,7 +37,7 @@ func TestImageTokenEstimate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l.calls[0].Tokens < 100 || l.calls[0].Tokens > 5000 {
-		t.Errorf("the request counts as %d tokens", l.calls[0].Tokens)
+		t.Errorf("estimated %d tokens, want 100 to 5000", l.calls[0].Tokens)
 	}
 }
 
@@ -62,13 +62,13 @@ func TestConcurrencyLimit(t *testing.T) {
 				t.Error(err)
 			}
 			if len(waits) > 0 && (!strings.Contains(waits[0], "providers.fake.concurrent") || waits[len(waits)-1] != "") {
-				t.Errorf("it waits for %q", waits)
+				t.Errorf("waiting reports %q", waits)
 			}
 		})
 	}
 	wg.Wait()
 	if most.Load() > 2 || s.calls() != 8 {
-		t.Errorf("%d at once, %d calls", most.Load(), s.calls())
+		t.Errorf("%d concurrent calls of %d", most.Load(), s.calls())
 	}
 	// A waiting call can be cancelled, and a failed call releases its slot.
 	release := make(chan struct{})
@@ -92,10 +92,10 @@ func TestLimitPerKey(t *testing.T) {
 	}
 	m, err := Open(Settings{Providers: map[string]ProviderSettings{"one": set(5), "two": set(5)}})
 	if err != nil || m.providers["one"].limits != m.providers["two"].limits {
-		t.Errorf("two names of one key have two limits: %v", err)
+		t.Errorf("providers with the same key and address do not share a limiter: %v", err)
 	}
 	if m.providers["one"].limits == m.providers["vllm"].limits {
-		t.Error("another server has the same limit")
+		t.Error("a provider with another address shares the limiter")
 	}
 	_, err = Open(Settings{Providers: map[string]ProviderSettings{"one": set(5), "two": set(6)}})
 	checkContains(t, failureOf(t, err).Text, "providers.two: same key and address as providers.one")

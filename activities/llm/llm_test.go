@@ -47,22 +47,22 @@ func TestGet(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := map[string]struct {
-		ref   string
-		class string
-		says  []string
+		ref      string
+		class    string
+		wantText []string
 	}{
-		"no provider":              {"gpt-5", contract.ClassBadRequest, []string{`"gpt-5" is not provider/model`, "openai/gpt-5", "ollama"}},
-		"nothing":                  {"", contract.ClassBadRequest, []string{"provider/model"}},
-		"an unknown provider":      {"opnai/gpt-5", contract.ClassBadRequest, []string{`unknown provider "opnai"`, "anthropic, azure", "proxy, script, vllm, xai"}},
-		"a provider without model": {"ollama/", contract.ClassBadRequest, []string{"ollama/MODEL"}},
-		"a provider without key":   {"openai/gpt-5", contract.ClassConnection, []string{"MY_OPENAI_KEY", "worker's environment (not the client's)"}},
-		"a key by convention":      {"deepseek/x", contract.ClassConnection, []string{"DEEPSEEK_API_KEY is not set"}},
-		"a provider without URL":   {"compatible/x", contract.ClassConnection, []string{"providers: {\"compatible\": {base_url: "}},
-		"a model with slashes":     {"proxy/vendor/model:free", "", nil},
-		"a server that needs none": {"ollama/qwen3:8b", "", nil},
-		"the script":               {"script", "", nil},
-		"the script with a name":   {"script/any", "", nil},
-		"the script with no name":  {"script/", contract.ClassBadRequest, []string{"script/MODEL"}},
+		"no provider":             {"gpt-5", contract.ClassBadRequest, []string{`"gpt-5" is not provider/model`, "openai/gpt-5", "ollama"}},
+		"empty":                   {"", contract.ClassBadRequest, []string{"provider/model"}},
+		"an unknown provider":     {"opnai/gpt-5", contract.ClassBadRequest, []string{`unknown provider "opnai"`, "anthropic, azure", "proxy, script, vllm, xai"}},
+		"provider without model":  {"ollama/", contract.ClassBadRequest, []string{"ollama/MODEL"}},
+		"a provider without key":  {"openai/gpt-5", contract.ClassConnection, []string{"MY_OPENAI_KEY", "worker's environment (not the client's)"}},
+		"default key name":        {"deepseek/x", contract.ClassConnection, []string{"DEEPSEEK_API_KEY is not set"}},
+		"a provider without URL":  {"compatible/x", contract.ClassConnection, []string{"providers: {\"compatible\": {base_url: "}},
+		"model with slashes":      {"proxy/vendor/model:free", "", nil},
+		"server without key":      {"ollama/qwen3:8b", "", nil},
+		"the script":              {"script", "", nil},
+		"the script with a name":  {"script/any", "", nil},
+		"the script with no name": {"script/", contract.ClassBadRequest, []string{"script/MODEL"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestGet(t *testing.T) {
 			if f.Class != tc.class {
 				t.Errorf("class %q, want %q", f.Class, tc.class)
 			}
-			checkContains(t, f.Error(), tc.says...)
+			checkContains(t, f.Error(), tc.wantText...)
 		})
 	}
 }
@@ -99,7 +99,7 @@ func TestDefault(t *testing.T) {
 	}
 	for _, def := range []string{"openai/", "script/"} {
 		if _, err := Open(Settings{Default: def}); err == nil {
-			t.Errorf("default %q is taken", def)
+			t.Errorf("default %q: no error", def)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func TestProxy(t *testing.T) {
 		t.Errorf("%v, %v", a, err)
 	}
 	if _, err := ask(t, openModel(t, "compatible", "http://model.invalid"), &Call{}); err == nil || proxy.calls() != 1 {
-		t.Errorf("a proxy of the environment was used: %v", err)
+		t.Errorf("proxy of the environment used: %v", err)
 	}
 }
 

@@ -115,7 +115,7 @@ func TestLocalContextLength(t *testing.T) {
 			for range 3 {
 				a, err := ask(t, m, &Call{})
 				if err != nil || a.Context != want {
-					t.Fatalf("the context is %d, want %d (%v)", a.Context, want, err)
+					t.Fatalf("context %d, want %d (%v)", a.Context, want, err)
 				}
 			}
 			if n := len(s.asked); n > 3+2 {
@@ -132,7 +132,7 @@ func TestLocalContextLength(t *testing.T) {
 
 // TestInvalidModelState checks that an invalid response to the query for a model's state does not fail a call.
 func TestInvalidModelState(t *testing.T) {
-	for name, state := range map[string]string{"no JSON": "<html>", "another form": `{"data":[1],"models":"x","default_generation_settings":[]}`, "nothing": "", "an answer": completion(`{"content":"fine"}`, "stop")} {
+	for name, state := range map[string]string{"not JSON": "<html>", "unexpected JSON": `{"data":[1],"models":"x","default_generation_settings":[]}`, "empty": "", "an answer": completion(`{"content":"fine"}`, "stop")} {
 		for _, kind := range []string{"llamacpp", "vllm", "lmstudio", "ollama"} {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -155,7 +155,7 @@ func TestInvalidModelState(t *testing.T) {
 
 // TestModelLoading checks that a call waits until its model is loaded, and reports that it waits.
 func TestModelLoading(t *testing.T) {
-	for kind, says := range map[string]bool{"llamacpp": true, "lmstudio": true, "ollama": true, "vllm": false} {
+	for kind, reports := range map[string]bool{"llamacpp": true, "lmstudio": true, "ollama": true, "vllm": false} {
 		t.Run(kind, func(t *testing.T) {
 			s := &localServer{kind: kind, refusals: 3}
 			m := localModel(t, s)
@@ -166,14 +166,14 @@ func TestModelLoading(t *testing.T) {
 				t.Fatalf("%+v, %v", a, err)
 			}
 			want := []string{"waiting for provider fake to load the model vendor/m-1", ""}
-			if !says {
+			if !reports {
 				want = nil
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("the caller was told %q, want %q", got, want)
+				t.Errorf("loading reports %q, want %q", got, want)
 			}
 			if a.Context != 8192 {
-				t.Errorf("the context of the loaded model is %d", a.Context)
+				t.Errorf("context of the loaded model %d", a.Context)
 			}
 			if len(s.bodies) != 1 {
 				t.Errorf("%d requests were answered", len(s.bodies))
@@ -193,7 +193,7 @@ func TestModelLoadingTimeout(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	if n := len(s.asked); n < 3 || n > 10 {
-		t.Errorf("it was asked %d times", n)
+		t.Errorf("%d requests, want 3 to 10", n)
 	}
 }
 
@@ -244,12 +244,12 @@ func TestTextCalls(t *testing.T) {
 		noTool bool
 		calls  int
 	}{
-		"off":                      {change: nil, text: text, finish: "stop"},
-		"on":                       {change: []func(*ProviderSettings){on}, text: text, finish: "stop", calls: 1},
-		"on, no tools":             {change: []func(*ProviderSettings){on}, text: text, finish: "stop", noTool: true},
-		"on, cut by its length":    {change: []func(*ProviderSettings){on}, text: text, finish: "length"},
-		"on, half a call":          {change: []func(*ProviderSettings){on}, text: text[:60], finish: "stop"},
-		"on, words without a call": {change: []func(*ProviderSettings){on}, text: "It is <b>fine</b>.", finish: "stop"},
+		"off":                    {change: nil, text: text, finish: "stop"},
+		"on":                     {change: []func(*ProviderSettings){on}, text: text, finish: "stop", calls: 1},
+		"on, no tools":           {change: []func(*ProviderSettings){on}, text: text, finish: "stop", noTool: true},
+		"on, stop reason length": {change: []func(*ProviderSettings){on}, text: text, finish: "length"},
+		"on, half a call":        {change: []func(*ProviderSettings){on}, text: text[:60], finish: "stop"},
+		"on, no call":            {change: []func(*ProviderSettings){on}, text: "It is <b>fine</b>.", finish: "stop"},
 	} {
 		for _, stream := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, stream %v", name, stream), func(t *testing.T) {

@@ -24,10 +24,10 @@ func TestObserve(t *testing.T) {
 	}
 	want := []string{"a x/y stream true", "answer false, error true", "b z stream true", "answer true, error false"}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("what is told (-want +got):\n%s", diff)
+		t.Errorf("observations (-want +got):\n%s", diff)
 	}
 	if _, err := m.Generate(t.Context(), "nobody/x", newCall(call, hello(), nil)); err == nil || got[len(got)-1] != "answer false, error true" {
-		t.Errorf("a model of no provider: %v, told %v", err, got)
+		t.Errorf("unknown provider: %v, observations %v", err, got)
 	}
 }
 
@@ -45,7 +45,7 @@ func TestSystemNames(t *testing.T) {
 	} {
 		got := m.request(ref, newCall(&Call{}, hello(), tools()))
 		if got.System != want {
-			t.Errorf("%s is of %q, want %q", ref, got.System, want)
+			t.Errorf("%s: system %q, want %q", ref, got.System, want)
 		}
 		// Ollama's streams lose tool calls; acme is configured as unary.
 		if unary := ref == "ollama/m" || ref == "acme/m" || ref == "script"; got.Stream == unary {

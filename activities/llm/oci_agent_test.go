@@ -17,7 +17,7 @@ import (
 type fakeOCIAgents struct {
 	t        *testing.T
 	sessions int
-	told     []string
+	messages []string
 	answer   string
 	status   int
 }
@@ -44,7 +44,7 @@ func (f *fakeOCIAgents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if json.Unmarshal(body, &in) != nil || in.Stream == nil || *in.Stream {
 			f.t.Errorf("the request is %s", body)
 		}
-		f.told = append(f.told, in.Session+" "+in.Text)
+		f.messages = append(f.messages, in.Session+" "+in.Text)
 		if f.status != 0 {
 			http.Error(w, `{"code":"TooManyRequests","message":"slowly"}`, f.status)
 			return
@@ -76,12 +76,12 @@ func TestOCIAgent(t *testing.T) {
 	if _, err = ask(); err != nil {
 		t.Fatal(err)
 	}
-	if want := "[s1 Weather? s1 Tomorrow?]"; fmt.Sprint(fake.told) != want || fake.sessions != 1 {
-		t.Errorf("told %v in %d sessions, want %s", fake.told, fake.sessions, want)
+	if want := "[s1 Weather? s1 Tomorrow?]"; fmt.Sprint(fake.messages) != want || fake.sessions != 1 {
+		t.Errorf("messages %v in %d sessions, want %s", fake.messages, fake.sessions, want)
 	}
 	fake.answer = `{"message":{"content":{"text":""}},"requiredActions":[{"requiredActionType":"FUNCTION_CALLING_REQUIRED_ACTION"}]}`
 	if _, err = ask(); err == nil || contract.FailureOf(err).Class != contract.ClassBadRequest || !strings.Contains(err.Error(), "requiredActions") {
-		t.Errorf("an agent that wants its client to act: %v", err)
+		t.Errorf("an agent that requires an action: %v", err)
 	}
 	fake.status = http.StatusTooManyRequests
 	if _, err = ask(); err == nil || contract.FailureOf(err).Class != contract.ClassRateLimited {

@@ -149,7 +149,7 @@ func conformInstance(t *testing.T, b providerCase) {
 	m.firstByte = time.Minute // the SDK generates a key
 	close(identity.open)
 	if !errors.Is(over, context.DeadlineExceeded) {
-		t.Errorf("a call that is over: %v", over)
+		t.Errorf("cancelled call: %v", over)
 	}
 	checkContains(t, failureOf(t, slow).Error(), "no byte within 50ms", "first_token_timeout")
 	checkEqual(t, "requests", e.calls(), 0)

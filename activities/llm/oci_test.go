@@ -30,10 +30,10 @@ func TestOCIServingMode(t *testing.T) {
 }
 
 func TestOCIErrors(t *testing.T) {
-	for status, says := range map[int]string{401: "providers.fake.auth", 404: "providers.fake.region and compartment"} {
+	for status, wantText := range map[int]string{401: "providers.fake.auth", 404: "providers.fake.region and compartment"} {
 		_, m := ociCase().start(t, fakeAnswer{}, answer(status, fakeOCI{}.errorBody(status, faultPlain, "Authorization failed or requested resource not found."), "Opc-Request-Id", "opc-42"))
 		_, err := ask(t, m, &Call{})
-		checkContains(t, failureOf(t, err).Error(), says, "policy", "opc-42")
+		checkContains(t, failureOf(t, err).Error(), wantText, "policy", "opc-42")
 	}
 	_, m := ociCase().start(t, fakeAnswer{}, sse(`{"code":"TooManyRequests","message":"slow down"}`))
 	_, err := ask(t, m, &Call{})
@@ -89,9 +89,9 @@ func TestOCISettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkEqual(t, "address", models.providers["oci"].Base, "https://inference.generativeai.us-chicago-1.oci.oraclecloud.com")
-	for ref, says := range map[string]string{"oci/m": "providers.oci.compartment", "far/m": "providers.far.region"} {
+	for ref, wantText := range map[string]string{"oci/m": "providers.oci.compartment", "far/m": "providers.far.region"} {
 		_, err := models.get(ref)
-		checkContains(t, fmt.Sprint(failureOf(t, err)), says)
+		checkContains(t, fmt.Sprint(failureOf(t, err)), wantText)
 	}
 }
 

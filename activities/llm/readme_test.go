@@ -19,7 +19,7 @@ func checkReadme(t *testing.T, name, want string) {
 	before, rest, found := strings.Cut(string(raw), open)
 	have, after, closed := strings.Cut(rest, end)
 	if !found || !closed {
-		t.Fatalf("README.md has no part %q", name)
+		t.Fatalf("README.md has no section %q", name)
 	}
 	switch {
 	case have == want:
@@ -28,7 +28,7 @@ func checkReadme(t *testing.T, name, want string) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("README.md differs in the part %q; UPDATE=1 rewrites it:\n%s", name, want)
+		t.Errorf("section %q of README.md is outdated; UPDATE=1 rewrites it:\n%s", name, want)
 	}
 }
 

@@ -87,16 +87,16 @@ func TestMissingStopReason(t *testing.T) {
 		serve http.HandlerFunc
 		stop  string
 	}{
-		"JSON":                         {"compatible", answer(200, message), "stop"},
-		"JSON with a call":             {"compatible", answer(200, called), "tool_calls"},
-		"a closed stream":              {"compatible", sse(piece, done), "stop"},
-		"JSON of nothing":              {"compatible", answer(200, nothing), ""},
-		"a closed stream of nothing":   {"compatible", sse(done), ""},
-		"a stream that ends":           {"compatible", sse(piece), ""},
-		"half of JSON":                 {"compatible", answer(200, message[:40]), ""},
-		"JSON of a known server":       {"openai", answer(200, message), ""},
-		"a closed stream of a known":   {"openrouter", sse(piece, done), ""},
-		"JSON of another known server": {"groq", answer(200, message), ""},
+		"JSON":                            {"compatible", answer(200, message), "stop"},
+		"JSON with a call":                {"compatible", answer(200, called), "tool_calls"},
+		"a closed stream":                 {"compatible", sse(piece, done), "stop"},
+		"empty JSON answer":               {"compatible", answer(200, nothing), ""},
+		"empty closed stream":             {"compatible", sse(done), ""},
+		"a stream that ends":              {"compatible", sse(piece), ""},
+		"half of JSON":                    {"compatible", answer(200, message[:40]), ""},
+		"JSON of a known server":          {"openai", answer(200, message), ""},
+		"closed stream of a known server": {"openrouter", sse(piece, done), ""},
+		"JSON of another known server":    {"groq", answer(200, message), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, err := ask(t, openModel(t, tt.kind, serve(t, tt.serve).URL), &Call{})

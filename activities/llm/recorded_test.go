@@ -63,7 +63,7 @@ func readRecords(t *testing.T, name string) []record {
 	t.Helper()
 	f, err := os.Open(name)
 	if err != nil && strings.HasSuffix(name, ".gz") {
-		t.Skipf("recorded answers are not there: %v", err)
+		t.Skipf("no recorded answers: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestRecordedAnswers(t *testing.T) {
 						for _, diff := range r.compare(a, err) {
 							delete(unused, diff)
 							if !rows[diff] {
-								t.Errorf("%s, asked for a stream: %v: %s is %s, here %s (%v)", r.ID, stream, diff.what, diff.there, diff.here, err)
+								t.Errorf("%s, stream %v: %s: other parser %s, got %s (%v)", r.ID, stream, diff.what, diff.there, diff.here, err)
 							}
 						}
 					}
@@ -135,7 +135,7 @@ func TestRecordedAnswers(t *testing.T) {
 		}
 	}
 	for row := range unused {
-		t.Errorf("README.md has an exception that is not needed: %+v", row)
+		t.Errorf("unused exception in README.md: %+v", row)
 	}
 }
 
@@ -174,7 +174,7 @@ func exceptions(t *testing.T) map[exception]bool {
 	for _, line := range strings.Split(strings.TrimSpace(table), "\n")[2:] {
 		cells := strings.Split(strings.Trim(line, "| "), " | ")
 		if len(cells) != 4 || cells[3] == "" {
-			t.Fatalf("an exception has no reason: %s", line)
+			t.Fatalf("exception without a reason: %s", line)
 		}
 		out[exception{cells[0], strings.Trim(cells[1], "`"), strings.Trim(cells[2], "`")}] = true
 	}

@@ -49,28 +49,28 @@ func TestChatRequests(t *testing.T) {
 		opts  []llms.CallOption
 		want  []func(map[string]any) bool
 	}{
-		"nothing is set unless asked for":   {"openai", "", Call{}, nil, []func(map[string]any) bool{is(nil, "temperature"), is(nil, "top_p"), is(nil, "seed"), is(nil, "max_completion_tokens"), is(nil, "stop"), is(nil, "tools"), is(nil, "tool_choice"), is(nil, "response_format")}},
-		"zero is a value":                   {"openai", "", Call{}, sampling, []func(map[string]any) bool{is(0.0, "temperature"), is(0.5, "top_p"), is(0.0, "seed"), is(9.0, "max_completion_tokens"), is(nil, "max_tokens"), is("END", "stop", 0)}},
-		"models that refuse sampling":       {"openai", "gpt-5-mini", Call{}, sampling, []func(map[string]any) bool{is(nil, "temperature"), is(nil, "top_p"), is(9.0, "max_completion_tokens")}},
-		"Mistral's names":                   {"mistral", "", Call{}, sampling, []func(map[string]any) bool{is(0.0, "random_seed"), is(nil, "seed"), is(9.0, "max_tokens"), is(nil, "stream_options")}},
-		"a stream asks for usage":           {"deepseek", "", Call{}, nil, []func(map[string]any) bool{is(true, "stream"), is(true, "stream_options", "include_usage")}},
-		"a schema, verbatim":                {"openai", "", Call{Request: wire.Request{Schema: schema, JSON: true}}, withTools, []func(map[string]any) bool{is("json_schema", "response_format", "type"), is(false, "response_format", "json_schema", "strict"), is("answer", "response_format", "json_schema", "name"), is(3.0, "response_format", "json_schema", "schema", "properties", "a", "minimum")}},
-		"no schema where it is unknown":     {"deepseek", "", Call{Request: wire.Request{Schema: schema, JSON: true}}, nil, []func(map[string]any) bool{is("json_object", "response_format", "type"), is(nil, "response_format", "json_schema")}},
-		"nothing where nothing is known":    {"compatible", "", Call{Request: wire.Request{Schema: schema, JSON: true}}, nil, []func(map[string]any) bool{is(nil, "response_format")}},
+		"no fields by default":              {"openai", "", Call{}, nil, []func(map[string]any) bool{is(nil, "temperature"), is(nil, "top_p"), is(nil, "seed"), is(nil, "max_completion_tokens"), is(nil, "stop"), is(nil, "tools"), is(nil, "tool_choice"), is(nil, "response_format")}},
+		"zero values are sent":              {"openai", "", Call{}, sampling, []func(map[string]any) bool{is(0.0, "temperature"), is(0.5, "top_p"), is(0.0, "seed"), is(9.0, "max_completion_tokens"), is(nil, "max_tokens"), is("END", "stop", 0)}},
+		"model without sampling parameters": {"openai", "gpt-5-mini", Call{}, sampling, []func(map[string]any) bool{is(nil, "temperature"), is(nil, "top_p"), is(9.0, "max_completion_tokens")}},
+		"Mistral's field names":             {"mistral", "", Call{}, sampling, []func(map[string]any) bool{is(0.0, "random_seed"), is(nil, "seed"), is(9.0, "max_tokens"), is(nil, "stream_options")}},
+		"stream requests usage":             {"deepseek", "", Call{}, nil, []func(map[string]any) bool{is(true, "stream"), is(true, "stream_options", "include_usage")}},
+		"schema unchanged":                  {"openai", "", Call{Request: wire.Request{Schema: schema, JSON: true}}, withTools, []func(map[string]any) bool{is("json_schema", "response_format", "type"), is(false, "response_format", "json_schema", "strict"), is("answer", "response_format", "json_schema", "name"), is(3.0, "response_format", "json_schema", "schema", "properties", "a", "minimum")}},
+		"JSON mode instead of schema":       {"deepseek", "", Call{Request: wire.Request{Schema: schema, JSON: true}}, nil, []func(map[string]any) bool{is("json_object", "response_format", "type"), is(nil, "response_format", "json_schema")}},
+		"no response format":                {"compatible", "", Call{Request: wire.Request{Schema: schema, JSON: true}}, nil, []func(map[string]any) bool{is(nil, "response_format")}},
 		"JSON without a schema":             {"openai", "", Call{Request: wire.Request{JSON: true}}, nil, []func(map[string]any) bool{is("json_object", "response_format", "type")}},
-		"no format beside tools":            {"vllm", "", Call{Request: wire.Request{Schema: schema}}, withTools, []func(map[string]any) bool{is(nil, "response_format"), is("get", "tools", 0, "function", "name")}},
-		"a format beside forbidden tools":   {"vllm", "", Call{Request: wire.Request{Schema: schema}}, noTools, []func(map[string]any) bool{is("json_schema", "response_format", "type"), is("none", "tool_choice")}},
-		"tools, verbatim":                   {"openai", "", Call{}, withTools, []func(map[string]any) bool{is("put", "tools", 1, "function", "name"), is("function", "tools", 1, "type"), is("a", "tools", 1, "function", "parameters", "properties", "k", "enum", 0), is(nil, "tools", 1, "function", "strict")}},
-		"no tool may be called":             {"openai", "", Call{}, noTools, []func(map[string]any) bool{is("none", "tool_choice"), is("put", "tools", 1, "function", "name")}},
-		"... where tool_choice is ignored":  {"ollama", "", Call{}, noTools, []func(map[string]any) bool{is(nil, "tool_choice"), is(nil, "tools"), is(true, "stream")}},
+		"no format with tools":              {"vllm", "", Call{Request: wire.Request{Schema: schema}}, withTools, []func(map[string]any) bool{is(nil, "response_format"), is("get", "tools", 0, "function", "name")}},
+		"format with tool_choice none":      {"vllm", "", Call{Request: wire.Request{Schema: schema}}, noTools, []func(map[string]any) bool{is("json_schema", "response_format", "type"), is("none", "tool_choice")}},
+		"tools unchanged":                   {"openai", "", Call{}, withTools, []func(map[string]any) bool{is("put", "tools", 1, "function", "name"), is("function", "tools", 1, "type"), is("a", "tools", 1, "function", "parameters", "properties", "k", "enum", 0), is(nil, "tools", 1, "function", "strict")}},
+		"tool_choice none":                  {"openai", "", Call{}, noTools, []func(map[string]any) bool{is("none", "tool_choice"), is("put", "tools", 1, "function", "name")}},
+		"tool_choice none unsupported":      {"ollama", "", Call{}, noTools, []func(map[string]any) bool{is(nil, "tool_choice"), is(nil, "tools"), is(true, "stream")}},
 		"tools without a stream":            {"ollama", "", Call{}, withTools, []func(map[string]any) bool{is(nil, "stream"), is("get", "tools", 0, "function", "name")}},
-		"one tool must be called":           {"openai", "", Call{}, []llms.CallOption{llms.WithTools(tools()), llms.WithToolChoice(llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: "get"}})}, []func(map[string]any) bool{is("get", "tool_choice", "function", "name")}},
-		"a choice without tools is dropped": {"openai", "", Call{}, []llms.CallOption{llms.WithToolChoice("none")}, []func(map[string]any) bool{is(nil, "tool_choice")}},
-		"a model's name with slashes":       {"openrouter", "", Call{}, nil, []func(map[string]any) bool{is("vendor/m-1", "model")}},
-		"a prompt to be cached":             {"openrouter", "anthropic/claude-opus-4.5", Call{}, withTools, []func(map[string]any) bool{is("ephemeral", "cache_control", "type")}},
-		"a judge's is asked once":           {"openrouter", "anthropic/claude-opus-4.5", Call{Kind: KindJudge}, nil, []func(map[string]any) bool{is(nil, "cache_control")}},
-		"one that is cached unasked":        {"openrouter", "openai/gpt-5-mini", Call{}, nil, []func(map[string]any) bool{is(nil, "cache_control")}},
-		"a server that caches unasked":      {"openai", "anthropic/x", Call{}, nil, []func(map[string]any) bool{is(nil, "cache_control")}},
+		"named tool choice":                 {"openai", "", Call{}, []llms.CallOption{llms.WithTools(tools()), llms.WithToolChoice(llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: "get"}})}, []func(map[string]any) bool{is("get", "tool_choice", "function", "name")}},
+		"tool choice without tools":         {"openai", "", Call{}, []llms.CallOption{llms.WithToolChoice("none")}, []func(map[string]any) bool{is(nil, "tool_choice")}},
+		"model name with slashes":           {"openrouter", "", Call{}, nil, []func(map[string]any) bool{is("vendor/m-1", "model")}},
+		"cache mark":                        {"openrouter", "anthropic/claude-opus-4.5", Call{}, withTools, []func(map[string]any) bool{is("ephemeral", "cache_control", "type")}},
+		"no cache mark for a judge":         {"openrouter", "anthropic/claude-opus-4.5", Call{Kind: KindJudge}, nil, []func(map[string]any) bool{is(nil, "cache_control")}},
+		"model with implicit caching":       {"openrouter", "openai/gpt-5-mini", Call{}, nil, []func(map[string]any) bool{is(nil, "cache_control")}},
+		"server with implicit caching":      {"openai", "anthropic/x", Call{}, nil, []func(map[string]any) bool{is(nil, "cache_control")}},
 	}
 	s := serve(t, answer(200, completion(`{"content":"{}"}`, "stop")))
 	for name, tc := range tests {
@@ -173,7 +173,7 @@ func TestTranscriptEncoding(t *testing.T) {
 		t.Errorf("Mistral got %v", mistral)
 	}
 	if args, _ := lookup(mistral, 2, "tool_calls", 1, "function", "arguments").(string); args != `{"unparsable_arguments":"{k: 1"}` {
-		t.Errorf("arguments that are no JSON went as %s", args)
+		t.Errorf("arguments that are not JSON sent as %s", args)
 	}
 	first := s.bodies[len(s.bodies)-1]
 	send("mistral")
@@ -187,17 +187,17 @@ func TestInvalidRequests(t *testing.T) {
 	m := openModel(t, "openai", s.URL)
 	broken := []llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "bad", Parameters: json.RawMessage(`{`)}}}
 	tests := map[string]struct {
-		call Call
-		opts []llms.CallOption
-		in   []contract.Message
-		says string
+		call     Call
+		opts     []llms.CallOption
+		in       []contract.Message
+		wantText string
 	}{
-		"a tool's schema that is not JSON":    {opts: []llms.CallOption{llms.WithTools(broken)}, says: `tool "bad"`},
-		"a tool without a function":           {opts: []llms.CallOption{llms.WithTools([]llms.Tool{{Type: "retrieval"}})}, says: "retrieval"},
-		"an answer's schema that is not JSON": {call: Call{Request: wire.Request{Schema: json.RawMessage(`{`)}}, says: "schema of the answer"},
-		"a parameter that would be dropped":   {opts: []llms.CallOption{llms.WithTopK(3)}, says: "top_k"},
-		"a role that is unknown":              {in: []contract.Message{{Role: "function"}}, says: `"function"`},
-		"an image that is no base64":          {in: []contract.Message{{Role: "user", Media: []contract.Media{{MediaType: "image/png", Data: "?"}}}}, says: "image 1"},
+		"a tool's schema that is not JSON":    {opts: []llms.CallOption{llms.WithTools(broken)}, wantText: `tool "bad"`},
+		"a tool without a function":           {opts: []llms.CallOption{llms.WithTools([]llms.Tool{{Type: "retrieval"}})}, wantText: "retrieval"},
+		"an answer's schema that is not JSON": {call: Call{Request: wire.Request{Schema: json.RawMessage(`{`)}}, wantText: "schema of the answer"},
+		"a parameter that would be dropped":   {opts: []llms.CallOption{llms.WithTopK(3)}, wantText: "top_k"},
+		"unknown role":                        {in: []contract.Message{{Role: "function"}}, wantText: `"function"`},
+		"image that is not base64":            {in: []contract.Message{{Role: "user", Media: []contract.Media{{MediaType: "image/png", Data: "?"}}}}, wantText: "image 1"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestInvalidRequests(t *testing.T) {
 			if f.Class != contract.ClassBadRequest {
 				t.Errorf("class %q", f.Class)
 			}
-			checkContains(t, f.Text, tc.says)
+			checkContains(t, f.Text, tc.wantText)
 		})
 	}
 	if s.calls() != 0 {

@@ -35,7 +35,7 @@ rules:
 	checkEqual(t, "model", a.Model, "script/dear")
 	checkEqual(t, "usage", a.Usage, contract.Usage{Calls: 1, Input: 1000, Output: 100, Cost: 3000})
 	if len(a.Fallbacks) != 1 || a.Fallbacks[0].Model != "script/first" || a.Fallbacks[0].To != "script/dear" || a.Fallbacks[0].Class != contract.ClassRateLimited {
-		t.Errorf("switched %+v", a.Fallbacks)
+		t.Errorf("fallbacks %+v", a.Fallbacks)
 	}
 	// A scripted retry delay does not affect other calls.
 	a = ask(user("go"), a.Message, user("on"))
@@ -46,9 +46,9 @@ rules:
 			t.Errorf("%q: %v and %v, want %v", list, m.Scripted(list), HasScriptModel(list), want)
 		}
 	}
-	for ref, says := range map[string]string{"script/ ": "has a provider but no model name"} {
+	for ref, wantText := range map[string]string{"script/ ": "has a provider but no model name"} {
 		_, err := m.get(ref)
-		checkContains(t, failureOf(t, err).Text, says)
+		checkContains(t, failureOf(t, err).Text, wantText)
 	}
 }
 

@@ -141,9 +141,9 @@ func TestPlaceMedia(t *testing.T) {
 		model Model
 		want  []contract.Message
 	}{
-		"in results":  {Model{Server: Server{ResultImages: true}}, in},
-		"behind them": {Model{}, []contract.Message{in[0], in[1], plain(one, ""), plain(two, ""), behind, in[4]}},
-		"nowhere":     {Model{NoImages: true}, []contract.Message{in[0], in[1], plain(one, "\n"+"(this model does not support images)"), plain(two, "\n"+"(this model does not support images)"), in[4]}},
+		"in results":    {Model{Server: Server{ResultImages: true}}, in},
+		"after results": {Model{}, []contract.Message{in[0], in[1], plain(one, ""), plain(two, ""), behind, in[4]}},
+		"unsupported":   {Model{NoImages: true}, []contract.Message{in[0], in[1], plain(one, "\n"+"(this model does not support images)"), plain(two, "\n"+"(this model does not support images)"), in[4]}},
 	} {
 		if diff := cmp.Diff(tc.want, tc.model.placeMedia(in)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
