@@ -100,13 +100,13 @@ func conformCached(t *testing.T, b providerCase) string {
 func conformStops(t *testing.T, b providerCase) string {
 	e, m := b.start(t, fakeAnswer{pieces: []string{"half an ans"}, stop: "length"}, nil)
 	a := e.generate(t, m, &Call{}, transcriptOf("", user("go")))
-	checkEqual(t, "stop at the bound", a.Stop, "length")
+	checkEqual(t, "stop at the token limit", a.Stop, "length")
 	checkEqual(t, "text", a.Message.Text, "half an ans")
 	for _, change := range []func(*provider){func(*provider) {}, func(m *provider) { m.Unary = true }} {
 		_, m := b.start(t, fakeAnswer{pieces: []string{"I"}, stop: "refused"}, nil)
 		change(m)
 		_, err := ask(t, m, &Call{})
-		checkEqual(t, "class of a refusal", failureOf(t, err).Class, contract.ClassRefused)
+		checkEqual(t, "class of the refusal", failureOf(t, err).Class, contract.ClassRefused)
 	}
 	return "yes"
 }
@@ -188,7 +188,7 @@ func conformErrors(t *testing.T, b providerCase) string {
 		{529, faultPlain, "overloaded", nil, contract.ClassUnavailable, 0},
 	} {
 		if tc.kind == faultQuota {
-			if _, knows := b.vendor.(interface{ noQuota() }); knows {
+			if _, lacksQuota := b.vendor.(interface{ noQuota() }); lacksQuota {
 				continue // this vendor reports it like any rate limit
 			}
 		}

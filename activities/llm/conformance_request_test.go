@@ -51,15 +51,15 @@ func conformChoice(t *testing.T, b providerCase) string {
 		if !b.row.ToolChoice && tc.want != "" && tc.want != "none" {
 			continue
 		}
-		if _, silent := b.vendor.(interface{ noAuto() }); silent && tc.want == "auto" {
+		if _, lacksAuto := b.vendor.(interface{ noAuto() }); lacksAuto && tc.want == "auto" {
 			tc.want = ""
 		}
 		e.generate(t, m, &Call{}, in, opts...)
 		got := e.lastRequest(t)
-		_, leaves := b.vendor.(interface{ noNone() })
+		_, lacksNone := b.vendor.(interface{ noNone() })
 		switch {
-		case (!b.row.ToolChoice || leaves) && tc.want == "none":
-			checkEqual(t, "tools where none may be called", len(got.tools), 0)
+		case (!b.row.ToolChoice || lacksNone) && tc.want == "none":
+			checkEqual(t, "tools for tool_choice none", len(got.tools), 0)
 		default:
 			checkEqual(t, fmt.Sprintf("choice for %v", tc.choice), got.choice, tc.want)
 		}
@@ -131,7 +131,7 @@ func conformAnySchema(t *testing.T, b providerCase) {
 	}
 	e, m := b.start(t, fakeAnswer{}, refuse)
 	m.Name = b.schemaModel()
-	checkEqual(t, "the answer without a schema", e.generate(t, m, &Call{Request: wire.Request{Schema: json.RawMessage(closed), JSON: true}, IdempotencyKey: "k"}, in).Message.Text, `{"a":"b"}`)
+	checkEqual(t, "answer without a schema", e.generate(t, m, &Call{Request: wire.Request{Schema: json.RawMessage(closed), JSON: true}, IdempotencyKey: "k"}, in).Message.Text, `{"a":"b"}`)
 	if !b.row.Schema {
 		checkEqual(t, "requests", len(keys), 1)
 		return
@@ -236,7 +236,7 @@ func conformParameters(t *testing.T, b providerCase) string {
 	got := e.lastRequest(t)
 	checkEqual(t, "temperature", got.temperature, 0)
 	checkEqual(t, "max_tokens", got.maxTokens, 99)
-	if _, knows := b.vendor.(interface{ noStop() }); !knows {
+	if _, lacksStop := b.vendor.(interface{ noStop() }); !lacksStop {
 		e.generate(t, m, &Call{}, in, llms.WithStopWords([]string{"END"}))
 		checkEqual(t, "stop", e.lastRequest(t).stop, []string{"END"})
 	}

@@ -313,10 +313,10 @@ func (c *conformance) markdown() string {
 		head, line = head+" "+f.name+" |", line+" --- |"
 	}
 	b.WriteString(head + "\n" + line + "\n")
-	for _, under := range providerCases() {
-		b.WriteString("| " + under.name + " |")
+	for _, row := range providerCases() {
+		b.WriteString("| " + row.name + " |")
 		for _, f := range features {
-			b.WriteString(" " + c.results[under.name][f.name] + " |")
+			b.WriteString(" " + c.results[row.name][f.name] + " |")
 		}
 		b.WriteString("\n")
 	}
@@ -404,7 +404,7 @@ func conformCalls(t *testing.T, b providerCase) string {
 	if len(results) != 3 || results[0].text != "1" || results[1].text != "no such key" || last != "and now?" {
 		t.Fatalf("results %+v, then %q", results, last)
 	}
-	if tells := slices.Contains([]string{wire.Claude, wire.Gemini, wire.Converse}, b.row.Protocol); results[1].failed != tells || results[0].failed {
+	if marksErrors := slices.Contains([]string{wire.Claude, wire.Gemini, wire.Converse}, b.row.Protocol); results[1].failed != marksErrors || results[0].failed {
 		t.Errorf("results %+v, want only the second one to be an error", results)
 	}
 	for i, r := range results {

@@ -147,13 +147,13 @@ func (f fakeChat) tools(out *parsedRequest, q *chatRequest) error {
 		Type     string
 		Function struct{ Name string }
 	}
-	words := f.kind == "llamacpp" || f.kind == "lmstudio" // they accept only strings, so "required" with one tool names it
-	switch isWord := json.Unmarshal(q.ToolChoice, &out.choice) == nil; {
-	case words && !isWord:
+	onlyStrings := f.kind == "llamacpp" || f.kind == "lmstudio" // they accept only strings, so "required" with one tool names it
+	switch isString := json.Unmarshal(q.ToolChoice, &out.choice) == nil; {
+	case onlyStrings && !isString:
 		return fmt.Errorf("invalid tool_choice type: 'object'")
-	case words && out.choice == "required" && len(out.tools) == 1:
+	case onlyStrings && out.choice == "required" && len(out.tools) == 1:
 		out.choice = "tool " + out.tools[0].name
-	case !isWord:
+	case !isString:
 		if err := json.Unmarshal(q.ToolChoice, &named); err != nil || named.Type != "function" {
 			return fmt.Errorf("tool_choice is %s", q.ToolChoice)
 		}

@@ -65,7 +65,7 @@ func TestGeminiFinishReasons(t *testing.T) {
 	}
 	_, m := geminiCase().start(t, fakeAnswer{}, answer(400, `{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}`))
 	_, err := ask(t, m, &Call{})
-	checkEqual(t, "class of a wrong key", failureOf(t, err).Class, contract.ClassDenied)
+	checkEqual(t, "class of an invalid key", failureOf(t, err).Class, contract.ClassDenied)
 }
 
 func TestGeminiSignatures(t *testing.T) {

@@ -143,15 +143,15 @@ func conformInstance(t *testing.T, b providerCase) {
 	m.signer = &signer{auth: AuthInstancePrincipal}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, over := generate(ctx, m, newCall(&Call{}, hello(), nil))
+	_, cancelledErr := generate(ctx, m, newCall(&Call{}, hello(), nil))
 	m.firstByte = 50 * time.Millisecond
-	_, slow := ask(t, m, &Call{})
+	_, slowErr := ask(t, m, &Call{})
 	m.firstByte = time.Minute // the SDK generates a key
 	close(identity.open)
-	if !errors.Is(over, context.DeadlineExceeded) {
-		t.Errorf("cancelled call: %v", over)
+	if !errors.Is(cancelledErr, context.DeadlineExceeded) {
+		t.Errorf("cancelled call: %v", cancelledErr)
 	}
-	checkContains(t, failureOf(t, slow).Error(), "no byte within 50ms", "first_token_timeout")
+	checkContains(t, failureOf(t, slowErr).Error(), "no byte within 50ms", "first_token_timeout")
 	checkEqual(t, "requests", e.calls(), 0)
 	e.generate(t, m, &Call{}, hello())
 	checkEqual(t, "key of an instance", e.lastRequest(t).key, sessionKeyPrefix+identity.token)

@@ -41,13 +41,13 @@ func TestFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := Model{Server: tc.server, Provider: "p", Name: tc.model, Base: "http://x", Compartment: "c"}
-			given := contract.Message{Role: contract.RoleUser, Text: "read"}
+			message := contract.Message{Role: contract.RoleUser, Text: "read"}
 			for _, file := range []contract.Media{pdf, mp3} {
 				if m.Takes(file.Kind()) {
-					given.Media = append(given.Media, file)
+					message.Media = append(message.Media, file)
 				}
 			}
-			out, err := m.Encode(&Request{Options: plainOptions(), Messages: []contract.Message{given,
+			out, err := m.Encode(&Request{Options: plainOptions(), Messages: []contract.Message{message,
 				{Role: contract.RoleAssistant, Calls: []contract.ToolCall{{ID: "c1", Name: "get", Arguments: "{}"}}},
 				{Role: contract.RoleTool, CallID: "c1", Name: "get", Text: "here", Media: []contract.Media{pdf, mp3}},
 			}})
