@@ -169,7 +169,7 @@ func (f fakeChat) format(out *parsedRequest, q *chatRequest) error {
 	free := f.kind == "openai" || f.kind == "azure" || out.choice == "none"
 	switch {
 	case len(out.tools) > 0 && !free:
-		return fmt.Errorf("response_format beside tools")
+		return fmt.Errorf("response_format with tools")
 	case q.ResponseFormat.Type == "json_schema" && slices.Contains([]string{"deepseek", "groq", "dashscope"}, f.kind):
 		return fmt.Errorf("json_schema is not supported")
 	case q.ResponseFormat.Type == "json_schema":

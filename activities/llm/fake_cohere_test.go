@@ -87,7 +87,7 @@ func (f fakeCohere) parse(r *http.Request, body []byte) (*parsedRequest, error) 
 	}
 	if q.Format != nil {
 		if out.schema, out.json = q.Format.Schema, true; len(out.tools) > 0 || q.Format.Type != "json_object" {
-			return nil, fmt.Errorf("response_format %q beside %d tools", q.Format.Type, len(out.tools))
+			return nil, fmt.Errorf("response_format %q with %d tools", q.Format.Type, len(out.tools))
 		}
 	}
 	return out, nil

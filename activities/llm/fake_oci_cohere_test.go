@@ -146,7 +146,7 @@ func (fakeOCICohere) tools(out *parsedRequest, q *cohereRequest) error {
 	}
 	if g.Response != nil {
 		if out.schema, out.json = g.Response.Schema, true; len(out.tools) > 0 || g.Response.Type != "JSON_OBJECT" {
-			return fmt.Errorf("responseFormat %q beside %d tools", g.Response.Type, len(out.tools))
+			return fmt.Errorf("responseFormat %q with %d tools", g.Response.Type, len(out.tools))
 		}
 	}
 	return nil

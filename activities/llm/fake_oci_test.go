@@ -160,7 +160,7 @@ func (f fakeOCI) signed(r *http.Request, body []byte) (string, error) {
 	key, err := verify(r, body, f.key())
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("the signature is wrong: %w", err)
+		return "", fmt.Errorf("invalid signature: %w", err)
 	case key == "ocid1.tenancy.oc1..t/ocid1.user.oc1..u/aa:bb", key == "ST$"+testKey:
 		return testKey, nil
 	}
@@ -236,7 +236,7 @@ func (fakeOCI) tools(out *parsedRequest, q *oracleRequest) error {
 	if g.Format2 != nil {
 		out.schema, out.json = g.Format2.Schema.Schema, true
 		if len(out.tools) > 0 && out.choice != "none" {
-			return fmt.Errorf("responseFormat beside tools")
+			return fmt.Errorf("responseFormat with tools")
 		}
 	}
 	return nil
