@@ -13,12 +13,12 @@ import (
 	"weft/activities/contract"
 )
 
-// signature4 is the form of a signature of AWS' version 4.
-var signature4 = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=AKID/(\d{8})/eu-west-1/bedrock/aws4_request, SignedHeaders=([a-z0-9;-]+), Signature=([0-9a-f]{64})$`)
+// sigV4Header matches an Authorization header of AWS Signature Version 4.
+var sigV4Header = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=AKID/(\d{8})/eu-west-1/bedrock/aws4_request, SignedHeaders=([a-z0-9;-]+), Signature=([0-9a-f]{64})$`)
 
-// verify4 computes a request's signature by AWS' documentation.
-func verify4(r *http.Request, body, secret string) error {
-	form := signature4.FindStringSubmatch(r.Header.Get("Authorization"))
+// verifySigV4 verifies a request's signature as AWS documents it.
+func verifySigV4(r *http.Request, body, secret string) error {
+	form := sigV4Header.FindStringSubmatch(r.Header.Get("Authorization"))
 	if form == nil {
 		return fmt.Errorf("authorization %q", r.Header.Get("Authorization"))
 	}
@@ -49,18 +49,18 @@ func verify4(r *http.Request, body, secret string) error {
 	return nil
 }
 
-// conformAWS signs with access keys, for a while or for good.
-func conformAWS(t *testing.T, b bench) {
+// conformAWS checks signatures by permanent and temporary access keys.
+func conformAWS(t *testing.T, b providerCase) {
 	t.Helper()
 	for _, token := range []string{"", "session-of-the-test"} {
 		var refused error
 		var e *endpoint
-		e, m := b.at(t, said{}, func(w http.ResponseWriter, r *http.Request) {
-			refused = verify4(r, e.bodies[len(e.bodies)-1], "secret-of-the-test")
+		e, m := b.start(t, fakeAnswer{}, func(w http.ResponseWriter, r *http.Request) {
+			refused = verifySigV4(r, e.bodies[len(e.bodies)-1], "secret-of-the-test")
 			if got := r.Header.Get("X-Amz-Security-Token"); got != token {
 				refused = fmt.Errorf("token %q", got)
 			}
-			b.stream(says("ok"))(w, r)
+			b.stream(textAnswer("ok"))(w, r)
 		})
 		m.key, m.region, m.aws = "", "eu-west-1", AWSKeys{ID: "AKID", Secret: "secret-of-the-test", Token: token}
 		_, err := ask(t, m, &Call{IdempotencyKey: "k/1"})
@@ -70,22 +70,22 @@ func conformAWS(t *testing.T, b bench) {
 	}
 }
 
-// TestBedrockSettings: a region is an address, and what is missing is named.
+// TestBedrockSettings checks that a region selects the base URL, and that errors name missing settings.
 func TestBedrockSettings(t *testing.T) {
 	keys := AWSKeys{ID: "AKID", Secret: "s"}
 	for name, tc := range map[string]struct {
-		set        ProviderSettings
-		base, says string
+		set            ProviderSettings
+		base, wantText string
 	}{
 		"a region":                     {ProviderSettings{Region: "eu-west-1", Key: "k"}, "https://bedrock-runtime.eu-west-1.amazonaws.com", ""},
 		"keys and a region":            {ProviderSettings{Region: "eu-west-1", AWS: keys}, "https://bedrock-runtime.eu-west-1.amazonaws.com", ""},
-		"an address of one's own":      {ProviderSettings{Region: "eu-west-1", AWS: keys, BaseURL: "https://vpce.example.com"}, "https://vpce.example.com", ""},
-		"an address needs no region":   {ProviderSettings{Key: "k", BaseURL: "https://vpce.example.com"}, "https://vpce.example.com", ""},
-		"but a signature does":         {ProviderSettings{AWS: keys, BaseURL: "https://vpce.example.com"}, "", "has no region"},
-		"nothing":                      {ProviderSettings{}, "", "set providers.bedrock.region, for example to us-east-1"},
+		"base URL and region":          {ProviderSettings{Region: "eu-west-1", AWS: keys, BaseURL: "https://vpce.example.com"}, "https://vpce.example.com", ""},
+		"base URL without region":      {ProviderSettings{Key: "k", BaseURL: "https://vpce.example.com"}, "https://vpce.example.com", ""},
+		"signature without region":     {ProviderSettings{AWS: keys, BaseURL: "https://vpce.example.com"}, "", "has no region"},
+		"empty":                        {ProviderSettings{}, "", "set providers.bedrock.region, for example to us-east-1"},
 		"no key":                       {ProviderSettings{Region: "eu-west-1"}, "", "set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the worker's environment"},
 		"half of the keys":             {ProviderSettings{Region: "eu-west-1", AWS: AWSKeys{ID: "AKID"}}, "", "has no key"},
-		"a region that is none":        {ProviderSettings{Region: "EU west"}, "", `invalid region "EU west"; use for example us-east-1`},
+		"invalid region":               {ProviderSettings{Region: "EU west"}, "", `invalid region "EU west"; use for example us-east-1`},
 		"a region of another provider": {ProviderSettings{Kind: "openai", Region: "eu-west-1"}, "", "only supported by providers of kind bedrock or oci"},
 	} {
 		models, err := Open(Settings{Providers: map[string]ProviderSettings{"bedrock": tc.set}})
@@ -93,9 +93,9 @@ func TestBedrockSettings(t *testing.T) {
 			err = models.Ready("bedrock")
 		}
 		switch {
-		case tc.says != "":
-			if f := contract.FailureOf(err); f == nil || !strings.Contains(f.Error(), tc.says) {
-				t.Errorf("%s: %v, want %q", name, err, tc.says)
+		case tc.wantText != "":
+			if f := contract.FailureOf(err); f == nil || !strings.Contains(f.Error(), tc.wantText) {
+				t.Errorf("%s: %v, want %q", name, err, tc.wantText)
 			}
 		case err != nil || models.providers["bedrock"].Base != tc.base:
 			t.Errorf("%s: %v, %q", name, err, models.providers["bedrock"].Base)

@@ -18,15 +18,15 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// conformReasoning: what a provider wants back of its own reasoning comes back with the
-// tool's result, through history, and no other provider gets it.
-func conformReasoning(t *testing.T, b bench) string {
-	calls := someCalls()[:2]
-	e, m := b.at(t, said{pieces: []string{"So: "}, thought: "hm, let me think", calls: calls, stop: "tool_calls"}, nil)
+// conformReasoning checks that the reasoning a provider requires is sent back with the
+// tool's result, and not sent to another provider.
+func conformReasoning(t *testing.T, b providerCase) string {
+	calls := sampleCalls()[:2]
+	e, m := b.start(t, fakeAnswer{pieces: []string{"So: "}, thought: "hm, let me think", calls: calls, stop: "tool_calls"}, nil)
 	if b.api == wire.APIResponses {
 		m.Name = "gpt-5"
 	}
-	a := e.one(t, m, &Call{}, transcriptOf("", user("go")), llms.WithTools(tools()))
+	a := e.generate(t, m, &Call{}, transcriptOf("", user("go")), llms.WithTools(tools()))
 	stored, err := a.Message.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -37,28 +37,28 @@ func conformReasoning(t *testing.T, b bench) string {
 	}
 	in := transcriptOf("", user("go"), *again,
 		contract.Message{Role: "tool", CallID: "call_1", Name: "get", Text: "1"}, contract.Message{Role: "tool", CallID: "call_2", Name: "put", Text: "2"})
-	e.one(t, m, &Call{}, in, llms.WithTools(tools()))
-	back := e.got(t).turns[1]
-	same(t, "text", back.text, "So: ")
-	same(t, "calls", len(back.calls), 2)
+	e.generate(t, m, &Call{}, in, llms.WithTools(tools()))
+	back := e.lastRequest(t).turns[1]
+	checkEqual(t, "text", back.text, "So: ")
+	checkEqual(t, "calls", len(back.calls), 2)
 	m.Provider = "another"
-	e.one(t, m, &Call{}, in, llms.WithTools(tools()))
-	for _, thought := range e.got(t).turns[1].thoughts {
+	e.generate(t, m, &Call{}, in, llms.WithTools(tools()))
+	for _, thought := range e.lastRequest(t).turns[1].thoughts {
 		if thought != "skip_thought_signature_validator" {
-			t.Errorf("another provider got %q", thought)
+			t.Errorf("sent to another provider: %q", thought)
 		}
 	}
 	signs := slices.Contains([]string{wire.Claude, wire.Gemini, wire.Converse}, b.row.Protocol) || b.api == wire.APIResponses
 	if !signs && b.row.Reasoning == "" {
-		same(t, "reasoning", back.thoughts, []string(nil))
+		checkEqual(t, "reasoning", back.thoughts, []string(nil))
 		return "-"
 	}
 	if len(back.thoughts) == 0 {
-		t.Error("nothing went back")
+		t.Error("no reasoning sent back")
 	}
 	for _, thought := range back.thoughts {
 		if thought != "hm, let me think" && thought != "hm, let me think/U0lH" && thought != "U0lH" {
-			t.Errorf("%q went back", thought)
+			t.Errorf("unexpected reasoning sent back: %q", thought)
 		}
 	}
 	if !strings.Contains(a.Message.Reasoning, "let me think") {
@@ -70,50 +70,50 @@ func conformReasoning(t *testing.T, b bench) string {
 	return "yes"
 }
 
-func conformUsage(t *testing.T, b bench) string {
+func conformUsage(t *testing.T, b providerCase) string {
 	u := contract.Usage{Calls: 1, Input: 120, Output: 45}
 	for name, change := range map[string]func(*provider){"stream": func(*provider) {}, "whole": func(m *provider) { m.Unary = true }} {
-		e, m := b.at(t, said{pieces: []string{"x"}, stop: "stop", usage: u}, nil)
+		e, m := b.start(t, fakeAnswer{pieces: []string{"x"}, stop: "stop", usage: u}, nil)
 		change(m)
-		a := e.one(t, m, &Call{}, transcriptOf("", user("go")))
-		same(t, "usage, "+name, a.Usage, u)
+		a := e.generate(t, m, &Call{}, transcriptOf("", user("go")))
+		checkEqual(t, "usage, "+name, a.Usage, u)
 	}
 	return "yes"
 }
 
-func conformCached(t *testing.T, b bench) string {
+func conformCached(t *testing.T, b providerCase) string {
 	u := contract.Usage{Calls: 1, Input: 120, Output: 45, Cached: 100, Reasoning: 20}
 	switch b.row.Protocol {
 	case wire.Claude:
 		u.CacheWrite = 7
-	case wire.Converse: // thoughts are not counted
+	case wire.Converse: // reasoning is not counted
 		u.CacheWrite, u.Reasoning = 7, 0
 	case wire.Cohere:
 		u.Reasoning = 0
 	}
-	e, m := b.at(t, said{pieces: []string{"x"}, stop: "stop", usage: u}, nil)
-	a := e.one(t, m, &Call{}, transcriptOf("", user("go")))
-	same(t, "usage", a.Usage, u)
+	e, m := b.start(t, fakeAnswer{pieces: []string{"x"}, stop: "stop", usage: u}, nil)
+	a := e.generate(t, m, &Call{}, transcriptOf("", user("go")))
+	checkEqual(t, "usage", a.Usage, u)
 	return "yes"
 }
 
-func conformStops(t *testing.T, b bench) string {
-	e, m := b.at(t, said{pieces: []string{"half an ans"}, stop: "length"}, nil)
-	a := e.one(t, m, &Call{}, transcriptOf("", user("go")))
-	same(t, "stop at the bound", a.Stop, "length")
-	same(t, "text", a.Message.Text, "half an ans")
+func conformStops(t *testing.T, b providerCase) string {
+	e, m := b.start(t, fakeAnswer{pieces: []string{"half an ans"}, stop: "length"}, nil)
+	a := e.generate(t, m, &Call{}, transcriptOf("", user("go")))
+	checkEqual(t, "stop at the token limit", a.Stop, "length")
+	checkEqual(t, "text", a.Message.Text, "half an ans")
 	for _, change := range []func(*provider){func(*provider) {}, func(m *provider) { m.Unary = true }} {
-		_, m := b.at(t, said{pieces: []string{"I"}, stop: "refused"}, nil)
+		_, m := b.start(t, fakeAnswer{pieces: []string{"I"}, stop: "refused"}, nil)
 		change(m)
 		_, err := ask(t, m, &Call{})
-		same(t, "class of a refusal", failureOf(t, err).Class, contract.ClassRefused)
+		checkEqual(t, "class of the refusal", failureOf(t, err).Class, contract.ClassRefused)
 	}
 	return "yes"
 }
 
-// conformBrokenStreams: half an answer is never taken for a whole one.
-func conformBrokenStreams(t *testing.T, b bench) string {
-	events := b.vendor.events(said{pieces: []string{"one ", "two ", "three "}, calls: someCalls()[:1], stop: "tool_calls"})
+// conformBrokenStreams checks that a partial answer is never accepted as complete.
+func conformBrokenStreams(t *testing.T, b providerCase) string {
+	events := b.vendor.events(fakeAnswer{pieces: []string{"one ", "two ", "three "}, calls: sampleCalls()[:1], stop: "tool_calls"})
 	half := strings.Join(events[:len(events)/2], "")
 	sends := func(text string, then func(w http.ResponseWriter, r *http.Request)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -127,24 +127,24 @@ func conformBrokenStreams(t *testing.T, b bench) string {
 	aborts := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	waits := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	for name, tc := range map[string]struct {
-		handle http.HandlerFunc
-		class  string
-		says   string
+		handle   http.HandlerFunc
+		class    string
+		wantText string
 	}{
 		"cut":                {sends(half, ends), contract.ClassUnavailable, "cut"},
 		"cut in a line":      {sends(half+events[len(events)/2][:8], aborts), contract.ClassUnavailable, ""},
 		"stalled":            {sends(half, waits), contract.ClassUnavailable, "no byte for"},
 		"stalled at once":    {sends("", waits), contract.ClassUnavailable, "no byte"},
-		"an error inside":    {sends(half+b.vendor.pending(faultPlain, "upstream died"), ends), contract.ClassUnavailable, "upstream died"},
-		"too long inside":    {sends(half+b.vendor.pending(faultContext, "prompt is too long"), ends), contract.ClassContextLength, "too long"},
-		"an error at once":   {sends(b.vendor.pending(faultPlain, "upstream died"), ends), contract.ClassUnavailable, "upstream died"},
-		"nonsense inside":    {sends(half+"data: {oops\n\n", ends), contract.ClassUnavailable, "oops"},
-		"a page":             {answer(200, "<html>login</html>"), contract.ClassUnavailable, "login"},
-		"nothing":            {answer(200, ""), contract.ClassUnavailable, "empty"},
+		"an error inside":    {sends(half+b.vendor.errorEvent(faultPlain, "upstream died"), ends), contract.ClassUnavailable, "upstream died"},
+		"too long inside":    {sends(half+b.vendor.errorEvent(faultContext, "prompt is too long"), ends), contract.ClassContextLength, "too long"},
+		"an error at once":   {sends(b.vendor.errorEvent(faultPlain, "upstream died"), ends), contract.ClassUnavailable, "upstream died"},
+		"invalid event":      {sends(half+"data: {oops\n\n", ends), contract.ClassUnavailable, "oops"},
+		"HTML page":          {answer(200, "<html>login</html>"), contract.ClassUnavailable, "login"},
+		"empty":              {answer(200, ""), contract.ClassUnavailable, "empty"},
 		"another JSON value": {answer(200, `{"hello":1}`), contract.ClassUnavailable, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, m := b.at(t, said{}, tc.handle)
+			e, m := b.start(t, fakeAnswer{}, tc.handle)
 			if strings.HasPrefix(name, "stalled") {
 				m.firstByte, m.idle = 2*time.Second, 500*time.Millisecond
 			}
@@ -153,14 +153,14 @@ func conformBrokenStreams(t *testing.T, b bench) string {
 			if f.Class != tc.class {
 				t.Errorf("class %q, want %q: %v (server: %v)", f.Class, tc.class, f, e.err)
 			}
-			mentions(t, f.Text, tc.says, m.Ref())
-			same(t, "requests", e.calls(), 1)
+			checkContains(t, f.Text, tc.wantText, m.Ref())
+			checkEqual(t, "requests", e.calls(), 1)
 		})
 	}
 	return "yes"
 }
 
-func conformErrors(t *testing.T, b bench) string {
+func conformErrors(t *testing.T, b providerCase) string {
 	for _, tc := range []struct {
 		status  int
 		kind    string
@@ -188,73 +188,73 @@ func conformErrors(t *testing.T, b bench) string {
 		{529, faultPlain, "overloaded", nil, contract.ClassUnavailable, 0},
 	} {
 		if tc.kind == faultQuota {
-			if _, knows := b.vendor.(interface{ noQuota() }); knows {
-				continue // this vendor says the same as for any limit
+			if _, lacksQuota := b.vendor.(interface{ noQuota() }); lacksQuota {
+				continue // this vendor reports it like any rate limit
 			}
 		}
 		t.Run(fmt.Sprintf("%d %s %s", tc.status, tc.kind, strings.Join(tc.headers, " ")), func(t *testing.T) {
-			e, m := b.at(t, said{}, answer(tc.status, b.vendor.cause(tc.status, tc.kind, tc.message), tc.headers...))
+			e, m := b.start(t, fakeAnswer{}, answer(tc.status, b.vendor.errorBody(tc.status, tc.kind, tc.message), tc.headers...))
 			_, err := ask(t, m, &Call{})
 			f := failureOf(t, err)
 			if f.Class != tc.class || f.After != tc.after {
 				t.Errorf("class %q after %s, want %q after %s: %v (server: %v)", f.Class, f.After, tc.class, tc.after, f, e.err)
 			}
-			mentions(t, f.Text, m.Ref(), fmt.Sprint(tc.status))
+			checkContains(t, f.Text, m.Ref(), fmt.Sprint(tc.status))
 			if tc.status != 401 {
-				mentions(t, f.Text, tc.message)
+				checkContains(t, f.Text, tc.message)
 			}
 			if strings.Contains(f.Error(), testKey) {
 				t.Errorf("secret in %q", f.Error())
 			}
-			same(t, "requests", e.calls(), 1)
+			checkEqual(t, "requests", e.calls(), 1)
 		})
 	}
 	return "yes"
 }
 
-func conformBounds(t *testing.T, b bench) string {
+func conformBounds(t *testing.T, b providerCase) string {
 	t.Run("cancelled", func(t *testing.T) {
 		begun := make(chan struct{})
-		_, m := b.at(t, said{}, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.WriteString(w, strings.Join(b.vendor.events(says("one ", "two"))[:1], ""))
+		_, m := b.start(t, fakeAnswer{}, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, strings.Join(b.vendor.events(textAnswer("one ", "two"))[:1], ""))
 			w.(http.Flusher).Flush()
 			close(begun)
 			<-r.Context().Done()
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { <-begun; cancel() }()
-		if _, err := generate(ctx, m, callOf(&Call{}, hello(), nil)); !errors.Is(err, context.Canceled) {
+		if _, err := generate(ctx, m, newCall(&Call{}, hello(), nil)); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
 	})
 	t.Run("out of time", func(t *testing.T) {
-		_, m := b.at(t, said{}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		_, m := b.start(t, fakeAnswer{}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if _, err := generate(ctx, m, callOf(&Call{}, hello(), nil)); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := generate(ctx, m, newCall(&Call{}, hello(), nil)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
 	})
 	t.Run("slow headers", func(t *testing.T) {
-		_, m := b.at(t, said{}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		_, m := b.start(t, fakeAnswer{}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		m.firstByte = 100 * time.Millisecond
 		_, err := ask(t, m, &Call{})
 		f := failureOf(t, err)
-		same(t, "class", f.Class, contract.ClassUnavailable)
-		mentions(t, f.Error(), "no byte within 100ms", "first_token_timeout")
+		checkEqual(t, "class", f.Class, contract.ClassUnavailable)
+		checkContains(t, f.Error(), "no byte within 100ms", "first_token_timeout")
 	})
-	t.Run("a huge answer", func(t *testing.T) {
-		e, m := b.at(t, says(strings.Repeat("x", 200_000)), nil)
+	t.Run("huge answer", func(t *testing.T) {
+		e, m := b.start(t, textAnswer(strings.Repeat("x", 200_000)), nil)
 		m.maxBody = 100_000
 		_, err := ask(t, m, &Call{})
 		f := failureOf(t, err)
 		if f.Class != contract.ClassTooLarge {
 			t.Errorf("class %q: %v (server: %v)", f.Class, f, e.err)
 		}
-		mentions(t, f.Error(), "100000 bytes", "max_body_bytes")
+		checkContains(t, f.Error(), "100000 bytes", "max_body_bytes")
 	})
-	t.Run("a huge error", func(t *testing.T) {
-		_, m := b.at(t, said{}, answer(500, b.vendor.cause(500, faultPlain, strings.Repeat("x", 1_000_000))))
+	t.Run("huge error", func(t *testing.T) {
+		_, m := b.start(t, fakeAnswer{}, answer(500, b.vendor.errorBody(500, faultPlain, strings.Repeat("x", 1_000_000))))
 		_, err := ask(t, m, &Call{})
 		if f := failureOf(t, err); f.Class != contract.ClassUnavailable || len(f.Text) > 1_000 {
 			t.Errorf("class %q, %d bytes", f.Class, len(f.Text))
@@ -263,14 +263,14 @@ func conformBounds(t *testing.T, b bench) string {
 	return "yes"
 }
 
-// strict decodes what a server knows and refuses everything else.
-func strict(raw []byte, v any) error {
+// decodeStrict decodes JSON and rejects unknown fields, like a strict server.
+func decodeStrict(raw []byte, v any) error {
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.DisallowUnknownFields()
 	return d.Decode(v)
 }
 
-// event is a server-sent event around a value.
+// event encodes a value as a server-sent event.
 func event(v any) string {
 	b, _ := json.Marshal(v)
 	return "data: " + string(b) + "\n\n"

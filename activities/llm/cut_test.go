@@ -12,10 +12,10 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// counted is an event that says what the answer takes.
-const counted = `{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}}`
+// usageEvent is an event that reports the usage.
+const usageEvent = `{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}}`
 
-// TestCutAnswers asks models whose answers end too early: what was paid is said, and after some attempts no other is made.
+// TestCutAnswers checks that the usage of answers that are cut is reported, and that their retries are limited.
 func TestCutAnswers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		serve  http.HandlerFunc
@@ -24,19 +24,19 @@ func TestCutAnswers(t *testing.T) {
 		input  int
 		final  bool
 	}{
-		"a stream without an end":              {serve: sse(text("half"), counted), cut: 1, input: 7},
-		"a stream without an end, again":       {serve: sse(text("half"), counted), before: 1, cut: 1, input: 7},
-		"a stream without an end, the third":   {serve: sse(text("half"), counted), before: 2, cut: 1, input: 7, final: true},
-		"a stream that says nothing of tokens": {serve: sse(text("half")), cut: 1},
-		"half a JSON answer":                   {serve: answer(200, `{"choices":[{"mess`), cut: 1},
-		"an error in a stream":                 {serve: sse(text("half"), `{"error":{"message":"overloaded","code":503}}`), cut: 1},
-		"a page of a proxy":                    {serve: answer(200, `<html>Bad gateway</html>`), before: 2},
-		"an error with status 200":             {serve: answer(200, `{"error":{"message":"overloaded","code":503}}`), before: 2},
-		"a server that is down":                {serve: answer(503, `{"error":{"message":"down"}}`), before: 2},
+		"a stream without an end":             {serve: sse(text("half"), usageEvent), cut: 1, input: 7},
+		"a stream without an end, again":      {serve: sse(text("half"), usageEvent), before: 1, cut: 1, input: 7},
+		"a stream without an end, third time": {serve: sse(text("half"), usageEvent), before: 2, cut: 1, input: 7, final: true},
+		"a stream without usage":              {serve: sse(text("half")), cut: 1},
+		"half a JSON answer":                  {serve: answer(200, `{"choices":[{"mess`), cut: 1},
+		"an error in a stream":                {serve: sse(text("half"), `{"error":{"message":"overloaded","code":503}}`), cut: 1},
+		"an HTML page of a proxy":             {serve: answer(200, `<html>Bad gateway</html>`), before: 2},
+		"an error with status 200":            {serve: answer(200, `{"error":{"message":"overloaded","code":503}}`), before: 2},
+		"a server that is down":               {serve: answer(503, `{"error":{"message":"down"}}`), before: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, _, _ := pair(t, tt.serve, good)
-			_, err := m.Generate(t.Context(), "a/x", callOf(&Call{Cut: tt.before}, hello(), nil))
+			m, _, _ := openPair(t, tt.serve, okHandler)
+			_, err := m.Generate(t.Context(), "a/x", newCall(&Call{Cut: tt.before}, hello(), nil))
 			f := failureOf(t, err)
 			var u contract.Usage
 			if f.Usage != nil {
@@ -46,31 +46,31 @@ func TestCutAnswers(t *testing.T) {
 				t.Errorf("%+v, usage %+v", f, u)
 			}
 			if tt.final && !strings.Contains(f.Remedy, "providers.a.cut_retries") {
-				t.Errorf("the remedy is %q", f.Remedy)
+				t.Errorf("remedy %q", f.Remedy)
 			}
 		})
 	}
 }
 
-// TestCutThenAnotherModel counts what a model took whose answer was cut before another model answered.
-func TestCutThenAnotherModel(t *testing.T) {
-	m, _, _ := pair(t, sse(text("half"), counted), good)
-	got, err := m.Generate(t.Context(), "a/x, b/y", callOf(&Call{}, hello(), nil))
+// TestFailoverAfterCutAnswer checks that the usage includes the answer that was cut before the next model answered.
+func TestFailoverAfterCutAnswer(t *testing.T) {
+	m, _, _ := openPair(t, sse(text("half"), usageEvent), okHandler)
+	got, err := m.Generate(t.Context(), "a/x, b/y", newCall(&Call{}, hello(), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := m.Generate(t.Context(), "b/y", callOf(&Call{}, hello(), nil))
+	alone, err := m.Generate(t.Context(), "b/y", newCall(&Call{}, hello(), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := got.Usage.Less(alone.Usage); d.Cut != 1 || d.Input != 7 || d.Output != 5 || d.Calls != 0 {
-		t.Errorf("beside the answer: %+v", d)
+		t.Errorf("usage of the answer that was cut: %+v", d)
 	}
 }
 
-// reportedAt is what a stream of each protocol has said of tokens after a number of its events, of all that it says.
+// reportedAt returns, by protocol, the part of usage u that a stream has reported after sent of all events.
 var reportedAt = map[string]func(sent, all int, u contract.Usage) contract.Usage{
-	// The first event counts the input, the last but one the rest.
+	// The first event reports the input, the last but one the rest.
 	wire.Claude: func(sent, all int, u contract.Usage) contract.Usage {
 		switch {
 		case sent == 0:
@@ -80,35 +80,35 @@ var reportedAt = map[string]func(sent, all int, u contract.Usage) contract.Usage
 		}
 		return u
 	},
-	// Every event counts the input, the last one the answer.
+	// Every event reports the input, the last one also the output.
 	wire.Gemini: func(sent, _ int, u contract.Usage) contract.Usage {
 		return contract.Usage{Input: min(sent, 1) * u.Input}
 	},
 }
 
-// TestCutStreams ends the streams of all providers after each of their events and in the middle of each: an answer that has begun is
-// cut, with what was reported of tokens until then, and is asked for again at most twice.
+// TestCutStreams interrupts the streams of all providers in the middle of each event. It checks that an answer that has started is
+// counted as cut, with the usage reported so far, and is retried at most twice.
 func TestCutStreams(t *testing.T) {
 	usage := contract.Usage{Input: 70, Output: 9}
-	for _, b := range benches() {
+	for _, b := range providerCases() {
 		if b.row.UnaryTools {
 			b.row.UnaryTools = false
 		}
 		t.Run(strings.Trim(b.name, "`"), func(t *testing.T) {
-			events := b.vendor.events(said{pieces: []string{"one ", "two ", "three "}, stop: "stop", usage: usage})
+			events := b.vendor.events(fakeAnswer{pieces: []string{"one ", "two ", "three "}, stop: "stop", usage: usage})
 			var cut int
 			handle := func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "text/event-stream")
 				_, _ = io.WriteString(w, strings.Join(events[:cut], "")+events[cut][:len(events[cut])/2])
 			}
-			_, m := b.at(t, said{}, handle)
+			_, m := b.start(t, fakeAnswer{}, handle)
 			whole := 0
 			for cut = range events {
-				var told contract.Usage
-				call := &Call{Cut: 1, Spent: func(u contract.Usage) { told = u }}
+				var reported contract.Usage
+				call := &Call{Cut: 1, Spent: func(u contract.Usage) { reported = u }}
 				_, err := ask(t, m, call)
 				if err == nil {
-					whole++ // it has its stop reason, and lacks its usage at most
+					whole++ // it has its stop reason; only the usage may be missing
 					continue
 				}
 				f := failureOf(t, err)
@@ -123,7 +123,7 @@ func TestCutStreams(t *testing.T) {
 				if want.Cut = min(cut, 1); f.Class != contract.ClassUnavailable || f.Final || got.Cut != want.Cut || got.Input != want.Input || got.Output != want.Output || got.Calls != 0 {
 					t.Errorf("after %d of %d events: %+v, usage %+v, want %+v", cut, len(events), f, got, want)
 				}
-				same(t, "what the caller was told", told, got)
+				checkEqual(t, "reported usage", reported, got)
 				call.Cut = 2
 				if _, err = ask(t, m, call); failureOf(t, err).Final != (cut > 0) {
 					t.Errorf("after %d events of the third answer: %v", cut, err)
@@ -136,14 +136,14 @@ func TestCutStreams(t *testing.T) {
 	}
 }
 
-// TestCutByAnotherClass counts answers that an error of another class ends, and ends their retries, too.
-func TestCutByAnotherClass(t *testing.T) {
+// TestCutWithOtherErrorClass checks that answers cut by an error of another class are counted, and their retries limited, too.
+func TestCutWithOtherErrorClass(t *testing.T) {
 	for class, last := range map[string]string{
 		contract.ClassRateLimited:   `{"error":{"message":"slow down","code":429}}`,
 		contract.ClassContextLength: `{"error":{"message":"the maximum context length is exceeded","code":400}}`,
 	} {
-		m, _, _ := pair(t, sse(text("half"), counted, last), good)
-		_, err := m.Generate(t.Context(), "a/x", callOf(&Call{Cut: 2}, hello(), nil))
+		m, _, _ := openPair(t, sse(text("half"), usageEvent, last), okHandler)
+		_, err := m.Generate(t.Context(), "a/x", newCall(&Call{Cut: 2}, hello(), nil))
 		f := failureOf(t, err)
 		if f.Class != class || f.Usage == nil || f.Usage.Cut != 1 || f.Usage.Input != 7 || f.Final != contract.Retryable(class) {
 			t.Errorf("%+v, usage %+v", f, f.Usage)
@@ -151,16 +151,16 @@ func TestCutByAnotherClass(t *testing.T) {
 	}
 }
 
-// TestTooLong counts what an answer took that is longer than its bound.
-func TestTooLong(t *testing.T) {
-	s := serve(t, sse(counted, text(strings.Repeat("x", 2000))))
-	_, err := ask(t, modelOf(t, "openai", s.URL, func(p *ProviderSettings) { p.MaxBodyBytes = 1000 }), &Call{})
+// TestTooLargeAnswerUsage checks that the usage of an answer that exceeds the size limit is reported.
+func TestTooLargeAnswerUsage(t *testing.T) {
+	s := serve(t, sse(usageEvent, text(strings.Repeat("x", 2000))))
+	_, err := ask(t, openModel(t, "openai", s.URL, func(p *ProviderSettings) { p.MaxBodyBytes = 1000 }), &Call{})
 	if f := failureOf(t, err); f.Class != contract.ClassTooLarge || f.Usage == nil || f.Usage.Input != 7 || f.Usage.Cut != 1 {
 		t.Errorf("%+v, usage %+v", f, f.Usage)
 	}
 }
 
-// TestWithheldAnswers bounds the attempts after an invalid answer that the provider withholds: each may be charged.
+// TestWithheldAnswers checks that retries are limited if the provider withholds an invalid answer: each may be charged.
 func TestWithheldAnswers(t *testing.T) {
 	groq := `{"error":{"message":"Failed to call a function. Please adjust your prompt.","type":"invalid_request_error","code":"CODE","failed_generation":"<function=x>"}}`
 	google := `{"candidates":[{"content":{"parts":[]},"finishReason":"MALFORMED_FUNCTION_CALL","index":0}],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":5}}`
@@ -177,7 +177,7 @@ func TestWithheldAnswers(t *testing.T) {
 		"Bedrock":          {"bedrock", answer(200, `{"output":{"message":{"role":"assistant","content":[]}},"stopReason":"malformed_tool_use","usage":{"inputTokens":7,"outputTokens":5,"totalTokens":12}}`), 7},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := modelOf(t, tt.kind, serve(t, tt.serve).URL)
+			m := openModel(t, tt.kind, serve(t, tt.serve).URL)
 			for before := range 4 {
 				_, err := ask(t, m, &Call{Cut: before})
 				f := failureOf(t, err)
@@ -189,33 +189,33 @@ func TestWithheldAnswers(t *testing.T) {
 	}
 }
 
-// TestShareOfTimeKeepsUsage counts what the first of two models took whose share of the time ended in the middle of its answer, and
-// what one took when the whole time ends.
-func TestShareOfTimeKeepsUsage(t *testing.T) {
+// TestTimeoutKeepsUsage checks that usage is reported if a model exceeds its share of the call's timeout in the middle of an answer,
+// and if the call itself times out.
+func TestTimeoutKeepsUsage(t *testing.T) {
 	slow := func(w http.ResponseWriter, r *http.Request) {
-		sse(counted, text("half"))(w, r)
+		sse(usageEvent, text("half"))(w, r)
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	}
-	m, _, _ := pair(t, slow, good)
+	m, _, _ := openPair(t, slow, okHandler)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	got, err := m.Generate(ctx, "a/x, b/y", callOf(&Call{}, hello(), nil))
+	got, err := m.Generate(ctx, "a/x, b/y", newCall(&Call{}, hello(), nil))
 	if err != nil || got.Usage.Cut != 1 || got.Usage.Input < 7 || got.Fallbacks[0].Class != contract.ClassUnavailable {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	m, _, _ = pair(t, sse(counted, text("half")), slow)
+	m, _, _ = openPair(t, sse(usageEvent, text("half")), slow)
 	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	var told contract.Usage
-	_, err = m.Generate(ctx, "a/x, b/y", callOf(&Call{Spent: func(u contract.Usage) { told = u }}, hello(), nil))
-	if err != context.DeadlineExceeded || told.Cut != 2 || told.Input != 14 {
-		t.Fatalf("%v, after %+v", err, told)
+	var reported contract.Usage
+	_, err = m.Generate(ctx, "a/x, b/y", newCall(&Call{Spent: func(u contract.Usage) { reported = u }}, hello(), nil))
+	if err != context.DeadlineExceeded || reported.Cut != 2 || reported.Input != 14 {
+		t.Fatalf("%v, after %+v", err, reported)
 	}
 }
 
-// TestDeepAnswers fails once what nests deeper than JSON can be read: another answer would cost as much. Arguments that are a text
-// are the tool's to refuse.
+// TestDeepAnswers checks that an answer nested deeper than the JSON decoder supports is not retried. Arguments encoded as a string
+// are left for the tool to reject.
 func TestDeepAnswers(t *testing.T) {
 	deep := strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)
 	for name, tt := range map[string]struct {
@@ -237,7 +237,7 @@ func TestDeepAnswers(t *testing.T) {
 			if tt.stream {
 				handle = sse(tt.body)
 			}
-			_, err := ask(t, modelOf(t, tt.kind, serve(t, handle).URL), &Call{})
+			_, err := ask(t, openModel(t, tt.kind, serve(t, handle).URL), &Call{})
 			if f := failureOf(t, err); f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "deep") {
 				t.Errorf("%+v", f)
 			}

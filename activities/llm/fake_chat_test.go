@@ -13,10 +13,10 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeChat speaks OpenAI's chat completions as one kind of server does.
+// fakeChat implements OpenAI's chat completions for one kind of server.
 type fakeChat struct{ kind string }
 
-// chatFields are the fields of a request that a kind knows beside those of all.
+// chatFields lists the request fields that a kind supports in addition to the common ones.
 var chatFields = map[string]string{
 	"openai":      "prompt_cache_key max_completion_tokens seed stream_options parallel_tool_calls reasoning_effort frequency_penalty presence_penalty response_format tool_choice",
 	"azure":       "prompt_cache_key max_completion_tokens seed stream_options parallel_tool_calls reasoning_effort frequency_penalty presence_penalty response_format tool_choice",
@@ -87,7 +87,7 @@ type fakeChatMessage struct {
 	} `json:"tool_calls"`
 }
 
-func (f fakeChat) seen(r *http.Request, body []byte) (*seen, error) {
+func (f fakeChat) parse(r *http.Request, body []byte) (*parsedRequest, error) {
 	if r.URL.Path != "/v1/chat/completions" {
 		return nil, fmt.Errorf("no such path %s", r.URL.Path)
 	}
@@ -105,7 +105,7 @@ func (f fakeChat) seen(r *http.Request, body []byte) (*seen, error) {
 	if err := json.Unmarshal(body, &q); err != nil {
 		return nil, err
 	}
-	out := &seen{
+	out := &parsedRequest{
 		model: q.Model, key: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), stream: q.Stream,
 		temperature: q.Temperature, topP: q.TopP, maxTokens: q.MaxTokens + q.MaxCompletion, stop: q.Stop, seed: q.Seed, effort: q.Effort,
 	}
@@ -126,13 +126,13 @@ func (f fakeChat) seen(r *http.Request, body []byte) (*seen, error) {
 	return out, f.format(out, &q)
 }
 
-func (f fakeChat) tools(out *seen, q *chatRequest) error {
+func (f fakeChat) tools(out *parsedRequest, q *chatRequest) error {
 	for _, t := range q.Tools {
 		var schema object
 		if t.Type != "function" || json.Unmarshal(t.Function.Parameters, &schema) != nil {
 			return fmt.Errorf("tool %q is none", t.Function.Name)
 		}
-		out.tools = append(out.tools, seenTool{t.Function.Name, t.Function.Description, schema})
+		out.tools = append(out.tools, parsedTool{t.Function.Name, t.Function.Description, schema})
 	}
 	if f.kind == "ollama" && len(out.tools) > 0 && q.Stream {
 		return fmt.Errorf("streams lose calls")
@@ -147,13 +147,13 @@ func (f fakeChat) tools(out *seen, q *chatRequest) error {
 		Type     string
 		Function struct{ Name string }
 	}
-	words := f.kind == "llamacpp" || f.kind == "lmstudio" // they take no object, so that there is no other way to name a tool
-	switch isWord := json.Unmarshal(q.ToolChoice, &out.choice) == nil; {
-	case words && !isWord:
+	onlyStrings := f.kind == "llamacpp" || f.kind == "lmstudio" // they accept only strings, so "required" with one tool names it
+	switch isString := json.Unmarshal(q.ToolChoice, &out.choice) == nil; {
+	case onlyStrings && !isString:
 		return fmt.Errorf("invalid tool_choice type: 'object'")
-	case words && out.choice == "required" && len(out.tools) == 1:
+	case onlyStrings && out.choice == "required" && len(out.tools) == 1:
 		out.choice = "tool " + out.tools[0].name
-	case !isWord:
+	case !isString:
 		if err := json.Unmarshal(q.ToolChoice, &named); err != nil || named.Type != "function" {
 			return fmt.Errorf("tool_choice is %s", q.ToolChoice)
 		}
@@ -162,18 +162,18 @@ func (f fakeChat) tools(out *seen, q *chatRequest) error {
 	return nil
 }
 
-func (f fakeChat) format(out *seen, q *chatRequest) error {
+func (f fakeChat) format(out *parsedRequest, q *chatRequest) error {
 	if q.ResponseFormat == nil {
 		return nil
 	}
 	free := f.kind == "openai" || f.kind == "azure" || out.choice == "none"
 	switch {
 	case len(out.tools) > 0 && !free:
-		return fmt.Errorf("response_format beside tools")
+		return fmt.Errorf("response_format with tools")
 	case q.ResponseFormat.Type == "json_schema" && slices.Contains([]string{"deepseek", "groq", "dashscope"}, f.kind):
 		return fmt.Errorf("json_schema is not supported")
 	case q.ResponseFormat.Type == "json_schema":
-		if err := f.schemaFault(q.ResponseFormat.Schema.Schema, q.ResponseFormat.Schema.Strict); err != nil {
+		if err := f.checkSchema(q.ResponseFormat.Schema.Schema, q.ResponseFormat.Schema.Strict); err != nil {
 			return err
 		}
 		out.schema, out.strict = q.ResponseFormat.Schema.Schema, q.ResponseFormat.Schema.Strict
@@ -187,8 +187,8 @@ func (f fakeChat) format(out *seen, q *chatRequest) error {
 	return nil
 }
 
-// schemaFault is what OpenAI says of schemas that it does not take.
-func (f fakeChat) schemaFault(schema any, strict bool) error {
+// checkSchema returns OpenAI's error for a schema that it does not support.
+func (f fakeChat) checkSchema(schema any, strict bool) error {
 	s, _ := schema.(object)
 	if f.kind != "openai" && f.kind != "azure" {
 		return nil
@@ -202,18 +202,18 @@ func (f fakeChat) schemaFault(schema any, strict bool) error {
 	return nil
 }
 
-var nineSigns = regexp.MustCompile(`^[A-Za-z0-9]{9}$`)
+var mistralID = regexp.MustCompile(`^[A-Za-z0-9]{9}$`)
 
 func (f fakeChat) checkID(id string) error {
 	switch {
-	case id == "", f.kind == "mistral" && !nineSigns.MatchString(id), len(id) > 40 && slices.Contains([]string{"openai", "azure", "openrouter"}, f.kind):
+	case id == "", f.kind == "mistral" && !mistralID.MatchString(id), len(id) > 40 && slices.Contains([]string{"openai", "azure", "openrouter"}, f.kind):
 		return fmt.Errorf("id %q", id)
 	}
 	return nil
 }
 
-func (f fakeChat) message(out *seen, m *fakeChatMessage) error {
-	turn := seenTurn{role: m.Role}
+func (f fakeChat) message(out *parsedRequest, m *fakeChatMessage) error {
+	turn := parsedTurn{role: m.Role}
 	if err := f.content(&turn, m.Content); err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func (f fakeChat) message(out *seen, m *fakeChatMessage) error {
 		if f.kind != "mistral" && len(turn.images) > 0 {
 			return fmt.Errorf("messages with role 'tool' have text content alone")
 		}
-		out.turns = append(out.turns, seenTurn{role: "user", results: []seenResult{{id: m.ToolCallID, name: m.Name, text: turn.text, images: turn.images}}})
+		out.turns = append(out.turns, parsedTurn{role: "user", results: []parsedResult{{id: m.ToolCallID, name: m.Name, text: turn.text, images: turn.images}}})
 		return f.checkID(m.ToolCallID)
 	case "user", "assistant":
 		if n := len(out.turns); f.kind == "mistral" && m.Role == "user" && n > 0 && len(out.turns[n-1].results) > 0 {
@@ -257,7 +257,7 @@ func (f fakeChat) message(out *seen, m *fakeChatMessage) error {
 	return nil
 }
 
-func (f fakeChat) content(turn *seenTurn, raw json.RawMessage) error {
+func (f fakeChat) content(turn *parsedTurn, raw json.RawMessage) error {
 	var parts []struct {
 		Type     string
 		Text     string
@@ -286,17 +286,17 @@ func (f fakeChat) content(turn *seenTurn, raw json.RawMessage) error {
 	return nil
 }
 
-func (f fakeChat) stop(s said) string {
+func (f fakeChat) stop(s fakeAnswer) string {
 	if s.stop == "refused" {
 		return "content_filter"
 	}
 	return s.stop
 }
 
-func (f fakeChat) usage(s said) object {
+func (f fakeChat) usage(s fakeAnswer) object {
 	u := object{"prompt_tokens": s.usage.Input, "completion_tokens": s.usage.Output, "total_tokens": s.usage.Input + s.usage.Output,
 		"completion_tokens_details": object{"reasoning_tokens": s.usage.Reasoning}}
-	if f.kind == "xai" { // thoughts are counted beside the answer, and into the total
+	if f.kind == "xai" { // reasoning is not in completion_tokens, but in the total
 		u["completion_tokens"] = s.usage.Output - s.usage.Reasoning
 	}
 	if f.kind == "deepseek" {
@@ -307,7 +307,7 @@ func (f fakeChat) usage(s said) object {
 	return u
 }
 
-func (f fakeChat) thought(m object, s said) {
+func (f fakeChat) thought(m object, s fakeAnswer) {
 	if s.thought == "" {
 		return
 	}
@@ -327,7 +327,7 @@ func call(i int, c contract.ToolCall, args string, whole bool) object {
 	return out
 }
 
-func (f fakeChat) whole(s said) string {
+func (f fakeChat) unary(s fakeAnswer) string {
 	m := object{"role": "assistant", "content": strings.Join(s.pieces, "")}
 	f.thought(m, s)
 	var calls []object
@@ -341,7 +341,7 @@ func (f fakeChat) whole(s said) string {
 	return string(b)
 }
 
-func (f fakeChat) events(s said) []string {
+func (f fakeChat) events(s fakeAnswer) []string {
 	delta := func(d object, finish any) string {
 		return event(object{"id": "x", "model": "m-1-2026", "choices": []object{{"index": 0, "delta": d, "finish_reason": finish}}})
 	}
@@ -363,7 +363,7 @@ func (f fakeChat) events(s said) []string {
 	return append(out, delta(object{}, f.stop(s)), event(object{"id": "x", "choices": []object{}, "usage": f.usage(s)}), "data: [DONE]\n\n")
 }
 
-func (f fakeChat) cause(status int, kind, message string) string {
+func (f fakeChat) errorBody(status int, kind, message string) string {
 	code := ""
 	switch kind {
 	case faultQuota:
@@ -380,6 +380,6 @@ func (f fakeChat) cause(status int, kind, message string) string {
 	return string(b)
 }
 
-func (f fakeChat) pending(kind, message string) string {
-	return "data: " + f.cause(200, kind, message) + "\n\n"
+func (f fakeChat) errorEvent(kind, message string) string {
+	return "data: " + f.errorBody(200, kind, message) + "\n\n"
 }

@@ -11,7 +11,7 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeClaude speaks Anthropic's messages.
+// fakeClaude implements Anthropic's Messages API.
 type fakeClaude struct{}
 
 type anthropicRequest struct {
@@ -73,9 +73,9 @@ type anthropicBlock struct {
 	} `json:"source"`
 }
 
-func (f fakeClaude) seen(r *http.Request, body []byte) (*seen, error) {
+func (f fakeClaude) parse(r *http.Request, body []byte) (*parsedRequest, error) {
 	var q anthropicRequest
-	switch err := strict(body, &q); {
+	switch err := decodeStrict(body, &q); {
 	case err != nil:
 		return nil, err
 	case r.URL.Path != "/v1/messages":
@@ -93,7 +93,7 @@ func (f fakeClaude) seen(r *http.Request, body []byte) (*seen, error) {
 	case q.Thinking != nil && q.Thinking.Type == "enabled" && (q.Thinking.Budget < 1024 || q.Thinking.Budget >= q.MaxTokens || q.Temperature != nil):
 		return nil, fmt.Errorf("thinking %+v with max_tokens %d", *q.Thinking, q.MaxTokens)
 	}
-	out := &seen{model: q.Model, key: r.Header.Get("X-Api-Key"), stream: q.Stream, temperature: q.Temperature, topP: q.TopP, maxTokens: q.MaxTokens, stop: q.Stop}
+	out := &parsedRequest{model: q.Model, key: r.Header.Get("X-Api-Key"), stream: q.Stream, temperature: q.Temperature, topP: q.TopP, maxTokens: q.MaxTokens, stop: q.Stop}
 	for _, s := range q.System {
 		if strings.TrimSpace(s.Text) == "" || s.Type != "text" {
 			return nil, fmt.Errorf("system: text content blocks must be non-empty")
@@ -110,16 +110,16 @@ func (f fakeClaude) seen(r *http.Request, body []byte) (*seen, error) {
 	if err := answered(out.turns); err != nil {
 		return nil, err
 	}
-	return out, f.rest(out, &q)
+	return out, f.options(out, &q)
 }
 
-func (f fakeClaude) rest(out *seen, q *anthropicRequest) error {
+func (f fakeClaude) options(out *parsedRequest, q *anthropicRequest) error {
 	for _, t := range q.Tools {
 		var schema object
 		if err := json.Unmarshal(t.Schema, &schema); err != nil || schema["type"] != "object" {
 			return fmt.Errorf("tools: input_schema of %s", t.Name)
 		}
-		out.tools = append(out.tools, seenTool{t.Name, t.Description, schema})
+		out.tools = append(out.tools, parsedTool{t.Name, t.Description, schema})
 	}
 	if q.Choice != nil {
 		if len(q.Tools) == 0 {
@@ -144,14 +144,14 @@ func (f fakeClaude) rest(out *seen, q *anthropicRequest) error {
 
 var anthropicID = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
-func (fakeClaude) turn(role string, content []json.RawMessage) (*seenTurn, error) {
-	turn := &seenTurn{role: role}
+func (fakeClaude) turn(role string, content []json.RawMessage) (*parsedTurn, error) {
+	turn := &parsedTurn{role: role}
 	if len(content) == 0 || role != "user" && role != "assistant" {
 		return nil, fmt.Errorf("role %q with %d blocks", role, len(content))
 	}
 	for i, raw := range content {
 		var b anthropicBlock
-		if err := strict(raw, &b); err != nil {
+		if err := decodeStrict(raw, &b); err != nil {
 			return nil, fmt.Errorf("content.%d: %w", i, err)
 		}
 		switch b.Type {
@@ -186,10 +186,10 @@ func (fakeClaude) turn(role string, content []json.RawMessage) (*seenTurn, error
 			if turn.text != "" {
 				return nil, fmt.Errorf("tool_result blocks must come first")
 			}
-			result := seenResult{id: b.ToolUseID, failed: b.IsError}
+			result := parsedResult{id: b.ToolUseID, failed: b.IsError}
 			if len(b.Content) > 0 && json.Unmarshal(b.Content, &result.text) != nil {
 				var blocks []anthropicBlock
-				if err := strict(b.Content, &blocks); err != nil {
+				if err := decodeStrict(b.Content, &blocks); err != nil {
 					return nil, fmt.Errorf("tool_result: %w", err)
 				}
 				for _, inner := range blocks {
@@ -211,8 +211,8 @@ func (fakeClaude) turn(role string, content []json.RawMessage) (*seenTurn, error
 	return turn, nil
 }
 
-// answered checks that all calls of a turn have their results in the next one.
-func answered(turns []seenTurn) error {
+// answered checks that all calls of a turn have results in the next turn.
+func answered(turns []parsedTurn) error {
 	for i, turn := range turns {
 		for j, c := range turn.calls {
 			if i+1 >= len(turns) || j >= len(turns[i+1].results) || turns[i+1].results[j].id != c.ID {
@@ -226,11 +226,11 @@ func answered(turns []seenTurn) error {
 	return nil
 }
 
-func (fakeClaude) stop(s said) string {
+func (fakeClaude) stop(s fakeAnswer) string {
 	return map[string]string{"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "refused": "refusal"}[s.stop]
 }
 
-func (fakeClaude) usage(s said) object {
+func (fakeClaude) usage(s fakeAnswer) object {
 	return object{
 		"input_tokens": s.usage.Input - s.usage.Cached - s.usage.CacheWrite, "output_tokens": s.usage.Output,
 		"cache_read_input_tokens": s.usage.Cached, "cache_creation_input_tokens": s.usage.CacheWrite,
@@ -238,7 +238,7 @@ func (fakeClaude) usage(s said) object {
 	}
 }
 
-func (f fakeClaude) whole(s said) string {
+func (f fakeClaude) unary(s fakeAnswer) string {
 	content := []any{}
 	if s.thought != "" {
 		content = append(content, object{"type": "thinking", "thinking": s.thought, "signature": "U0lH"})
@@ -251,7 +251,7 @@ func (f fakeClaude) whole(s said) string {
 	return string(b)
 }
 
-func (f fakeClaude) events(s said) []string {
+func (f fakeClaude) events(s fakeAnswer) []string {
 	named := func(kind string, v object) string {
 		v["type"] = kind
 		return "event: " + kind + "\n" + event(v)
@@ -288,7 +288,7 @@ func (f fakeClaude) events(s said) []string {
 	return append(out, named("message_delta", object{"delta": object{"stop_reason": f.stop(s), "stop_sequence": nil}, "usage": f.usage(s)}), named("message_stop", object{}))
 }
 
-func (fakeClaude) cause(status int, kind, message string) string {
+func (fakeClaude) errorBody(status int, kind, message string) string {
 	name := map[int]string{400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 529: "overloaded_error"}[status]
 	switch kind {
 	case faultQuota:
@@ -300,10 +300,10 @@ func (fakeClaude) cause(status int, kind, message string) string {
 	return string(b)
 }
 
-func (f fakeClaude) pending(kind, message string) string {
+func (f fakeClaude) errorEvent(kind, message string) string {
 	status := 529
 	if kind == faultContext {
 		status = 400
 	}
-	return "event: error\ndata: " + f.cause(status, kind, message) + "\n\n"
+	return "event: error\ndata: " + f.errorBody(status, kind, message) + "\n\n"
 }

@@ -9,7 +9,7 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeCohere speaks Cohere's chat, version 2.
+// fakeCohere implements Cohere's chat API v2.
 type fakeCohere struct{}
 
 type cohereChat struct {
@@ -56,15 +56,15 @@ type cohereChat struct {
 	MaxTokens   int      `json:"max_tokens"`
 }
 
-func (f fakeCohere) seen(r *http.Request, body []byte) (*seen, error) {
+func (f fakeCohere) parse(r *http.Request, body []byte) (*parsedRequest, error) {
 	var q cohereChat
-	switch err := strict(body, &q); {
+	switch err := decodeStrict(body, &q); {
 	case err != nil:
 		return nil, err
 	case r.URL.Path != "/v1/chat":
 		return nil, fmt.Errorf("no such path %s", r.URL.Path)
 	}
-	out := &seen{model: q.Model, key: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), stream: q.Stream,
+	out := &parsedRequest{model: q.Model, key: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), stream: q.Stream,
 		temperature: q.Temperature, topP: q.P, maxTokens: q.MaxTokens, stop: q.Stop, seed: q.Seed}
 	if t := q.Thinking; t != nil {
 		out.effort = fmt.Sprint(t.Type, t.Budget)
@@ -75,27 +75,27 @@ func (f fakeCohere) seen(r *http.Request, body []byte) (*seen, error) {
 		}
 	}
 	for _, t := range q.Tools {
-		out.tools = append(out.tools, seenTool{t.Function.Name, t.Function.Description, t.Function.Parameters})
+		out.tools = append(out.tools, parsedTool{t.Function.Name, t.Function.Description, t.Function.Parameters})
 	}
 	switch {
 	case q.Choice != "" && (len(out.tools) == 0 || q.Choice != "REQUIRED" && q.Choice != "NONE"):
 		return nil, fmt.Errorf("tool_choice %q with %d tools", q.Choice, len(out.tools))
 	case q.Choice == "REQUIRED" && len(out.tools) == 1:
-		out.choice = "tool " + out.tools[0].name // there is no other way to name it
+		out.choice = "tool " + out.tools[0].name // the only way to name it
 	default:
 		out.choice = strings.ToLower(q.Choice)
 	}
 	if q.Format != nil {
 		if out.schema, out.json = q.Format.Schema, true; len(out.tools) > 0 || q.Format.Type != "json_object" {
-			return nil, fmt.Errorf("response_format %q beside %d tools", q.Format.Type, len(out.tools))
+			return nil, fmt.Errorf("response_format %q with %d tools", q.Format.Type, len(out.tools))
 		}
 	}
 	return out, nil
 }
 
-func (fakeCohere) message(out *seen, q *cohereChat, i int) error {
+func (fakeCohere) message(out *parsedRequest, q *cohereChat, i int) error {
 	m := &q.Messages[i]
-	turn := seenTurn{role: m.Role}
+	turn := parsedTurn{role: m.Role}
 	var parts []struct {
 		Type     string `json:"type"`
 		Text     string `json:"text"`
@@ -107,7 +107,7 @@ func (fakeCohere) message(out *seen, q *cohereChat, i int) error {
 	switch err := json.Unmarshal(m.Content, &turn.text); {
 	case len(m.Content) == 0 && len(m.Calls) > 0:
 	case err == nil && turn.text != "":
-	case strict(m.Content, &parts) != nil || len(parts) == 0:
+	case decodeStrict(m.Content, &parts) != nil || len(parts) == 0:
 		return fmt.Errorf("content %s", m.Content)
 	}
 	for _, p := range parts {
@@ -124,7 +124,7 @@ func (fakeCohere) message(out *seen, q *cohereChat, i int) error {
 		out.system += turn.text
 		return nil
 	case "tool":
-		turn = seenTurn{role: "user", results: []seenResult{{id: m.ToolCallID, text: turn.text}}}
+		turn = parsedTurn{role: "user", results: []parsedResult{{id: m.ToolCallID, text: turn.text}}}
 	}
 	for _, c := range m.Calls {
 		if !json.Valid([]byte(c.Function.Arguments)) || c.Type != "function" || c.ID == "" {
@@ -139,18 +139,18 @@ func (fakeCohere) message(out *seen, q *cohereChat, i int) error {
 	return nil
 }
 
-// noAuto: that the model may choose is said by saying nothing.
+// noAuto marks that auto is expressed by omitting the choice.
 func (fakeCohere) noAuto() {}
 
-func (fakeCohere) stop(s said) string {
+func (fakeCohere) stop(s fakeAnswer) string {
 	return map[string]string{"stop": "COMPLETE", "length": "MAX_TOKENS", "tool_calls": "TOOL_CALL", "refused": "ERROR_TOXIC"}[s.stop]
 }
 
-func (fakeCohere) usage(s said) object {
+func (fakeCohere) usage(s fakeAnswer) object {
 	return object{"billed_units": object{"input_tokens": 1}, "tokens": object{"input_tokens": s.usage.Input, "output_tokens": s.usage.Output}, "cached_tokens": s.usage.Cached}
 }
 
-func (f fakeCohere) whole(s said) string {
+func (f fakeCohere) unary(s fakeAnswer) string {
 	content := []object{}
 	m := object{"role": "assistant"}
 	if s.thought != "" {
@@ -167,7 +167,7 @@ func (f fakeCohere) whole(s said) string {
 	return string(mustJSON(object{"id": "x", "message": m, "finish_reason": f.stop(s), "usage": f.usage(s)}))
 }
 
-func (f fakeCohere) events(s said) []string {
+func (f fakeCohere) events(s fakeAnswer) []string {
 	named := func(kind string, index int, message object) string {
 		return "event: " + kind + "\n" + event(object{"type": kind, "index": index, "delta": object{"message": message}})
 	}
@@ -194,16 +194,16 @@ func (f fakeCohere) events(s said) []string {
 	return append(out, "event: message-end\n"+event(object{"type": "message-end", "id": "x", "delta": object{"finish_reason": f.stop(s), "usage": f.usage(s)}}))
 }
 
-// noQuota: it says the same as for any limit.
+// noQuota marks that an exhausted quota is reported like any rate limit.
 func (fakeCohere) noQuota() {}
 
-func (fakeCohere) cause(_ int, kind, message string) string {
+func (fakeCohere) errorBody(_ int, kind, message string) string {
 	if kind == faultContext && message == "" {
 		message = "too many tokens: total number of tokens in the prompt cannot exceed 256000"
 	}
 	return string(mustJSON(object{"id": "x", "message": message}))
 }
 
-func (fakeCohere) pending(_, message string) string {
+func (fakeCohere) errorEvent(_, message string) string {
 	return "event: message-end\n" + event(object{"type": "message-end", "delta": object{"error": message, "finish_reason": "ERROR"}})
 }

@@ -13,7 +13,7 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeConverse speaks Amazon Bedrock's Converse as it does for Claude.
+// fakeConverse implements Amazon Bedrock's Converse API for Claude models.
 type fakeConverse struct{}
 
 type converseRequest struct {
@@ -92,10 +92,10 @@ type converseBlock struct {
 	Cache *object `json:"cachePoint"`
 }
 
-func (f fakeConverse) seen(r *http.Request, body []byte) (*seen, error) {
+func (f fakeConverse) parse(r *http.Request, body []byte) (*parsedRequest, error) {
 	var q converseRequest
 	path := strings.Split(strings.TrimPrefix(r.URL.EscapedPath(), "/v1/model/"), "/")
-	switch err := strict(body, &q); {
+	switch err := decodeStrict(body, &q); {
 	case err != nil:
 		return nil, err
 	case len(path) != 2 || path[1] != "converse" && path[1] != "converse-stream" || strings.Contains(path[0], ":"):
@@ -108,7 +108,7 @@ func (f fakeConverse) seen(r *http.Request, body []byte) (*seen, error) {
 		return nil, fmt.Errorf("`temperature` and `top_p` cannot both be specified for this model")
 	}
 	model, _ := url.PathUnescape(path[0])
-	out := &seen{model: model, key: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), stream: path[1] == "converse-stream",
+	out := &parsedRequest{model: model, key: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), stream: path[1] == "converse-stream",
 		temperature: q.Config.Temperature, topP: q.Config.TopP, maxTokens: q.Config.MaxTokens, stop: q.Config.Stop}
 	for _, b := range q.System {
 		if b.Text != nil {
@@ -124,7 +124,7 @@ func (f fakeConverse) seen(r *http.Request, body []byte) (*seen, error) {
 		}
 	}
 	for i, m := range q.Messages {
-		turn := seenTurn{role: m.Role}
+		turn := parsedTurn{role: m.Role}
 		for _, b := range m.Content {
 			if err := f.block(&turn, b); err != nil {
 				return nil, fmt.Errorf("messages.%d: %w", i, err)
@@ -144,10 +144,10 @@ func (f fakeConverse) seen(r *http.Request, body []byte) (*seen, error) {
 	return out, answered(out.turns)
 }
 
-func (fakeConverse) tools(out *seen, q *converseRequest) {
+func (fakeConverse) tools(out *parsedRequest, q *converseRequest) {
 	for _, t := range q.Tools.Tools {
 		if t.Spec != nil {
-			out.tools = append(out.tools, seenTool{t.Spec.Name, t.Spec.Description, t.Spec.Schema.JSON})
+			out.tools = append(out.tools, parsedTool{t.Spec.Name, t.Spec.Description, t.Spec.Schema.JSON})
 		}
 	}
 	switch c := q.Tools.Choice; {
@@ -159,7 +159,7 @@ func (fakeConverse) tools(out *seen, q *converseRequest) {
 	}
 }
 
-func (f fakeConverse) block(turn *seenTurn, b converseBlock) error {
+func (f fakeConverse) block(turn *parsedTurn, b converseBlock) error {
 	switch {
 	case b.Text != nil:
 		if strings.TrimSpace(*b.Text) == "" {
@@ -174,13 +174,13 @@ func (f fakeConverse) block(turn *seenTurn, b converseBlock) error {
 		}
 		turn.calls = append(turn.calls, contract.ToolCall{ID: b.Call.ID, Name: b.Call.Name, Arguments: string(b.Call.Input)})
 	case b.Result != nil:
-		inner := seenTurn{}
+		inner := parsedTurn{}
 		for _, part := range b.Result.Content {
 			if err := f.block(&inner, part); err != nil {
 				return err
 			}
 		}
-		turn.results = append(turn.results, seenResult{id: b.Result.ID, text: inner.text, images: inner.images, failed: b.Result.Status == "error"})
+		turn.results = append(turn.results, parsedResult{id: b.Result.ID, text: inner.text, images: inner.images, failed: b.Result.Status == "error"})
 	case b.Reasoning != nil:
 		if b.Reasoning.Text.Signature != "U0lH" {
 			return fmt.Errorf("invalid signature in thinking block")
@@ -190,16 +190,16 @@ func (f fakeConverse) block(turn *seenTurn, b converseBlock) error {
 	return nil
 }
 
-func (fakeConverse) stop(s said) string {
+func (fakeConverse) stop(s fakeAnswer) string {
 	return map[string]string{"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "refused": "guardrail_intervened"}[s.stop]
 }
 
-func (fakeConverse) usage(s said) object {
+func (fakeConverse) usage(s fakeAnswer) object {
 	return object{"inputTokens": s.usage.Input - s.usage.Cached - s.usage.CacheWrite, "outputTokens": s.usage.Output,
 		"cacheReadInputTokens": s.usage.Cached, "cacheWriteInputTokens": s.usage.CacheWrite}
 }
 
-func (f fakeConverse) whole(s said) string {
+func (f fakeConverse) unary(s fakeAnswer) string {
 	content := []object{}
 	if s.thought != "" {
 		content = append(content, object{"reasoningContent": object{"reasoningText": object{"text": s.thought, "signature": "U0lH"}}})
@@ -211,7 +211,7 @@ func (f fakeConverse) whole(s said) string {
 	return string(mustJSON(object{"output": object{"message": object{"role": "assistant", "content": content}}, "stopReason": f.stop(s), "usage": f.usage(s), "metrics": object{"latencyMs": 1}}))
 }
 
-// frame is an event of the binary stream.
+// frame encodes an event of the binary stream.
 func frame(kind, name string, v object) string {
 	m := eventstream.Message{Payload: mustJSON(v)}
 	m.Headers.Set(":"+kind+"-type", eventstream.StringValue(name))
@@ -222,7 +222,7 @@ func frame(kind, name string, v object) string {
 	return out.String()
 }
 
-func (f fakeConverse) events(s said) []string {
+func (f fakeConverse) events(s fakeAnswer) []string {
 	out := []string{frame("event", "messageStart", object{"role": "assistant", "p": "abcd"})}
 	n := 0
 	block := func(start object, deltas ...object) {
@@ -253,21 +253,21 @@ func (f fakeConverse) events(s said) []string {
 	return append(out, frame("event", "messageStop", object{"stopReason": f.stop(s)}), frame("event", "metadata", object{"usage": f.usage(s), "metrics": object{"latencyMs": 1}}))
 }
 
-// noQuota: an account has no credit here that could be used up.
+// noQuota marks that Bedrock has no error for exhausted credit.
 func (fakeConverse) noQuota() {}
 
-// noAuto, noNone: a choice is to call something.
+// noAuto and noNone mark that toolChoice has neither auto nor none.
 func (fakeConverse) noAuto() {}
 func (fakeConverse) noNone() {}
 
-func (fakeConverse) cause(_ int, kind, message string) string {
+func (fakeConverse) errorBody(_ int, kind, message string) string {
 	if kind == faultContext && message == "" {
 		message = "Input is too long for requested model."
 	}
 	return string(mustJSON(object{"message": message}))
 }
 
-func (fakeConverse) pending(kind, message string) string {
+func (fakeConverse) errorEvent(kind, message string) string {
 	if kind == faultContext {
 		return frame("exception", "validationException", object{"message": message})
 	}

@@ -11,10 +11,10 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeGemini speaks Google's generateContent, as models of the third generation do.
+// fakeGemini implements Google's generateContent as Gemini 3 models do.
 type fakeGemini struct{}
 
-// noQuota: a quota that is used up is a limit like any.
+// noQuota marks that an exhausted quota is reported like any rate limit.
 func (fakeGemini) noQuota() {}
 
 type googleRequest struct {
@@ -80,9 +80,9 @@ type googlePart struct {
 	} `json:"functionResponse"`
 }
 
-func (f fakeGemini) seen(r *http.Request, body []byte) (*seen, error) {
+func (f fakeGemini) parse(r *http.Request, body []byte) (*parsedRequest, error) {
 	var q googleRequest
-	if err := strict(body, &q); err != nil {
+	if err := decodeStrict(body, &q); err != nil {
 		return nil, err
 	}
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/v1/models/")
@@ -91,7 +91,7 @@ func (f fakeGemini) seen(r *http.Request, body []byte) (*seen, error) {
 	if !ok || !found || err != nil || strings.Contains(r.URL.RawQuery, "key") {
 		return nil, fmt.Errorf("no such address %s", r.URL)
 	}
-	out := &seen{
+	out := &parsedRequest{
 		model: model, key: r.Header.Get("X-Goog-Api-Key"), stream: method == "streamGenerateContent", temperature: q.Config.Temperature, topP: q.Config.TopP,
 		maxTokens: q.Config.MaxTokens, stop: q.Config.Stop, seed: q.Config.Seed, schema: q.Config.Schema, json: q.Config.MIME == "application/json",
 	}
@@ -122,10 +122,10 @@ func (f fakeGemini) seen(r *http.Request, body []byte) (*seen, error) {
 	return out, f.tools(out, &q)
 }
 
-func (fakeGemini) tools(out *seen, q *googleRequest) error {
+func (fakeGemini) tools(out *parsedRequest, q *googleRequest) error {
 	for _, t := range q.Tools {
 		for _, fn := range t.Functions {
-			out.tools = append(out.tools, seenTool{fn.Name, fn.Description, fn.Schema})
+			out.tools = append(out.tools, parsedTool{fn.Name, fn.Description, fn.Schema})
 		}
 	}
 	if out.json && len(out.tools) > 0 {
@@ -141,8 +141,8 @@ func (fakeGemini) tools(out *seen, q *googleRequest) error {
 	return nil
 }
 
-func (fakeGemini) turn(content *googleContent) (*seenTurn, error) {
-	turn := &seenTurn{role: map[string]string{"user": "user", "model": "assistant"}[content.Role]}
+func (fakeGemini) turn(content *googleContent) (*parsedTurn, error) {
+	turn := &parsedTurn{role: map[string]string{"user": "user", "model": "assistant"}[content.Role]}
 	if turn.role == "" || len(content.Parts) == 0 {
 		return nil, fmt.Errorf("role %q with %d parts", content.Role, len(content.Parts))
 	}
@@ -157,11 +157,11 @@ func (fakeGemini) turn(content *googleContent) (*seenTurn, error) {
 			}
 			turn.calls = append(turn.calls, contract.ToolCall{ID: p.Call.ID, Name: p.Call.Name, Arguments: string(p.Call.Args)})
 		case p.Result != nil:
-			said, failed := p.Result.Response["error"]
+			output, failed := p.Result.Response["error"]
 			if !failed {
-				said = p.Result.Response["output"]
+				output = p.Result.Response["output"]
 			}
-			turn.results = append(turn.results, seenResult{id: p.Result.ID, name: p.Result.Name, text: said.(string), failed: failed})
+			turn.results = append(turn.results, parsedResult{id: p.Result.ID, name: p.Result.Name, text: output.(string), failed: failed})
 		case p.Inline != nil:
 			turn.images = append(turn.images, p.Inline.MIME+" "+p.Inline.Data)
 		case p.File != nil:
@@ -178,11 +178,11 @@ func (fakeGemini) turn(content *googleContent) (*seenTurn, error) {
 	return turn, nil
 }
 
-func (fakeGemini) stop(s said) string {
+func (fakeGemini) stop(s fakeAnswer) string {
 	return map[string]string{"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP", "refused": "SAFETY"}[s.stop]
 }
 
-func (f fakeGemini) chunk(s said, parts []object, last bool) object {
+func (f fakeGemini) chunk(s fakeAnswer, parts []object, last bool) object {
 	candidate := object{"index": 0, "content": object{"role": "model", "parts": parts}}
 	out := object{"candidates": []object{candidate}, "modelVersion": "gemini-x-2026", "usageMetadata": object{"promptTokenCount": s.usage.Input}}
 	if last {
@@ -195,7 +195,7 @@ func (f fakeGemini) chunk(s said, parts []object, last bool) object {
 	return out
 }
 
-func (fakeGemini) parts(s said) []object {
+func (fakeGemini) parts(s fakeAnswer) []object {
 	var out []object
 	if s.thought != "" {
 		out = append(out, object{"text": s.thought, "thought": true})
@@ -213,12 +213,12 @@ func (fakeGemini) parts(s said) []object {
 	return out
 }
 
-func (f fakeGemini) whole(s said) string {
+func (f fakeGemini) unary(s fakeAnswer) string {
 	b, _ := json.Marshal(f.chunk(s, f.parts(s), true))
 	return string(b)
 }
 
-func (f fakeGemini) events(s said) []string {
+func (f fakeGemini) events(s fakeAnswer) []string {
 	var out []string
 	for _, p := range f.parts(s) {
 		out = append(out, event(f.chunk(s, []object{p}, false)))
@@ -226,7 +226,7 @@ func (f fakeGemini) events(s said) []string {
 	return append(out, event(f.chunk(s, []object{}, true)))
 }
 
-func (fakeGemini) cause(status int, kind, message string) string {
+func (fakeGemini) errorBody(status int, kind, message string) string {
 	name := map[int]string{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}[status]
 	if kind == faultContext {
 		message = cmp.Or(message, "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).")
@@ -235,10 +235,10 @@ func (fakeGemini) cause(status int, kind, message string) string {
 	return string(b)
 }
 
-func (f fakeGemini) pending(kind, message string) string {
+func (f fakeGemini) errorEvent(kind, message string) string {
 	status := 503
 	if kind == faultContext {
 		status = 400
 	}
-	return "data: " + f.cause(status, kind, message) + "\n\n"
+	return "data: " + f.errorBody(status, kind, message) + "\n\n"
 }

@@ -9,10 +9,10 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeOCICohere is Oracle's service with a model of Cohere's. Its errors are those of the service.
+// fakeOCICohere is OCI with a Cohere model. Its errors are those of fakeOCI.
 type fakeOCICohere struct{ fakeOCI }
 
-// noAuto: that the model may choose is said by saying nothing.
+// noAuto marks that auto is expressed by omitting the choice.
 func (fakeOCICohere) noAuto() {}
 
 type cohereRequest struct {
@@ -63,9 +63,9 @@ type cohereRequest struct {
 	} `json:"chatRequest"`
 }
 
-func (f fakeOCICohere) seen(r *http.Request, body []byte) (*seen, error) {
+func (f fakeOCICohere) parse(r *http.Request, body []byte) (*parsedRequest, error) {
 	var q cohereRequest
-	if err := strict(body, &q); err != nil {
+	if err := decodeStrict(body, &q); err != nil {
 		return nil, err
 	}
 	key, err := f.signed(r, body)
@@ -78,7 +78,7 @@ func (f fakeOCICohere) seen(r *http.Request, body []byte) (*seen, error) {
 	case g.Stream && len(g.Tools) > 0:
 		return nil, fmt.Errorf("a stream with tools")
 	}
-	out := &seen{
+	out := &parsedRequest{
 		model: q.Serving["modelId"] + q.Serving["endpointId"], key: key, stream: g.Stream, temperature: g.Temperature, topP: g.TopP,
 		maxTokens: g.MaxTokens, stop: g.Stop, seed: g.Seed,
 	}
@@ -93,12 +93,12 @@ func (f fakeOCICohere) seen(r *http.Request, body []byte) (*seen, error) {
 	return out, f.tools(out, &q)
 }
 
-func (fakeOCICohere) message(out *seen, q *cohereRequest, i int) error {
+func (fakeOCICohere) message(out *parsedRequest, q *cohereRequest, i int) error {
 	m := &q.Request.Messages[i]
 	if len(m.Content) == 0 {
 		return fmt.Errorf("no content")
 	}
-	turn := seenTurn{role: map[string]string{"USER": "user", "ASSISTANT": "assistant"}[m.Role]}
+	turn := parsedTurn{role: map[string]string{"USER": "user", "ASSISTANT": "assistant"}[m.Role]}
 	for _, c := range m.Content {
 		switch c.Type {
 		case "TEXT":
@@ -116,7 +116,7 @@ func (fakeOCICohere) message(out *seen, q *cohereRequest, i int) error {
 		out.system += turn.text
 		return nil
 	case "TOOL":
-		turn = seenTurn{role: "user", results: []seenResult{{id: m.ToolCallID, text: turn.text}}}
+		turn = parsedTurn{role: "user", results: []parsedResult{{id: m.ToolCallID, text: turn.text}}}
 	}
 	for _, c := range m.ToolCalls {
 		if !json.Valid([]byte(c.Function.Arguments)) || c.Type != "FUNCTION" || c.ID == "" {
@@ -128,37 +128,37 @@ func (fakeOCICohere) message(out *seen, q *cohereRequest, i int) error {
 	return nil
 }
 
-func (fakeOCICohere) tools(out *seen, q *cohereRequest) error {
+func (fakeOCICohere) tools(out *parsedRequest, q *cohereRequest) error {
 	g := &q.Request
 	for _, t := range g.Tools {
 		if t.Type != "FUNCTION" {
 			return fmt.Errorf("tool of type %q", t.Type)
 		}
-		out.tools = append(out.tools, seenTool{t.Function.Name, t.Function.Description, t.Function.Parameters})
+		out.tools = append(out.tools, parsedTool{t.Function.Name, t.Function.Description, t.Function.Parameters})
 	}
 	switch {
 	case g.Choice != "" && len(out.tools) == 0, g.Choice != "" && g.Choice != "REQUIRED" && g.Choice != "NONE":
 		return fmt.Errorf("toolsChoice %q with %d tools", g.Choice, len(out.tools))
 	case g.Choice == "REQUIRED" && len(out.tools) == 1:
-		out.choice = "tool " + out.tools[0].name // there is no other way to name it
+		out.choice = "tool " + out.tools[0].name // the only way to name it
 	default:
 		out.choice = strings.ToLower(g.Choice)
 	}
 	if g.Response != nil {
 		if out.schema, out.json = g.Response.Schema, true; len(out.tools) > 0 || g.Response.Type != "JSON_OBJECT" {
-			return fmt.Errorf("responseFormat %q beside %d tools", g.Response.Type, len(out.tools))
+			return fmt.Errorf("responseFormat %q with %d tools", g.Response.Type, len(out.tools))
 		}
 	}
 	return nil
 }
 
-func (fakeOCICohere) stop(s said) string {
+func (fakeOCICohere) stop(s fakeAnswer) string {
 	return map[string]string{"stop": "COMPLETE", "length": "MAX_TOKENS", "tool_calls": "TOOL_CALL", "refused": "ERROR_TOXIC"}[s.stop]
 }
 
 func (fakeOCICohere) text(s string) []object { return []object{{"type": "TEXT", "text": s}} }
 
-func (f fakeOCICohere) answer(s said) object {
+func (f fakeOCICohere) answer(s fakeAnswer) object {
 	content := f.text(strings.Join(s.pieces, ""))
 	if s.thought != "" {
 		content = append([]object{{"type": "THINKING", "thinking": s.thought}}, content...)
@@ -174,13 +174,13 @@ func (f fakeOCICohere) answer(s said) object {
 	return object{"apiFormat": "COHEREV2", "id": "x", "message": m, "finishReason": f.stop(s), "usage": f.usage(s)}
 }
 
-func (f fakeOCICohere) whole(s said) string {
+func (f fakeOCICohere) unary(s fakeAnswer) string {
 	b, _ := json.Marshal(object{"modelId": "m-1", "modelVersion": "1.0", "chatResponse": f.answer(s)})
 	return string(b)
 }
 
-// events end with one that says all once more.
-func (f fakeOCICohere) events(s said) []string {
+// events ends with an event that repeats the complete answer.
+func (f fakeOCICohere) events(s fakeAnswer) []string {
 	var out []string
 	if s.thought != "" {
 		out = append(out, event(object{"apiFormat": "COHEREV2", "message": object{"role": "ASSISTANT", "content": []object{{"type": "THINKING", "thinking": s.thought}}}}))

@@ -23,11 +23,11 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeOCI speaks the chat of Oracle's Generative AI service, and checks signatures: by the key
-// of all tests, or by one that its service has signed.
+// fakeOCI implements the chat of OCI Generative AI and verifies signatures, by ociKey or, if
+// identity is set, by the session key.
 type fakeOCI struct{ identity *ociIdentity }
 
-// ociKey is the key of all tests.
+// ociKey is the private key used by all tests.
 var ociKey = sync.OnceValue(func() *rsa.PrivateKey {
 	k, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -36,7 +36,7 @@ var ociKey = sync.OnceValue(func() *rsa.PrivateKey {
 	return k
 })
 
-// ociConfig writes a file of keys as the vendor's command line does.
+// ociConfig writes a configuration file like that of the OCI CLI, and returns its name.
 func ociConfig(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -53,12 +53,12 @@ func ociConfig(t *testing.T) string {
 	return write("config", []byte("[DEFAULT]\nuser=ocid1.user.oc1..u\n"+common+"\n[TOKEN]\nsecurity_token_file="+token+"\n"+common))
 }
 
-// signatureOf takes a request's signature apart.
-var signatureOf = regexp.MustCompile(`^Signature version="1",headers="([^"]*)",keyId="([^"]*)",algorithm="rsa-sha256",signature="([^"]*)"$`)
+// ociSignature matches the Authorization header of a signed request.
+var ociSignature = regexp.MustCompile(`^Signature version="1",headers="([^"]*)",keyId="([^"]*)",algorithm="rsa-sha256",signature="([^"]*)"$`)
 
-// verify checks a signature and gives the key's id.
+// verify verifies a request's signature and returns the key's id.
 func verify(r *http.Request, body []byte, key *rsa.PublicKey) (string, error) {
-	m := signatureOf.FindStringSubmatch(r.Header.Get("Authorization"))
+	m := ociSignature.FindStringSubmatch(r.Header.Get("Authorization"))
 	if m == nil {
 		return "", fmt.Errorf("Authorization %q", r.Header.Get("Authorization"))
 	}
@@ -95,7 +95,7 @@ func verify(r *http.Request, body []byte, key *rsa.PublicKey) (string, error) {
 	return m[2], rsa.VerifyPKCS1v15(key, crypto.SHA256, hash[:], sig)
 }
 
-// key is the one that signs.
+// key returns the public key of the signer.
 func (f fakeOCI) key() *rsa.PublicKey {
 	if f.identity != nil {
 		return f.identity.session.Load()
@@ -155,21 +155,21 @@ type oracleRequest struct {
 	} `json:"chatRequest"`
 }
 
-// signed checks a request's signature, and gives the key's id, or that of all tests for those of ociConfig.
+// signed verifies a request's signature and returns the key's id, or testKey for the keys of ociConfig.
 func (f fakeOCI) signed(r *http.Request, body []byte) (string, error) {
 	key, err := verify(r, body, f.key())
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("the signature is wrong: %w", err)
+		return "", fmt.Errorf("invalid signature: %w", err)
 	case key == "ocid1.tenancy.oc1..t/ocid1.user.oc1..u/aa:bb", key == "ST$"+testKey:
 		return testKey, nil
 	}
 	return key, nil
 }
 
-func (f fakeOCI) seen(r *http.Request, body []byte) (*seen, error) {
+func (f fakeOCI) parse(r *http.Request, body []byte) (*parsedRequest, error) {
 	var q oracleRequest
-	if err := strict(body, &q); err != nil {
+	if err := decodeStrict(body, &q); err != nil {
 		return nil, err
 	}
 	key, err := f.signed(r, body)
@@ -182,7 +182,7 @@ func (f fakeOCI) seen(r *http.Request, body []byte) (*seen, error) {
 		return nil, fmt.Errorf("serving %+v", q.Serving)
 	}
 	g := &q.Request
-	out := &seen{
+	out := &parsedRequest{
 		model: q.Serving.Model + q.Serving.Endpoint, key: key, stream: g.Stream, temperature: g.Temperature, topP: g.TopP,
 		maxTokens: g.MaxTokens + g.MaxCompletion, stop: g.Stop, seed: g.Seed, effort: g.Effort,
 	}
@@ -190,7 +190,7 @@ func (f fakeOCI) seen(r *http.Request, body []byte) (*seen, error) {
 		if len(m.Content) == 0 {
 			return nil, fmt.Errorf("message %d has no content", i+1)
 		}
-		turn := seenTurn{role: map[string]string{"USER": "user", "ASSISTANT": "assistant"}[m.Role]}
+		turn := parsedTurn{role: map[string]string{"USER": "user", "ASSISTANT": "assistant"}[m.Role]}
 		for _, c := range m.Content {
 			switch c.Type {
 			case "TEXT":
@@ -206,7 +206,7 @@ func (f fakeOCI) seen(r *http.Request, body []byte) (*seen, error) {
 			out.system += turn.text
 			continue
 		case "TOOL":
-			turn = seenTurn{role: "user", results: []seenResult{{id: m.ToolCallID, text: turn.text}}}
+			turn = parsedTurn{role: "user", results: []parsedResult{{id: m.ToolCallID, text: turn.text}}}
 		}
 		if m.Reasoning != "" {
 			turn.thoughts = append(turn.thoughts, m.Reasoning)
@@ -222,13 +222,13 @@ func (f fakeOCI) seen(r *http.Request, body []byte) (*seen, error) {
 	return out, f.tools(out, &q)
 }
 
-func (fakeOCI) tools(out *seen, q *oracleRequest) error {
+func (fakeOCI) tools(out *parsedRequest, q *oracleRequest) error {
 	g := &q.Request
 	for _, t := range g.Tools {
 		if t.Type != "FUNCTION" {
 			return fmt.Errorf("tool of type %q", t.Type)
 		}
-		out.tools = append(out.tools, seenTool{t.Name, t.Description, t.Parameters})
+		out.tools = append(out.tools, parsedTool{t.Name, t.Description, t.Parameters})
 	}
 	if g.Choice != nil {
 		out.choice = map[string]string{"AUTO": "auto", "NONE": "none", "REQUIRED": "required", "FUNCTION": "tool " + g.Choice.Name}[g.Choice.Type]
@@ -236,22 +236,22 @@ func (fakeOCI) tools(out *seen, q *oracleRequest) error {
 	if g.Format2 != nil {
 		out.schema, out.json = g.Format2.Schema.Schema, true
 		if len(out.tools) > 0 && out.choice != "none" {
-			return fmt.Errorf("responseFormat beside tools")
+			return fmt.Errorf("responseFormat with tools")
 		}
 	}
 	return nil
 }
 
-func (fakeOCI) stop(s said) string { return fakeChat{}.stop(s) }
+func (fakeOCI) stop(s fakeAnswer) string { return fakeChat{}.stop(s) }
 
-func (fakeOCI) usage(s said) object {
+func (fakeOCI) usage(s fakeAnswer) object {
 	return object{
 		"promptTokens": s.usage.Input, "completionTokens": s.usage.Output, "totalTokens": s.usage.Input + s.usage.Output,
 		"promptTokensDetails": object{"cachedTokens": s.usage.Cached}, "completionTokensDetails": object{"reasoningTokens": s.usage.Reasoning},
 	}
 }
 
-func (f fakeOCI) whole(s said) string {
+func (f fakeOCI) unary(s fakeAnswer) string {
 	m := object{"role": "ASSISTANT", "content": []object{{"type": "TEXT", "text": strings.Join(s.pieces, "")}}}
 	if s.thought != "" {
 		m["reasoningContent"] = s.thought
@@ -269,7 +269,7 @@ func (f fakeOCI) whole(s said) string {
 	return string(b)
 }
 
-func (f fakeOCI) events(s said) []string {
+func (f fakeOCI) events(s fakeAnswer) []string {
 	part := func(m object) string {
 		m["role"] = "ASSISTANT"
 		return event(object{"index": 0, "message": m, "pad": "aaaa"})
@@ -291,7 +291,7 @@ func (f fakeOCI) events(s said) []string {
 
 func (fakeOCI) noQuota() {}
 
-func (fakeOCI) cause(status int, kind, message string) string {
+func (fakeOCI) errorBody(status int, kind, message string) string {
 	if kind == faultContext {
 		message = cmp.Or(message, "This model's maximum context length is 8192 tokens.")
 	}
@@ -300,10 +300,10 @@ func (fakeOCI) cause(status int, kind, message string) string {
 	return string(b)
 }
 
-func (f fakeOCI) pending(kind, message string) string {
+func (f fakeOCI) errorEvent(kind, message string) string {
 	status := 503
 	if kind == faultContext {
 		status = 400
 	}
-	return "data: " + f.cause(status, kind, message) + "\n\n"
+	return "data: " + f.errorBody(status, kind, message) + "\n\n"
 }

@@ -10,7 +10,7 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeResponses speaks OpenAI's Responses, and keeps nothing.
+// fakeResponses implements OpenAI's Responses API without stored state.
 type fakeResponses struct{}
 
 type responsesRequest struct {
@@ -45,7 +45,7 @@ type responsesRequest struct {
 	Stream bool `json:"stream"`
 }
 
-// responsesInput is an item of any type.
+// responsesInput is an input item of any type.
 type responsesInput struct {
 	Type      string          `json:"type"`
 	ID        string          `json:"id"`
@@ -63,9 +63,9 @@ type responsesInput struct {
 	Action    any             `json:"action"`
 }
 
-func (f fakeResponses) seen(r *http.Request, body []byte) (*seen, error) {
+func (f fakeResponses) parse(r *http.Request, body []byte) (*parsedRequest, error) {
 	var q responsesRequest
-	switch err := strict(body, &q); {
+	switch err := decodeStrict(body, &q); {
 	case err != nil:
 		return nil, err
 	case r.URL.Path != "/v1/responses":
@@ -77,7 +77,7 @@ func (f fakeResponses) seen(r *http.Request, body []byte) (*seen, error) {
 	case strings.HasPrefix(q.Model, "gpt-4") && len(q.Include) > 0:
 		return nil, fmt.Errorf("encrypted content is not supported with this model")
 	}
-	out := &seen{model: q.Model, key: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), system: q.Instructions, stream: q.Stream,
+	out := &parsedRequest{model: q.Model, key: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), system: q.Instructions, stream: q.Stream,
 		temperature: q.Temperature, topP: q.TopP, maxTokens: q.MaxTokens}
 	if q.Reasoning != nil {
 		out.effort = q.Reasoning.Effort
@@ -96,7 +96,7 @@ func (f fakeResponses) seen(r *http.Request, body []byte) (*seen, error) {
 			return nil, fmt.Errorf("missing required parameter: 'text.format.name'")
 		}
 		out.schema, out.strict = format.Schema, format.Strict
-		return out, fakeChat{kind: "openai"}.schemaFault(format.Schema, format.Strict)
+		return out, fakeChat{kind: "openai"}.checkSchema(format.Schema, format.Strict)
 	case "json_object":
 		if out.json = strings.Contains(string(mustJSON(q.Input)), "JSON"); !out.json {
 			return nil, fmt.Errorf("response input messages must contain the word 'json' in some form to use 'text.format' of type 'json_object'")
@@ -107,20 +107,20 @@ func (f fakeResponses) seen(r *http.Request, body []byte) (*seen, error) {
 	}
 }
 
-func (fakeResponses) tools(out *seen, q *responsesRequest) error {
+func (fakeResponses) tools(out *parsedRequest, q *responsesRequest) error {
 	for _, t := range q.Tools {
 		var schema object
 		if t.Type != "function" || t.Strict == nil || *t.Strict || json.Unmarshal(t.Parameters, &schema) != nil {
 			return fmt.Errorf("tool %q is none, or strict", t.Name)
 		}
-		out.tools = append(out.tools, seenTool{t.Name, t.Description, schema})
+		out.tools = append(out.tools, parsedTool{t.Name, t.Description, schema})
 	}
 	if len(q.ToolChoice) == 0 {
 		return nil
 	}
 	var named struct{ Type, Name string }
 	if json.Unmarshal(q.ToolChoice, &out.choice) != nil {
-		if err := strict(q.ToolChoice, &named); err != nil || named.Type != "function" {
+		if err := decodeStrict(q.ToolChoice, &named); err != nil || named.Type != "function" {
 			return fmt.Errorf("tool_choice is %s", q.ToolChoice)
 		}
 		out.choice = "tool " + named.Name
@@ -128,21 +128,21 @@ func (fakeResponses) tools(out *seen, q *responsesRequest) error {
 	return nil
 }
 
-// item reads an item of the input. Those of one answer are one turn.
-func (f fakeResponses) item(out *seen, raw json.RawMessage) error {
+// item parses an input item. The items of one answer form one turn.
+func (f fakeResponses) item(out *parsedRequest, raw json.RawMessage) error {
 	var in responsesInput
-	if err := strict(raw, &in); err != nil {
+	if err := decodeStrict(raw, &in); err != nil {
 		return err
 	}
-	answer := func() *seenTurn {
+	answer := func() *parsedTurn {
 		if n := len(out.turns); n == 0 || out.turns[n-1].role != "assistant" {
-			out.turns = append(out.turns, seenTurn{role: "assistant"})
+			out.turns = append(out.turns, parsedTurn{role: "assistant"})
 		}
 		return &out.turns[len(out.turns)-1]
 	}
 	switch cmp.Or(in.Type, "message") {
 	case "message":
-		turn := &seenTurn{role: in.Role}
+		turn := &parsedTurn{role: in.Role}
 		if in.Role == "assistant" {
 			if turn = answer(); len(turn.thoughts) > 0 && in.Phase != "commentary" {
 				return fmt.Errorf("phase %q", in.Phase)
@@ -167,11 +167,11 @@ func (f fakeResponses) item(out *seen, raw json.RawMessage) error {
 		turn := answer()
 		turn.calls = append(turn.calls, contract.ToolCall{ID: in.CallID, Name: in.Name, Arguments: in.Arguments})
 	case "function_call_output":
-		turn := &seenTurn{role: "user"}
+		turn := &parsedTurn{role: "user"}
 		if err := f.content(turn, in.Output); err != nil {
 			return err
 		}
-		out.turns = append(out.turns, seenTurn{role: "user", results: []seenResult{{id: in.CallID, text: turn.text, images: turn.images}}})
+		out.turns = append(out.turns, parsedTurn{role: "user", results: []parsedResult{{id: in.CallID, text: turn.text, images: turn.images}}})
 	case "web_search_call":
 		turn := answer()
 		turn.thoughts = append(turn.thoughts, in.ID)
@@ -181,7 +181,7 @@ func (f fakeResponses) item(out *seen, raw json.RawMessage) error {
 	return nil
 }
 
-func (fakeResponses) content(turn *seenTurn, raw json.RawMessage) error {
+func (fakeResponses) content(turn *parsedTurn, raw json.RawMessage) error {
 	var parts []struct {
 		Type  string `json:"type"`
 		Text  string `json:"text"`
@@ -190,7 +190,7 @@ func (fakeResponses) content(turn *seenTurn, raw json.RawMessage) error {
 	if json.Unmarshal(raw, &turn.text) == nil {
 		return nil
 	}
-	if err := strict(raw, &parts); err != nil {
+	if err := decodeStrict(raw, &parts); err != nil {
 		return err
 	}
 	for _, p := range parts {
@@ -206,7 +206,7 @@ func (fakeResponses) content(turn *seenTurn, raw json.RawMessage) error {
 	return nil
 }
 
-func (f fakeResponses) response(s said, output []object) object {
+func (f fakeResponses) response(s fakeAnswer, output []object) object {
 	out := object{"id": "resp_1", "object": "response", "model": "gpt-x-2026", "status": "completed", "error": nil, "incomplete_details": nil, "output": output,
 		"usage": object{"input_tokens": s.usage.Input, "input_tokens_details": object{"cached_tokens": s.usage.Cached, "cache_write_tokens": s.usage.CacheWrite},
 			"output_tokens": s.usage.Output, "output_tokens_details": object{"reasoning_tokens": s.usage.Reasoning}, "total_tokens": s.usage.Input + s.usage.Output}}
@@ -216,7 +216,7 @@ func (f fakeResponses) response(s said, output []object) object {
 	return out
 }
 
-func (fakeResponses) items(s said) []object {
+func (fakeResponses) items(s fakeAnswer) []object {
 	var out []object
 	if s.thought != "" {
 		out = append(out, object{"type": "reasoning", "id": "rs_1", "summary": []object{{"type": "summary_text", "text": s.thought}}, "encrypted_content": "U0lH"})
@@ -235,11 +235,11 @@ func (fakeResponses) items(s said) []object {
 	return out
 }
 
-func (f fakeResponses) whole(s said) string {
+func (f fakeResponses) unary(s fakeAnswer) string {
 	return string(mustJSON(f.response(s, f.items(s))))
 }
 
-func (f fakeResponses) events(s said) []string {
+func (f fakeResponses) events(s fakeAnswer) []string {
 	named := func(kind string, v object) string {
 		v["type"] = kind
 		return "event: " + kind + "\n" + event(v)
@@ -263,11 +263,11 @@ func (f fakeResponses) events(s said) []string {
 	return append(out, named("response."+last["status"].(string), object{"response": last}))
 }
 
-func (fakeResponses) cause(status int, kind, message string) string {
-	return fakeChat{kind: "openai"}.cause(status, kind, message)
+func (fakeResponses) errorBody(status int, kind, message string) string {
+	return fakeChat{kind: "openai"}.errorBody(status, kind, message)
 }
 
-func (fakeResponses) pending(kind, message string) string {
+func (fakeResponses) errorEvent(kind, message string) string {
 	code := "server_error"
 	if kind == faultContext {
 		code = "context_length_exceeded"
@@ -275,5 +275,5 @@ func (fakeResponses) pending(kind, message string) string {
 	return "event: error\n" + event(object{"type": "error", "code": code, "message": message, "param": nil, "sequence_number": 3})
 }
 
-// noStop: Responses know no stop sequences.
+// noStop marks that the Responses API has no stop sequences.
 func (fakeResponses) noStop() {}

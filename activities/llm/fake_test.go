@@ -22,7 +22,7 @@ import (
 
 const testKey = "sk-test-0123456789abcdef"
 
-// server is a fake provider that remembers the requests it got.
+// server is a fake provider that records its requests.
 type server struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -36,7 +36,7 @@ func serve(t *testing.T, handle http.HandlerFunc) *server {
 	s := &server{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && slices.Contains([]string{"/props", "/v1/models", "/api/v0/models", "/api/ps"}, r.URL.Path) {
-			http.NotFound(w, r) // it says nothing of its models
+			http.NotFound(w, r) // it does not report its models' state
 			return
 		}
 		b, _ := io.ReadAll(r.Body)
@@ -49,7 +49,7 @@ func serve(t *testing.T, handle http.HandlerFunc) *server {
 	return s
 }
 
-// calls is how many requests came.
+// calls returns the number of requests received.
 func (s *server) calls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *server) sent(t *testing.T) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.bodies) == 0 {
-		t.Fatal("no request came")
+		t.Fatal("no request received")
 	}
 	var v map[string]any
 	if err := json.Unmarshal([]byte(s.bodies[len(s.bodies)-1]), &v); err != nil {
@@ -71,8 +71,8 @@ func (s *server) sent(t *testing.T) map[string]any {
 	return v
 }
 
-// modelOf opens a model of a kind at a fake server, with short watches.
-func modelOf(t *testing.T, kind, url string, change ...func(*ProviderSettings)) *provider {
+// openModel opens a model of a kind at a fake server, with short timeouts.
+func openModel(t *testing.T, kind, url string, change ...func(*ProviderSettings)) *provider {
 	t.Helper()
 	set := ProviderSettings{Kind: kind, BaseURL: url + "/v1", Key: testKey, KeyName: "FAKE_API_KEY"}
 	for _, f := range change {
@@ -91,10 +91,10 @@ func modelOf(t *testing.T, kind, url string, change ...func(*ProviderSettings)) 
 	return c
 }
 
-// unary switches streaming off.
+// unary disables streaming.
 func unary(s *ProviderSettings) { s.Unary = true }
 
-// body answers with a status and a body.
+// answer returns a handler that responds with a status and a body.
 func answer(status int, text string, headers ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i+1 < len(headers); i += 2 {
@@ -105,7 +105,7 @@ func answer(status int, text string, headers ...string) http.HandlerFunc {
 	}
 }
 
-// sse answers with a stream of events, each followed by a blank line.
+// sse returns a handler that responds with a stream of events.
 func sse(events ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -115,7 +115,7 @@ func sse(events ...string) http.HandlerFunc {
 	}
 }
 
-// text is a streamed piece of text; finish its last event.
+// text returns a streamed piece of text, and finish the last event.
 func text(s string) string {
 	return fmt.Sprintf(`{"choices":[{"index":0,"delta":{"content":%q},"finish_reason":null}]}`, s)
 }
@@ -126,25 +126,25 @@ func finish(reason string) string {
 
 const done = "[DONE]"
 
-// whole is a plain answer around a message.
-func whole(message, finish string) string {
+// completion returns a unary chat completion with a message.
+func completion(message, finish string) string {
 	return fmt.Sprintf(`{"model":"m-1-2026","choices":[{"index":0,"message":%s,"finish_reason":%q}],"usage":{"prompt_tokens":7,"completion_tokens":3}}`, message, finish)
 }
 
-// hello is a conversation.
+// hello returns a minimal conversation.
 func hello() wire.Request {
 	return wire.Request{System: "Answer in JSON.", Messages: []contract.Message{user("hello")}}
 }
 
-// callOf is a call with a conversation, tools and options.
-func callOf(call *Call, in wire.Request, tools []llms.Tool, opts ...llms.CallOption) *Call {
+// newCall returns a copy of call with a conversation, tools and options.
+func newCall(call *Call, in wire.Request, tools []llms.Tool, opts ...llms.CallOption) *Call {
 	out := *call
 	out.System, out.Messages = in.System, in.Messages
 	out.Options = Options(append([]llms.CallOption{llms.WithTools(tools)}, opts...)...)
 	return &out
 }
 
-// tools are two tools.
+// tools returns two tools.
 func tools() []llms.Tool {
 	var out []llms.Tool
 	for _, n := range []string{"get", "put"} {
@@ -155,15 +155,15 @@ func tools() []llms.Tool {
 	return out
 }
 
-// ask is Generate with a time limit that no test should reach.
+// ask calls generate with a timeout that no test should reach.
 func ask(t *testing.T, m model, call *Call, opts ...llms.CallOption) (*Answer, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	return generate(ctx, m, callOf(call, hello(), nil, opts...))
+	return generate(ctx, m, newCall(call, hello(), nil, opts...))
 }
 
-// failureOf is err as a failure, which it must be by itself.
+// failureOf returns err as a failure. It fails the test if err is not one.
 func failureOf(t *testing.T, err error) *contract.Failure {
 	t.Helper()
 	var f *contract.Failure
@@ -173,8 +173,8 @@ func failureOf(t *testing.T, err error) *contract.Failure {
 	return f
 }
 
-// mentions checks that a text has all pieces.
-func mentions(t *testing.T, text string, pieces ...string) {
+// checkContains checks that a text contains all pieces.
+func checkContains(t *testing.T, text string, pieces ...string) {
 	t.Helper()
 	for _, p := range pieces {
 		if !strings.Contains(text, p) {

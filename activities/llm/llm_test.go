@@ -8,7 +8,7 @@ import (
 	"weft/activities/contract"
 )
 
-func TestSettingsAreCheckedAllAtOnce(t *testing.T) {
+func TestInvalidSettings(t *testing.T) {
 	_, err := Open(Settings{
 		Default: "nobody/m",
 		Providers: map[string]ProviderSettings{
@@ -28,7 +28,7 @@ func TestSettingsAreCheckedAllAtOnce(t *testing.T) {
 	if f.Class != contract.ClassConnection {
 		t.Errorf("class %q", f.Class)
 	}
-	mentions(t, f.Text,
+	checkContains(t, f.Text,
 		`name "a/b"`, `providers.corp.kind: unknown kind "acme"`, "openai, deepseek, anthropic, google, ",
 		"providers.mine.base_url", "providers.mine.proxy", "OPENAI_API_KEY has a space, line break",
 		"at byte 16", "Host is set by the engine", `"bad name"`, "X-A has a line break", "Authorization and a key are both set",
@@ -47,22 +47,22 @@ func TestGet(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := map[string]struct {
-		ref   string
-		class string
-		says  []string
+		ref      string
+		class    string
+		wantText []string
 	}{
-		"no provider":              {"gpt-5", contract.ClassBadRequest, []string{`"gpt-5" is not provider/model`, "openai/gpt-5", "ollama"}},
-		"nothing":                  {"", contract.ClassBadRequest, []string{"provider/model"}},
-		"an unknown provider":      {"opnai/gpt-5", contract.ClassBadRequest, []string{`unknown provider "opnai"`, "anthropic, azure", "proxy, script, vllm, xai"}},
-		"a provider without model": {"ollama/", contract.ClassBadRequest, []string{"ollama/MODEL"}},
-		"a provider without key":   {"openai/gpt-5", contract.ClassConnection, []string{"MY_OPENAI_KEY", "worker's environment (not the client's)"}},
-		"a key by convention":      {"deepseek/x", contract.ClassConnection, []string{"DEEPSEEK_API_KEY is not set"}},
-		"a provider without URL":   {"compatible/x", contract.ClassConnection, []string{"providers: {\"compatible\": {base_url: "}},
-		"a model with slashes":     {"proxy/vendor/model:free", "", nil},
-		"a server that needs none": {"ollama/qwen3:8b", "", nil},
-		"the script":               {"script", "", nil},
-		"the script with a name":   {"script/any", "", nil},
-		"the script with no name":  {"script/", contract.ClassBadRequest, []string{"script/MODEL"}},
+		"no provider":             {"gpt-5", contract.ClassBadRequest, []string{`"gpt-5" is not provider/model`, "openai/gpt-5", "ollama"}},
+		"empty":                   {"", contract.ClassBadRequest, []string{"provider/model"}},
+		"an unknown provider":     {"opnai/gpt-5", contract.ClassBadRequest, []string{`unknown provider "opnai"`, "anthropic, azure", "proxy, script, vllm, xai"}},
+		"provider without model":  {"ollama/", contract.ClassBadRequest, []string{"ollama/MODEL"}},
+		"a provider without key":  {"openai/gpt-5", contract.ClassConnection, []string{"MY_OPENAI_KEY", "worker's environment (not the client's)"}},
+		"default key name":        {"deepseek/x", contract.ClassConnection, []string{"DEEPSEEK_API_KEY is not set"}},
+		"a provider without URL":  {"compatible/x", contract.ClassConnection, []string{"providers: {\"compatible\": {base_url: "}},
+		"model with slashes":      {"proxy/vendor/model:free", "", nil},
+		"server without key":      {"ollama/qwen3:8b", "", nil},
+		"the script":              {"script", "", nil},
+		"the script with a name":  {"script/any", "", nil},
+		"the script with no name": {"script/", contract.ClassBadRequest, []string{"script/MODEL"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestGet(t *testing.T) {
 			if f.Class != tc.class {
 				t.Errorf("class %q, want %q", f.Class, tc.class)
 			}
-			mentions(t, f.Error(), tc.says...)
+			checkContains(t, f.Error(), tc.wantText...)
 		})
 	}
 }
@@ -88,7 +88,7 @@ func TestDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = models.Default()
-	mentions(t, failureOf(t, err).Error(), "no default model", "provider/model", "script")
+	checkContains(t, failureOf(t, err).Error(), "no default model", "provider/model", "script")
 	for _, def := range []string{"script", "script/first, script/backup", "ollama/x", "openrouter/a/b"} {
 		if models, err = Open(Settings{Default: def}); err != nil {
 			t.Fatal(err)
@@ -99,12 +99,12 @@ func TestDefault(t *testing.T) {
 	}
 	for _, def := range []string{"openai/", "script/"} {
 		if _, err := Open(Settings{Default: def}); err == nil {
-			t.Errorf("default %q is taken", def)
+			t.Errorf("default %q: no error", def)
 		}
 	}
 }
 
-func TestOllamasAddressIsCompleted(t *testing.T) {
+func TestOllamaAddress(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "http://127.0.0.1:11434/v1", "localhost": "http://localhost:11434/v1", "host:8080": "http://host:8080/v1", "0.0.0.0": "http://127.0.0.1:11434/v1",
 		"0.0.0.0:1234": "http://127.0.0.1:1234/v1", "http://host:1/": "http://host:1/v1", "https://host/v1/": "https://host/v1", "[::1]:5": "http://[::1]:5/v1",
@@ -121,20 +121,20 @@ func TestOllamasAddressIsCompleted(t *testing.T) {
 	}
 }
 
-func TestProxiesAreConfiguredNotInherited(t *testing.T) {
-	proxy := serve(t, answer(200, whole(`{"content":"by proxy"}`, "stop")))
+func TestProxy(t *testing.T) {
+	proxy := serve(t, answer(200, completion(`{"content":"by proxy"}`, "stop")))
 	t.Setenv("HTTP_PROXY", proxy.URL)
-	m := modelOf(t, "compatible", "http://model.invalid", func(p *ProviderSettings) { p.Proxy = proxy.URL })
+	m := openModel(t, "compatible", "http://model.invalid", func(p *ProviderSettings) { p.Proxy = proxy.URL })
 	if a, err := ask(t, m, &Call{}); err != nil || a.Message.Text != "by proxy" {
 		t.Errorf("%v, %v", a, err)
 	}
-	if _, err := ask(t, modelOf(t, "compatible", "http://model.invalid"), &Call{}); err == nil || proxy.calls() != 1 {
-		t.Errorf("a proxy of the environment was used: %v", err)
+	if _, err := ask(t, openModel(t, "compatible", "http://model.invalid"), &Call{}); err == nil || proxy.calls() != 1 {
+		t.Errorf("proxy of the environment used: %v", err)
 	}
 }
 
-func TestIDsOfCallsAreUnique(t *testing.T) {
+func TestUniqueCallIDs(t *testing.T) {
 	calls := []contract.ToolCall{{Name: "get"}, {ID: "x", Name: "get"}, {ID: "x", Name: "put"}}
 	fillIDs(calls, []contract.Message{{Role: "assistant", Calls: []contract.ToolCall{{ID: "x"}, {ID: "y"}}}})
-	same(t, "calls", calls, []contract.ToolCall{{ID: "call_3", Name: "get"}, {ID: "x_2", Name: "get"}, {ID: "x_3", Name: "put"}})
+	checkEqual(t, "calls", calls, []contract.ToolCall{{ID: "call_3", Name: "get"}, {ID: "x_2", Name: "get"}, {ID: "x_3", Name: "put"}})
 }

@@ -16,8 +16,8 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// localServer is a server of a local model, as its own documentation describes it. The model is loaded when it is asked for the
-// first time, or when the server has refused some requests.
+// localServer is a fake of a local model server, written from its documentation. The model is loaded by the first request,
+// or after the server has rejected some requests.
 type localServer struct {
 	mu       sync.Mutex
 	kind     string
@@ -30,7 +30,7 @@ type localServer struct {
 	answer   string
 }
 
-// loadingModel is what llama.cpp answers until a model is loaded.
+// loadingModel is the response of llama.cpp until a model is loaded.
 const loadingModel = `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`
 
 func (s *localServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +48,7 @@ func (s *localServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, text)
 }
 
-// complete answers a request for a completion.
+// complete handles a completion request.
 func (s *localServer) complete(w http.ResponseWriter, body []byte) {
 	if s.kind == "llamacpp" && s.refusals > 0 {
 		s.refusals--
@@ -62,7 +62,7 @@ func (s *localServer) complete(w http.ResponseWriter, body []byte) {
 	_, _ = io.WriteString(w, s.answer)
 }
 
-// state answers a question about the model.
+// state returns the body and status of a query for the model's state.
 func (s *localServer) state(r *http.Request, body []byte) (string, int) {
 	switch s.kind + " " + r.Method + " " + r.URL.Path {
 	case "llamacpp GET /props":
@@ -100,14 +100,14 @@ func (s *localServer) state(r *http.Request, body []byte) (string, int) {
 func localModel(t *testing.T, s *localServer, change ...func(*ProviderSettings)) *provider {
 	t.Helper()
 	s.name = "vendor/m-1"
-	s.answer = whole(`{"content":"fine"}`, "stop")
+	s.answer = completion(`{"content":"fine"}`, "stop")
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
-	return modelOf(t, strings.TrimPrefix(s.kind, "old "), h.URL, append(change, unary)...)
+	return openModel(t, strings.TrimPrefix(s.kind, "old "), h.URL, append(change, unary)...)
 }
 
-// TestContextOfLocalServers reads how long a conversation a local model takes, once for several calls.
-func TestContextOfLocalServers(t *testing.T) {
+// TestLocalContextLength checks that a local model's context length is read once for several calls.
+func TestLocalContextLength(t *testing.T) {
 	for kind, want := range map[string]int{"llamacpp": 8192, "vllm": 8192, "lmstudio": 8192, "ollama": 8192, "old ollama": 8192, "localai": 0} {
 		t.Run(kind, func(t *testing.T) {
 			s := &localServer{kind: kind, loaded: true}
@@ -115,7 +115,7 @@ func TestContextOfLocalServers(t *testing.T) {
 			for range 3 {
 				a, err := ask(t, m, &Call{})
 				if err != nil || a.Context != want {
-					t.Fatalf("the context is %d, want %d (%v)", a.Context, want, err)
+					t.Fatalf("context %d, want %d (%v)", a.Context, want, err)
 				}
 			}
 			if n := len(s.asked); n > 3+2 {
@@ -130,21 +130,21 @@ func TestContextOfLocalServers(t *testing.T) {
 	}
 }
 
-// TestSilentServers are as usable as before: a question about a model's state never fails a call.
-func TestSilentServers(t *testing.T) {
-	for name, state := range map[string]string{"no JSON": "<html>", "another form": `{"data":[1],"models":"x","default_generation_settings":[]}`, "nothing": "", "an answer": whole(`{"content":"fine"}`, "stop")} {
+// TestInvalidModelState checks that an invalid response to the query for a model's state does not fail a call.
+func TestInvalidModelState(t *testing.T) {
+	for name, state := range map[string]string{"not JSON": "<html>", "unexpected JSON": `{"data":[1],"models":"x","default_generation_settings":[]}`, "empty": "", "an answer": completion(`{"content":"fine"}`, "stop")} {
 		for _, kind := range []string{"llamacpp", "vllm", "lmstudio", "ollama"} {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if strings.HasSuffix(r.URL.Path, "/chat/completions") {
-						_, _ = io.WriteString(w, whole(`{"content":"fine"}`, "stop"))
+						_, _ = io.WriteString(w, completion(`{"content":"fine"}`, "stop"))
 						return
 					}
 					_, _ = io.WriteString(w, state)
 				}))
 				defer h.Close()
 				var waits []string
-				a, err := ask(t, modelOf(t, kind, h.URL, unary), &Call{Loading: func(what string) { waits = append(waits, what) }})
+				a, err := ask(t, openModel(t, kind, h.URL, unary), &Call{Loading: func(what string) { waits = append(waits, what) }})
 				if err != nil || a.Message.Text != "fine" || a.Context != 0 || waits != nil {
 					t.Errorf("%+v, %v", a, err)
 				}
@@ -153,9 +153,9 @@ func TestSilentServers(t *testing.T) {
 	}
 }
 
-// TestLoading waits for a model that is being loaded, says so, and fails nothing.
-func TestLoading(t *testing.T) {
-	for kind, says := range map[string]bool{"llamacpp": true, "lmstudio": true, "ollama": true, "vllm": false} {
+// TestModelLoading checks that a call waits until its model is loaded, and reports that it waits.
+func TestModelLoading(t *testing.T) {
+	for kind, reports := range map[string]bool{"llamacpp": true, "lmstudio": true, "ollama": true, "vllm": false} {
 		t.Run(kind, func(t *testing.T) {
 			s := &localServer{kind: kind, refusals: 3}
 			m := localModel(t, s)
@@ -166,14 +166,14 @@ func TestLoading(t *testing.T) {
 				t.Fatalf("%+v, %v", a, err)
 			}
 			want := []string{"waiting for provider fake to load the model vendor/m-1", ""}
-			if !says {
+			if !reports {
 				want = nil
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("the caller was told %q, want %q", got, want)
+				t.Errorf("loading reports %q, want %q", got, want)
 			}
 			if a.Context != 8192 {
-				t.Errorf("the context of the loaded model is %d", a.Context)
+				t.Errorf("context of the loaded model %d", a.Context)
 			}
 			if len(s.bodies) != 1 {
 				t.Errorf("%d requests were answered", len(s.bodies))
@@ -182,8 +182,8 @@ func TestLoading(t *testing.T) {
 	}
 }
 
-// TestLoadingTakesTooLong gives up after the time for the first byte, and when the call is ended.
-func TestLoadingTakesTooLong(t *testing.T) {
+// TestModelLoadingTimeout checks that a call waits for a model at most for the first-token timeout.
+func TestModelLoadingTimeout(t *testing.T) {
 	s := &localServer{kind: "llamacpp", refusals: 1 << 30}
 	m := localModel(t, s)
 	m.firstByte = 250 * time.Millisecond
@@ -193,21 +193,21 @@ func TestLoadingTakesTooLong(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	if n := len(s.asked); n < 3 || n > 10 {
-		t.Errorf("it was asked %d times", n)
+		t.Errorf("%d requests, want 3 to 10", n)
 	}
 }
 
-// TestBusyIsNotLoading leaves other refusals to the retries of the call.
-func TestBusyIsNotLoading(t *testing.T) {
+// TestBusyServer checks that other errors with status 503 are not retried within the attempt.
+func TestBusyServer(t *testing.T) {
 	s := serve(t, answer(503, `{"error":{"code":503,"message":"no slot available","type":"unavailable_error"}}`))
-	_, err := ask(t, modelOf(t, "llamacpp", s.URL), &Call{})
+	_, err := ask(t, openModel(t, "llamacpp", s.URL), &Call{})
 	if f := failureOf(t, err); f.Class != contract.ClassUnavailable || s.calls() != 1 {
 		t.Errorf("%+v after %d calls", f, s.calls())
 	}
 }
 
-// TestSchemasOfLocalServers sends a schema in the form of each server's documentation.
-func TestSchemasOfLocalServers(t *testing.T) {
+// TestLocalSchemas checks that a schema is sent in the format that each server documents.
+func TestLocalSchemas(t *testing.T) {
 	const schema = `{"type":"object","properties":{"a":{"type":"integer"}}}`
 	for kind, want := range map[string]string{
 		"llamacpp": `{"json_schema":{"name":"answer","schema":` + schema + `,"strict":false},"schema":` + schema + `,"type":"json_schema"}`,
@@ -233,7 +233,7 @@ func TestSchemasOfLocalServers(t *testing.T) {
 	}
 }
 
-// TestTextCalls reads calls in the text if the setting says so, of tools that were offered, and streamed or not.
+// TestTextCalls checks that, with text_calls set, calls of offered tools are parsed from the text, streamed or not.
 func TestTextCalls(t *testing.T) {
 	const text = "Let me see.\n<tool_call>\n{\"name\": \"get\", \"arguments\": {\"k\": \"a\"}}\n</tool_call>"
 	on := func(p *ProviderSettings) { p.TextCalls = true }
@@ -244,26 +244,26 @@ func TestTextCalls(t *testing.T) {
 		noTool bool
 		calls  int
 	}{
-		"off":                      {change: nil, text: text, finish: "stop"},
-		"on":                       {change: []func(*ProviderSettings){on}, text: text, finish: "stop", calls: 1},
-		"on, no tools":             {change: []func(*ProviderSettings){on}, text: text, finish: "stop", noTool: true},
-		"on, cut by its length":    {change: []func(*ProviderSettings){on}, text: text, finish: "length"},
-		"on, half a call":          {change: []func(*ProviderSettings){on}, text: text[:60], finish: "stop"},
-		"on, words without a call": {change: []func(*ProviderSettings){on}, text: "It is <b>fine</b>.", finish: "stop"},
+		"off":                    {change: nil, text: text, finish: "stop"},
+		"on":                     {change: []func(*ProviderSettings){on}, text: text, finish: "stop", calls: 1},
+		"on, no tools":           {change: []func(*ProviderSettings){on}, text: text, finish: "stop", noTool: true},
+		"on, stop reason length": {change: []func(*ProviderSettings){on}, text: text, finish: "length"},
+		"on, half a call":        {change: []func(*ProviderSettings){on}, text: text[:60], finish: "stop"},
+		"on, no call":            {change: []func(*ProviderSettings){on}, text: "It is <b>fine</b>.", finish: "stop"},
 	} {
 		for _, stream := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, stream %v", name, stream), func(t *testing.T) {
 				message, _ := json.Marshal(map[string]string{"content": tt.text})
-				s := serve(t, answer(200, whole(string(message), tt.finish)))
+				s := serve(t, answer(200, completion(string(message), tt.finish)))
 				if stream {
-					s = serve(t, sse(text0(tt.text[:9]), text0(tt.text[9:]), finish(tt.finish), done))
+					s = serve(t, sse(jsonText(tt.text[:9]), jsonText(tt.text[9:]), finish(tt.finish), done))
 				}
-				m := modelOf(t, "llamacpp", s.URL, tt.change...)
+				m := openModel(t, "llamacpp", s.URL, tt.change...)
 				offered := tools()
 				if tt.noTool {
 					offered = nil
 				}
-				a, err := generate(t.Context(), m, callOf(&Call{}, hello(), offered))
+				a, err := generate(t.Context(), m, newCall(&Call{}, hello(), offered))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -271,22 +271,22 @@ func TestTextCalls(t *testing.T) {
 					t.Fatalf("%+v", a)
 				}
 				if tt.calls > 0 {
-					same(t, "calls", a.Message.Calls, []contract.ToolCall{{ID: "call_1", Name: "get", Arguments: `{"k": "a"}`}})
-					same(t, "text and stop", []string{a.Message.Text, a.Stop}, []string{"Let me see.", "tool_calls"})
+					checkEqual(t, "calls", a.Message.Calls, []contract.ToolCall{{ID: "call_1", Name: "get", Arguments: `{"k": "a"}`}})
+					checkEqual(t, "text and stop", []string{a.Message.Text, a.Stop}, []string{"Let me see.", "tool_calls"})
 				}
 			})
 		}
 	}
 }
 
-// text0 is a piece of text in JSON's own quotes.
-func text0(s string) string {
+// jsonText returns a streamed piece of text, quoted as JSON.
+func jsonText(s string) string {
 	raw, _ := json.Marshal(s)
 	return `{"choices":[{"index":0,"delta":{"content":` + string(raw) + `},"finish_reason":null}]}`
 }
 
-// TestTextCallsElsewhere refuses the setting where it would mean nothing.
-func TestTextCallsElsewhere(t *testing.T) {
+// TestTextCallsUnsupported checks that text_calls is rejected for other kinds of providers.
+func TestTextCallsUnsupported(t *testing.T) {
 	_, err := Open(Settings{Providers: map[string]ProviderSettings{"claude": {Kind: "anthropic", TextCalls: true}}})
-	mentions(t, failureOf(t, err).Text, "providers.claude.text_calls", "remove it")
+	checkContains(t, failureOf(t, err).Text, "providers.claude.text_calls", "remove it")
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Of a list each model that is asked is told, with what came of it.
-func TestEachCalledModelIsObserved(t *testing.T) {
-	m, _, _ := pair(t, answer(503, `{"error":{"message":"down"}}`), good)
+// TestObserve checks that every call of a model in a list is observed, with its outcome.
+func TestObserve(t *testing.T) {
+	m, _, _ := openPair(t, answer(503, `{"error":{"message":"down"}}`), okHandler)
 	var got []string
 	type key struct{}
 	call := &Call{Observe: func(ctx context.Context, a Request) (context.Context, func(*Answer, error)) {
@@ -19,21 +19,21 @@ func TestEachCalledModelIsObserved(t *testing.T) {
 			got = append(got, fmt.Sprintf("answer %v, error %v", answer != nil, err != nil))
 		}
 	}}
-	if _, err := m.Generate(t.Context(), "a/x/y, b/z, b/never", callOf(call, hello(), nil)); err != nil {
+	if _, err := m.Generate(t.Context(), "a/x/y, b/z, b/never", newCall(call, hello(), nil)); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"a x/y stream true", "answer false, error true", "b z stream true", "answer true, error false"}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("what is told (-want +got):\n%s", diff)
+		t.Errorf("observations (-want +got):\n%s", diff)
 	}
-	if _, err := m.Generate(t.Context(), "nobody/x", callOf(call, hello(), nil)); err == nil || got[len(got)-1] != "answer false, error true" {
-		t.Errorf("a model of no provider: %v, told %v", err, got)
+	if _, err := m.Generate(t.Context(), "nobody/x", newCall(call, hello(), nil)); err == nil || got[len(got)-1] != "answer false, error true" {
+		t.Errorf("unknown provider: %v, observations %v", err, got)
 	}
 }
 
-// Providers have the names that OpenTelemetry's conventions give them, whatever the operator calls
-// them; one of any server has the operator's.
-func TestSystems(t *testing.T) {
+// TestSystemNames checks that well-known providers have the names of OpenTelemetry's conventions,
+// and others the name configured by the operator.
+func TestSystemNames(t *testing.T) {
 	m, err := Open(Settings{Providers: map[string]ProviderSettings{
 		"second": {Kind: "azure", BaseURL: "https://r.openai.azure.com/openai/v1"}, "acme": {Kind: "compatible", BaseURL: "https://acme.example/v1", Unary: true}, "eu": {Kind: "openai"}}})
 	if err != nil {
@@ -43,11 +43,11 @@ func TestSystems(t *testing.T) {
 		"openai/m": "openai", "eu/m": "openai", "anthropic/m": "anthropic", "google/m": "gcp.gemini", "azure/m": "azure.ai.openai", "second/m": "azure.ai.openai", "bedrock/m": "aws.bedrock",
 		"mistral/m": "mistral_ai", "xai/m": "x_ai", "deepseek/m": "deepseek", "groq/m": "groq", "cohere/m": "cohere", "acme/m": "acme", "ollama/m": "ollama", "script": "script",
 	} {
-		got := m.request(ref, callOf(&Call{}, hello(), tools()))
+		got := m.request(ref, newCall(&Call{}, hello(), tools()))
 		if got.System != want {
-			t.Errorf("%s is of %q, want %q", ref, got.System, want)
+			t.Errorf("%s: system %q, want %q", ref, got.System, want)
 		}
-		// Ollama's streams lose calls of tools; acme's settings want whole answers.
+		// Ollama's streams lose tool calls; acme is configured as unary.
 		if unary := ref == "ollama/m" || ref == "acme/m" || ref == "script"; got.Stream == unary {
 			t.Errorf("%s: streamed %v", ref, got.Stream)
 		}

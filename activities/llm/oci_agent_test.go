@@ -13,11 +13,11 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeOCIAgents is Oracle's service of agents, and checks signatures.
+// fakeOCIAgents is a fake of OCI's agent service that verifies signatures.
 type fakeOCIAgents struct {
 	t        *testing.T
 	sessions int
-	told     []string
+	messages []string
 	answer   string
 	status   int
 }
@@ -44,7 +44,7 @@ func (f *fakeOCIAgents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if json.Unmarshal(body, &in) != nil || in.Stream == nil || *in.Stream {
 			f.t.Errorf("the request is %s", body)
 		}
-		f.told = append(f.told, in.Session+" "+in.Text)
+		f.messages = append(f.messages, in.Session+" "+in.Text)
 		if f.status != 0 {
 			http.Error(w, `{"code":"TooManyRequests","message":"slowly"}`, f.status)
 			return
@@ -55,7 +55,7 @@ func (f *fakeOCIAgents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// An agent of Oracle's is told what is new, in one session for one conversation.
+// TestOCIAgent checks that an OCI agent receives only new messages, in one session per conversation.
 func TestOCIAgent(t *testing.T) {
 	fake := &fakeOCIAgents{t: t, answer: `{"message":{"role":"AGENT","content":{"text":"Sunny"}}}`}
 	srv := httptest.NewServer(fake)
@@ -66,7 +66,7 @@ func TestOCIAgent(t *testing.T) {
 	}
 	conversation := []contract.Message{{Role: contract.RoleAssistant, Text: "Good morning."}, {Role: contract.RoleUser, Text: "Weather?"}}
 	ask := func() (*Answer, error) {
-		return models.Generate(context.Background(), "oci/agent/ocid1.genaiagentendpoint.oc1..e", callOf(&Call{}, transcriptOf("", conversation...), nil))
+		return models.Generate(context.Background(), "oci/agent/ocid1.genaiagentendpoint.oc1..e", newCall(&Call{}, transcriptOf("", conversation...), nil))
 	}
 	first, err := ask()
 	if err != nil || first.Message.Text != "Sunny" || first.Stop != "stop" {
@@ -76,12 +76,12 @@ func TestOCIAgent(t *testing.T) {
 	if _, err = ask(); err != nil {
 		t.Fatal(err)
 	}
-	if want := "[s1 Weather? s1 Tomorrow?]"; fmt.Sprint(fake.told) != want || fake.sessions != 1 {
-		t.Errorf("told %v in %d sessions, want %s", fake.told, fake.sessions, want)
+	if want := "[s1 Weather? s1 Tomorrow?]"; fmt.Sprint(fake.messages) != want || fake.sessions != 1 {
+		t.Errorf("messages %v in %d sessions, want %s", fake.messages, fake.sessions, want)
 	}
 	fake.answer = `{"message":{"content":{"text":""}},"requiredActions":[{"requiredActionType":"FUNCTION_CALLING_REQUIRED_ACTION"}]}`
 	if _, err = ask(); err == nil || contract.FailureOf(err).Class != contract.ClassBadRequest || !strings.Contains(err.Error(), "requiredActions") {
-		t.Errorf("an agent that wants its client to act: %v", err)
+		t.Errorf("an agent that requires an action: %v", err)
 	}
 	fake.status = http.StatusTooManyRequests
 	if _, err = ask(); err == nil || contract.FailureOf(err).Class != contract.ClassRateLimited {

@@ -26,7 +26,7 @@ import (
 
 const ociTenancy = "ocid1.tenancy.oc1..t"
 
-// ociToken is a token as OCI's services give it, of which clients read when it ends.
+// ociToken returns a token like those of OCI, with an expiry that clients read.
 func ociToken() string {
 	part := func(v object) string {
 		raw, _ := json.Marshal(v)
@@ -39,13 +39,13 @@ func ociKeyPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(ociKey())})
 }
 
-// ociIdentity is the metadata service of an instance, and the service that gives a token for
-// the instance's certificate and a key of the session's.
+// ociIdentity is a fake of an instance's metadata service, and of the service that issues tokens
+// for the instance's certificate and a session key.
 type ociIdentity struct {
 	*server
 	token   string
 	session atomic.Pointer[rsa.PublicKey]
-	// open is closed when the metadata service begins to answer.
+	// open is closed to let the metadata service respond.
 	open chan struct{}
 }
 
@@ -81,7 +81,7 @@ func newOCIIdentity(t *testing.T) *ociIdentity {
 	return s
 }
 
-// federate takes the key of a session that an instance's certificate vouches for.
+// federate stores the session key of a request signed by the instance's certificate.
 func (s *ociIdentity) federate(r *http.Request, body string) error {
 	var in struct {
 		Certificate, PublicKey   string
@@ -111,11 +111,11 @@ func (s *ociIdentity) federate(r *http.Request, body string) error {
 	return nil
 }
 
-// conformSignIn: the key goes with each request, or what stands for it.
-func conformSignIn(t *testing.T, b bench) string {
-	e, m := b.at(t, says("ok"), nil)
-	e.one(t, m, &Call{}, hello())
-	same(t, "key", e.got(t).key, testKey)
+// conformSignIn checks that each request has the key, or a signature in its place.
+func conformSignIn(t *testing.T, b providerCase) string {
+	e, m := b.start(t, textAnswer("ok"), nil)
+	e.generate(t, m, &Call{}, hello())
+	checkEqual(t, "key", e.lastRequest(t).key, testKey)
 	if b.row.Protocol == wire.Converse {
 		conformAWS(t, b)
 		return "key, access keys"
@@ -124,62 +124,62 @@ func conformSignIn(t *testing.T, b bench) string {
 		return "key"
 	}
 	m.signer = &signer{auth: AuthSecurityToken, file: ociConfig(t), profile: "TOKEN"}
-	e.one(t, m, &Call{}, hello())
-	same(t, "key of a session", e.got(t).key, testKey)
+	e.generate(t, m, &Call{}, hello())
+	checkEqual(t, "key of a session", e.lastRequest(t).key, testKey)
 	conformInstance(t, b)
 	conformResource(t, b)
 	return strings.Join(slices.Sorted(maps.Keys(authMethods)), ", ")
 }
 
-// conformInstance signs in as an instance. The vendor's SDK waits for the metadata service, and
-// knows no context: the call's end does not wait for it, and the next call has what it got.
-func conformInstance(t *testing.T, b bench) {
+// conformInstance signs in as an instance principal. The vendor's SDK waits for the metadata service
+// without a context: a cancelled call must not wait for it, and the next call uses its result.
+func conformInstance(t *testing.T, b providerCase) {
 	t.Helper()
 	identity := newOCIIdentity(t)
-	b.vendor = b.identified(identity)
-	e, m := b.at(t, says("ok"), nil)
+	b.vendor = b.withIdentity(identity)
+	e, m := b.start(t, textAnswer("ok"), nil)
 	t.Setenv("OCI_METADATA_BASE_URL", identity.URL+"/opc/v2")
 	t.Setenv("OCI_SDK_AUTH_CLIENT_REGION_URL", identity.URL)
 	m.signer = &signer{auth: AuthInstancePrincipal}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, over := generate(ctx, m, callOf(&Call{}, hello(), nil))
+	_, cancelledErr := generate(ctx, m, newCall(&Call{}, hello(), nil))
 	m.firstByte = 50 * time.Millisecond
-	_, slow := ask(t, m, &Call{})
-	m.firstByte = time.Minute // the SDK makes a key
+	_, slowErr := ask(t, m, &Call{})
+	m.firstByte = time.Minute // the SDK generates a key
 	close(identity.open)
-	if !errors.Is(over, context.DeadlineExceeded) {
-		t.Errorf("a call that is over: %v", over)
+	if !errors.Is(cancelledErr, context.DeadlineExceeded) {
+		t.Errorf("cancelled call: %v", cancelledErr)
 	}
-	mentions(t, failureOf(t, slow).Error(), "no byte within 50ms", "first_token_timeout")
-	same(t, "requests", e.calls(), 0)
-	e.one(t, m, &Call{}, hello())
-	same(t, "key of an instance", e.got(t).key, sessionKeyPrefix+identity.token)
+	checkContains(t, failureOf(t, slowErr).Error(), "no byte within 50ms", "first_token_timeout")
+	checkEqual(t, "requests", e.calls(), 0)
+	e.generate(t, m, &Call{}, hello())
+	checkEqual(t, "key of an instance", e.lastRequest(t).key, sessionKeyPrefix+identity.token)
 }
 
-// conformResource signs in as a resource, by OCI's own variables.
-func conformResource(t *testing.T, b bench) {
+// conformResource signs in as a resource principal, by OCI's environment variables.
+func conformResource(t *testing.T, b providerCase) {
 	t.Helper()
-	e, m := b.at(t, says("ok"), nil)
+	e, m := b.start(t, textAnswer("ok"), nil)
 	token := ociToken()
 	t.Setenv("OCI_RESOURCE_PRINCIPAL_VERSION", "2.2")
 	t.Setenv("OCI_RESOURCE_PRINCIPAL_RPST", token)
 	t.Setenv("OCI_RESOURCE_PRINCIPAL_PRIVATE_PEM", string(ociKeyPEM()))
 	t.Setenv("OCI_RESOURCE_PRINCIPAL_REGION", "us-chicago-1")
 	m.signer = &signer{auth: AuthResourcePrincipal}
-	e.one(t, m, &Call{}, hello())
-	same(t, "key of a resource", e.got(t).key, sessionKeyPrefix+token)
+	e.generate(t, m, &Call{}, hello())
+	checkEqual(t, "key of a resource", e.lastRequest(t).key, sessionKeyPrefix+token)
 
 	t.Setenv("OCI_RESOURCE_PRINCIPAL_VERSION", "")
 	m.signer = &signer{auth: AuthResourcePrincipal}
 	_, err := ask(t, m, &Call{})
 	f := failureOf(t, err)
-	same(t, "class", f.Class, contract.ClassUnavailable)
-	mentions(t, f.Error(), "resource_principal", "run the worker where OCI gives it a principal")
+	checkEqual(t, "class", f.Class, contract.ClassUnavailable)
+	checkContains(t, f.Error(), "resource_principal", "run the worker where OCI gives it a principal")
 }
 
-// identified is the fake server of a bench, whose keys a service has signed.
-func (b bench) identified(identity *ociIdentity) vendor {
+// withIdentity returns the fake server of a case that verifies the session keys of identity.
+func (b providerCase) withIdentity(identity *ociIdentity) vendor {
 	if _, ok := b.vendor.(fakeOCICohere); ok {
 		return fakeOCICohere{fakeOCI{identity}}
 	}

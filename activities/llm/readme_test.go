@@ -8,8 +8,8 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// inReadme checks that README.md has a generated part between its marks. UPDATE=1 rewrites it.
-func inReadme(t *testing.T, name, want string) {
+// checkReadme checks a generated section of README.md, between its markers. UPDATE=1 rewrites it.
+func checkReadme(t *testing.T, name, want string) {
 	t.Helper()
 	raw, err := os.ReadFile("README.md")
 	if err != nil {
@@ -19,7 +19,7 @@ func inReadme(t *testing.T, name, want string) {
 	before, rest, found := strings.Cut(string(raw), open)
 	have, after, closed := strings.Cut(rest, end)
 	if !found || !closed {
-		t.Fatalf("README.md has no part %q", name)
+		t.Fatalf("README.md has no section %q", name)
 	}
 	switch {
 	case have == want:
@@ -28,11 +28,11 @@ func inReadme(t *testing.T, name, want string) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("README.md differs in the part %q; UPDATE=1 rewrites it:\n%s", name, want)
+		t.Errorf("section %q of README.md is outdated; UPDATE=1 rewrites it:\n%s", name, want)
 	}
 }
 
-func TestReadmeTableIsTheTable(t *testing.T) {
+func TestReadmeProviders(t *testing.T) {
 	tick := func(b bool) string { return map[bool]string{true: "yes", false: "-"}[b] }
 	code := func(s string) string {
 		if s == "" {
@@ -69,7 +69,7 @@ func TestReadmeTableIsTheTable(t *testing.T) {
 			reasoning, map[bool]string{true: "in results", false: "in a message after them"}[p.ResultImages], map[bool]string{true: "as written", false: "wrapped"}[p.RawArguments], params,
 		}, " | ") + " |\n")
 	}
-	inReadme(t, "providers", b.String())
+	checkReadme(t, "providers", b.String())
 	raw, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)

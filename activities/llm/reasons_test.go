@@ -10,7 +10,7 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// emptyAnswer is an answer of each protocol with a stop reason, and neither text nor calls: whole, and as the events of a stream.
+// emptyAnswer has, by protocol, an answer with a stop reason but neither text nor calls: unary, and as the events of a stream.
 var emptyAnswer = map[string]struct {
 	kind, whole string
 	events      []string
@@ -28,21 +28,21 @@ var emptyAnswer = map[string]struct {
 		[]string{`{"type":"message-start","delta":{"message":{"role":"assistant"}}}`, `{"type":"message-end","delta":{"finish_reason":"REASON","usage":{"tokens":{"input_tokens":7,"output_tokens":1}}}}`}},
 }
 
-// TestUnknownStopReasons takes no answer for a success that has neither text nor calls and a reason of which nothing is known. It is
-// charged like any other.
+// TestUnknownStopReasons checks that an empty answer with an unknown stop reason is a failure that
+// reports its usage.
 func TestUnknownStopReasons(t *testing.T) {
 	for protocol, tt := range emptyAnswer {
 		for _, reason := range []string{"MARTIAN_SAFETY", "MODEL_ARMOR", "martian"} {
 			for _, stream := range []bool{false, true} {
 				if stream && tt.events == nil {
-					continue // its frames are those of [TestCutStreams]; the reason is read in the same place
+					continue // [TestCutStreams] covers its frames; the stop reason is parsed in the same place
 				}
 				t.Run(fmt.Sprintf("%s, %s, stream %v", protocol, reason, stream), func(t *testing.T) {
 					handle := answer(200, strings.ReplaceAll(tt.whole, "REASON", reason))
 					if stream {
 						handle = sse(strings.Split(strings.ReplaceAll(strings.Join(tt.events, "\n"), "REASON", reason), "\n")...)
 					}
-					_, err := ask(t, modelOf(t, tt.kind, serve(t, handle).URL, byResponses(protocol)), &Call{})
+					_, err := ask(t, openModel(t, tt.kind, serve(t, handle).URL, byResponses(protocol)), &Call{})
 					f := failureOf(t, err)
 					if f.Class != contract.ClassRefused || f.Usage == nil || f.Usage.Input != 7 || f.Usage.Output != 1 {
 						t.Errorf("%+v, usage %+v", f, f.Usage)
@@ -53,7 +53,7 @@ func TestUnknownStopReasons(t *testing.T) {
 	}
 }
 
-// byResponses has a model asked by the Responses API, if that is the protocol.
+// byResponses selects the Responses API if that is the protocol.
 func byResponses(protocol string) func(*ProviderSettings) {
 	return func(p *ProviderSettings) {
 		if protocol == "Responses" {
@@ -62,12 +62,12 @@ func byResponses(protocol string) func(*ProviderSettings) {
 	}
 }
 
-// TestKnownStopReasonsOfEmptyAnswers takes an empty answer that ended by itself as it is.
-func TestKnownStopReasonsOfEmptyAnswers(t *testing.T) {
+// TestEmptyAnswers checks that an empty answer with a normal stop reason is accepted.
+func TestEmptyAnswers(t *testing.T) {
 	for protocol, reason := range map[string]string{"chat completions": "stop", "Anthropic": "end_turn", "Google": "STOP", "Bedrock": "end_turn", "Cohere": "COMPLETE"} {
 		t.Run(protocol, func(t *testing.T) {
 			tt := emptyAnswer[protocol]
-			a, err := ask(t, modelOf(t, tt.kind, serve(t, answer(200, strings.ReplaceAll(tt.whole, "REASON", reason))).URL), &Call{})
+			a, err := ask(t, openModel(t, tt.kind, serve(t, answer(200, strings.ReplaceAll(tt.whole, "REASON", reason))).URL), &Call{})
 			if err != nil || a.Stop != "stop" || a.Message.Text != "" {
 				t.Errorf("%+v, %v", a, err)
 			}
@@ -75,9 +75,9 @@ func TestKnownStopReasonsOfEmptyAnswers(t *testing.T) {
 	}
 }
 
-// TestAnswersWithoutAReason takes whole JSON, and a stream that [DONE] closes, for whole answers of an unknown server. Of a known one,
-// and where the stream just ends, they are cut.
-func TestAnswersWithoutAReason(t *testing.T) {
+// TestMissingStopReason checks that, from an unknown server, valid JSON and a stream closed by [DONE] are complete answers without a
+// stop reason. From a known server, or if the stream just ends, they count as cut.
+func TestMissingStopReason(t *testing.T) {
 	const message = `{"choices":[{"index":0,"message":{"role":"assistant","content":"all"}}]}`
 	const called = `{"choices":[{"index":0,"message":{"tool_calls":[{"id":"a","function":{"name":"get","arguments":"{}"}}]}}]}`
 	const nothing = `{"choices":[{"index":0,"message":{"role":"assistant","content":""}}]}`
@@ -87,19 +87,19 @@ func TestAnswersWithoutAReason(t *testing.T) {
 		serve http.HandlerFunc
 		stop  string
 	}{
-		"JSON":                         {"compatible", answer(200, message), "stop"},
-		"JSON with a call":             {"compatible", answer(200, called), "tool_calls"},
-		"a closed stream":              {"compatible", sse(piece, done), "stop"},
-		"JSON of nothing":              {"compatible", answer(200, nothing), ""},
-		"a closed stream of nothing":   {"compatible", sse(done), ""},
-		"a stream that ends":           {"compatible", sse(piece), ""},
-		"half of JSON":                 {"compatible", answer(200, message[:40]), ""},
-		"JSON of a known server":       {"openai", answer(200, message), ""},
-		"a closed stream of a known":   {"openrouter", sse(piece, done), ""},
-		"JSON of another known server": {"groq", answer(200, message), ""},
+		"JSON":                            {"compatible", answer(200, message), "stop"},
+		"JSON with a call":                {"compatible", answer(200, called), "tool_calls"},
+		"a closed stream":                 {"compatible", sse(piece, done), "stop"},
+		"empty JSON answer":               {"compatible", answer(200, nothing), ""},
+		"empty closed stream":             {"compatible", sse(done), ""},
+		"a stream that ends":              {"compatible", sse(piece), ""},
+		"half of JSON":                    {"compatible", answer(200, message[:40]), ""},
+		"JSON of a known server":          {"openai", answer(200, message), ""},
+		"closed stream of a known server": {"openrouter", sse(piece, done), ""},
+		"JSON of another known server":    {"groq", answer(200, message), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := ask(t, modelOf(t, tt.kind, serve(t, tt.serve).URL), &Call{})
+			a, err := ask(t, openModel(t, tt.kind, serve(t, tt.serve).URL), &Call{})
 			if tt.stop == "" {
 				if f := failureOf(t, err); f.Class != contract.ClassUnavailable {
 					t.Errorf("%+v", f)
@@ -113,15 +113,15 @@ func TestAnswersWithoutAReason(t *testing.T) {
 	}
 }
 
-// TestTokenLimitReached takes an error that means the answer's maximum length for that, with the text so far.
+// TestTokenLimitReached checks that the error "Token limit reached" ends the answer with stop reason length and its partial text.
 func TestTokenLimitReached(t *testing.T) {
 	limit := `{"error":{"code":400,"message":"Token limit reached"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"usage":{"prompt_tokens":7,"completion_tokens":3}}`
 	for name, events := range map[string][]string{
 		"with a choice": {text("half"), limit, done},
-		"alone":         {text("half"), `{"error":{"code":400,"message":"Token limit reached"}}`, counted, done},
+		"alone":         {text("half"), `{"error":{"code":400,"message":"Token limit reached"}}`, usageEvent, done},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := ask(t, modelOf(t, "openrouter", serve(t, sse(events...)).URL), &Call{})
+			a, err := ask(t, openModel(t, "openrouter", serve(t, sse(events...)).URL), &Call{})
 			if err != nil || a.Stop != "length" || a.Message.Text != "half" || a.Usage.Input != 7 {
 				t.Errorf("%+v, %v", a, err)
 			}
@@ -129,12 +129,12 @@ func TestTokenLimitReached(t *testing.T) {
 	}
 }
 
-// TestUnexpectedToolCall hands a call of a tool that Google's model was not offered to the caller, who answers that there is none.
+// TestUnexpectedToolCall checks that Gemini's call of a tool that was not offered is returned, so that the caller can reject it.
 func TestUnexpectedToolCall(t *testing.T) {
 	const chunk = `{"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name":"other","args":{"a":1}}}]},"finishReason":"UNEXPECTED_TOOL_CALL"}]}`
 	for name, handle := range map[string]http.HandlerFunc{"whole": answer(200, chunk), "stream": sse(chunk)} {
 		t.Run(name, func(t *testing.T) {
-			a, err := ask(t, modelOf(t, "google", serve(t, handle).URL), &Call{})
+			a, err := ask(t, openModel(t, "google", serve(t, handle).URL), &Call{})
 			if err != nil || a.Stop != "tool_calls" || len(a.Message.Calls) != 1 || a.Message.Calls[0].Name != "other" {
 				t.Errorf("%+v, %v", a, err)
 			}

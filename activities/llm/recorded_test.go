@@ -22,7 +22,7 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// record is one recorded answer of a real service, with what another reader makes of it.
+// record is a recorded answer of a real service, with the result of another parser.
 type record struct {
 	ID      string            `json:"id"`
 	Kind    string            `json:"kind"`
@@ -53,17 +53,17 @@ type record struct {
 	} `json:"expect"`
 }
 
-// corpus is a file of recorded answers in a folder beside the project.
+// corpus returns the path of a file of recorded answers outside the repository.
 func corpus(name string) string {
 	return filepath.Join("..", "..", "..", "shared", "corpus", "answers", name)
 }
 
-// recorded reads a file of records, or skips the test where the file beside the project is not there.
-func recorded(t *testing.T, name string) []record {
+// readRecords reads a file of records. It skips the test if a file outside the repository is missing.
+func readRecords(t *testing.T, name string) []record {
 	t.Helper()
 	f, err := os.Open(name)
 	if err != nil && strings.HasSuffix(name, ".gz") {
-		t.Skipf("recorded answers are not there: %v", err)
+		t.Skipf("no recorded answers: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func recorded(t *testing.T, name string) []record {
 	return out
 }
 
-// bytes is the body as it was served.
+// bytes returns the body as it was received.
 func (r *record) bytes() []byte {
 	var text string
 	switch {
@@ -103,21 +103,21 @@ func (r *record) bytes() []byte {
 	return r.Body
 }
 
-// protocols are those of the records, and how they are asked: by the provider's own kind where none is given.
+// protocols lists the protocols of the records and how they are called. An empty kind means that of the record.
 var protocols = []struct{ name, kind, api string }{
 	{"chat", "", wire.APIChat}, {"claude", "anthropic", ""}, {"gemini", "google", ""},
 	{"responses", "compatible", wire.APIResponses}, {"converse", "bedrock", ""}, {"cohere", "cohere", ""},
 }
 
-// TestRecordedAnswers reads answers of real services and ours of their forms, each as it was recorded, and whole ones in reply to
-// a request for a stream, too. Each is read as another reader reads it, but for the exceptions in README.md.
+// TestRecordedAnswers checks that recorded and handwritten answers are parsed as by another parser, except as listed in README.md.
+// Unary answers are also tried in response to a request for a stream.
 func TestRecordedAnswers(t *testing.T) {
 	rows := exceptions(t)
 	unused := maps.Clone(rows)
 	for _, protocol := range protocols {
 		for _, name := range []string{filepath.Join("testdata", "answers", protocol.name+".jsonl"), corpus("answers-" + protocol.name + ".jsonl.gz")} {
 			t.Run(protocol.name+"/"+filepath.Base(name), func(t *testing.T) {
-				for _, r := range recorded(t, name) {
+				for _, r := range readRecords(t, name) {
 					for _, stream := range []bool{true, false} {
 						if r.Stream && !stream {
 							continue
@@ -126,7 +126,7 @@ func TestRecordedAnswers(t *testing.T) {
 						for _, diff := range r.compare(a, err) {
 							delete(unused, diff)
 							if !rows[diff] {
-								t.Errorf("%s, asked for a stream: %v: %s is %s, here %s (%v)", r.ID, stream, diff.what, diff.there, diff.here, err)
+								t.Errorf("%s, stream %v: %s: other parser %s, got %s (%v)", r.ID, stream, diff.what, diff.there, diff.here, err)
 							}
 						}
 					}
@@ -135,11 +135,11 @@ func TestRecordedAnswers(t *testing.T) {
 		}
 	}
 	for row := range unused {
-		t.Errorf("README.md has an exception that is not needed: %+v", row)
+		t.Errorf("unused exception in README.md: %+v", row)
 	}
 }
 
-// replay asks a server that answers with the record.
+// replay calls a fake server that responds with the record.
 func (r *record) replay(t *testing.T, kind, api string, stream bool) (*Answer, error) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		for name, value := range r.Headers {
@@ -149,7 +149,7 @@ func (r *record) replay(t *testing.T, kind, api string, stream bool) (*Answer, e
 		_, _ = w.Write(r.bytes())
 	})
 	defer s.Close()
-	m := modelOf(t, kind, s.URL, func(p *ProviderSettings) { p.API, p.Unary = api, !stream })
+	m := openModel(t, kind, s.URL, func(p *ProviderSettings) { p.API, p.Unary = api, !stream })
 	in := hello()
 	a, err := m.answer(t.Context(), &Call{Request: wire.Request{System: in.System, Messages: in.Messages, Options: Options()}})
 	if err != nil {
@@ -158,10 +158,10 @@ func (r *record) replay(t *testing.T, kind, api string, stream bool) (*Answer, e
 	return &Answer{Answer: *a}, nil
 }
 
-// exception is one difference that is allowed: what the other reader makes of a part of an answer, and what is made of it here.
+// exception is an allowed difference: the other parser's result for a part of an answer, and ours.
 type exception struct{ what, there, here string }
 
-// exceptions reads the table of them in README.md, whose last column is the reason.
+// exceptions reads the table of exceptions in README.md. Its last column is the reason.
 func exceptions(t *testing.T) map[exception]bool {
 	t.Helper()
 	raw, err := os.ReadFile("README.md")
@@ -174,7 +174,7 @@ func exceptions(t *testing.T) map[exception]bool {
 	for _, line := range strings.Split(strings.TrimSpace(table), "\n")[2:] {
 		cells := strings.Split(strings.Trim(line, "| "), " | ")
 		if len(cells) != 4 || cells[3] == "" {
-			t.Fatalf("an exception has no reason: %s", line)
+			t.Fatalf("exception without a reason: %s", line)
 		}
 		out[exception{cells[0], strings.Trim(cells[1], "`"), strings.Trim(cells[2], "`")}] = true
 	}
@@ -184,13 +184,13 @@ func exceptions(t *testing.T) map[exception]bool {
 	return out
 }
 
-// compare lists how an answer differs from what is expected.
+// compare returns the differences between an answer and the expected one.
 func (r *record) compare(a *Answer, err error) []exception {
 	var f *contract.Failure
 	e := r.Expect
 	failed := errors.As(err, &f)
 	switch {
-	case e == nil: // the error is the request's, or the server's
+	case e == nil: // the status code is an error
 		status := cmp.Or(r.Status, http.StatusOK)
 		if !failed {
 			return []exception{{"an error", strconv.Itoa(status), "an answer"}}
@@ -239,12 +239,12 @@ func (r *record) compare(a *Answer, err error) []exception {
 	return out
 }
 
-// isError reports whether a record has an error inside of its answer.
+// isError reports whether a record's answer contains an error.
 func isError(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 func mustJSON(v any) []byte { b, _ := json.Marshal(v); return b }
 
-// value decodes JSON with its numbers as they are written.
+// value decodes JSON and preserves the digits of numbers.
 func value(raw []byte) (v any) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

@@ -16,8 +16,8 @@ import (
 	"weft/activities/textutil"
 )
 
-// at digs a value out of a decoded request; nil where there is none.
-func at(v any, path ...any) any {
+// lookup returns a value in a decoded request, or nil if it does not exist.
+func lookup(v any, path ...any) any {
 	for _, p := range path {
 		switch k := p.(type) {
 		case string:
@@ -34,13 +34,13 @@ func at(v any, path ...any) any {
 	return v
 }
 
-func TestRequestsFollowTheProvidersRow(t *testing.T) {
+func TestChatRequests(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"b":{"anyOf":[{"type":"null"}]},"a":{"minimum":3}}}`)
 	withTools := []llms.CallOption{llms.WithTools(tools())}
 	noTools := []llms.CallOption{llms.WithTools(tools()), llms.WithToolChoice("none")}
 	sampling := []llms.CallOption{llms.WithTemperature(0), llms.WithTopP(0.5), llms.WithSeed(0), llms.WithMaxTokens(9), llms.WithStopWords([]string{"END"})}
 	is := func(want any, path ...any) func(map[string]any) bool {
-		return func(b map[string]any) bool { return at(b, path...) == want }
+		return func(b map[string]any) bool { return lookup(b, path...) == want }
 	}
 	tests := map[string]struct {
 		kind  string
@@ -49,33 +49,33 @@ func TestRequestsFollowTheProvidersRow(t *testing.T) {
 		opts  []llms.CallOption
 		want  []func(map[string]any) bool
 	}{
-		"nothing is set unless asked for":   {"openai", "", Call{}, nil, []func(map[string]any) bool{is(nil, "temperature"), is(nil, "top_p"), is(nil, "seed"), is(nil, "max_completion_tokens"), is(nil, "stop"), is(nil, "tools"), is(nil, "tool_choice"), is(nil, "response_format")}},
-		"zero is a value":                   {"openai", "", Call{}, sampling, []func(map[string]any) bool{is(0.0, "temperature"), is(0.5, "top_p"), is(0.0, "seed"), is(9.0, "max_completion_tokens"), is(nil, "max_tokens"), is("END", "stop", 0)}},
-		"models that refuse sampling":       {"openai", "gpt-5-mini", Call{}, sampling, []func(map[string]any) bool{is(nil, "temperature"), is(nil, "top_p"), is(9.0, "max_completion_tokens")}},
-		"Mistral's names":                   {"mistral", "", Call{}, sampling, []func(map[string]any) bool{is(0.0, "random_seed"), is(nil, "seed"), is(9.0, "max_tokens"), is(nil, "stream_options")}},
-		"a stream asks for usage":           {"deepseek", "", Call{}, nil, []func(map[string]any) bool{is(true, "stream"), is(true, "stream_options", "include_usage")}},
-		"a schema, verbatim":                {"openai", "", Call{Request: wire.Request{Schema: schema, JSON: true}}, withTools, []func(map[string]any) bool{is("json_schema", "response_format", "type"), is(false, "response_format", "json_schema", "strict"), is("answer", "response_format", "json_schema", "name"), is(3.0, "response_format", "json_schema", "schema", "properties", "a", "minimum")}},
-		"no schema where it is unknown":     {"deepseek", "", Call{Request: wire.Request{Schema: schema, JSON: true}}, nil, []func(map[string]any) bool{is("json_object", "response_format", "type"), is(nil, "response_format", "json_schema")}},
-		"nothing where nothing is known":    {"compatible", "", Call{Request: wire.Request{Schema: schema, JSON: true}}, nil, []func(map[string]any) bool{is(nil, "response_format")}},
+		"no fields by default":              {"openai", "", Call{}, nil, []func(map[string]any) bool{is(nil, "temperature"), is(nil, "top_p"), is(nil, "seed"), is(nil, "max_completion_tokens"), is(nil, "stop"), is(nil, "tools"), is(nil, "tool_choice"), is(nil, "response_format")}},
+		"zero values are sent":              {"openai", "", Call{}, sampling, []func(map[string]any) bool{is(0.0, "temperature"), is(0.5, "top_p"), is(0.0, "seed"), is(9.0, "max_completion_tokens"), is(nil, "max_tokens"), is("END", "stop", 0)}},
+		"model without sampling parameters": {"openai", "gpt-5-mini", Call{}, sampling, []func(map[string]any) bool{is(nil, "temperature"), is(nil, "top_p"), is(9.0, "max_completion_tokens")}},
+		"Mistral's field names":             {"mistral", "", Call{}, sampling, []func(map[string]any) bool{is(0.0, "random_seed"), is(nil, "seed"), is(9.0, "max_tokens"), is(nil, "stream_options")}},
+		"stream requests usage":             {"deepseek", "", Call{}, nil, []func(map[string]any) bool{is(true, "stream"), is(true, "stream_options", "include_usage")}},
+		"schema unchanged":                  {"openai", "", Call{Request: wire.Request{Schema: schema, JSON: true}}, withTools, []func(map[string]any) bool{is("json_schema", "response_format", "type"), is(false, "response_format", "json_schema", "strict"), is("answer", "response_format", "json_schema", "name"), is(3.0, "response_format", "json_schema", "schema", "properties", "a", "minimum")}},
+		"JSON mode instead of schema":       {"deepseek", "", Call{Request: wire.Request{Schema: schema, JSON: true}}, nil, []func(map[string]any) bool{is("json_object", "response_format", "type"), is(nil, "response_format", "json_schema")}},
+		"no response format":                {"compatible", "", Call{Request: wire.Request{Schema: schema, JSON: true}}, nil, []func(map[string]any) bool{is(nil, "response_format")}},
 		"JSON without a schema":             {"openai", "", Call{Request: wire.Request{JSON: true}}, nil, []func(map[string]any) bool{is("json_object", "response_format", "type")}},
-		"no format beside tools":            {"vllm", "", Call{Request: wire.Request{Schema: schema}}, withTools, []func(map[string]any) bool{is(nil, "response_format"), is("get", "tools", 0, "function", "name")}},
-		"a format beside forbidden tools":   {"vllm", "", Call{Request: wire.Request{Schema: schema}}, noTools, []func(map[string]any) bool{is("json_schema", "response_format", "type"), is("none", "tool_choice")}},
-		"tools, verbatim":                   {"openai", "", Call{}, withTools, []func(map[string]any) bool{is("put", "tools", 1, "function", "name"), is("function", "tools", 1, "type"), is("a", "tools", 1, "function", "parameters", "properties", "k", "enum", 0), is(nil, "tools", 1, "function", "strict")}},
-		"no tool may be called":             {"openai", "", Call{}, noTools, []func(map[string]any) bool{is("none", "tool_choice"), is("put", "tools", 1, "function", "name")}},
-		"... where tool_choice is ignored":  {"ollama", "", Call{}, noTools, []func(map[string]any) bool{is(nil, "tool_choice"), is(nil, "tools"), is(true, "stream")}},
+		"no format with tools":              {"vllm", "", Call{Request: wire.Request{Schema: schema}}, withTools, []func(map[string]any) bool{is(nil, "response_format"), is("get", "tools", 0, "function", "name")}},
+		"format with tool_choice none":      {"vllm", "", Call{Request: wire.Request{Schema: schema}}, noTools, []func(map[string]any) bool{is("json_schema", "response_format", "type"), is("none", "tool_choice")}},
+		"tools unchanged":                   {"openai", "", Call{}, withTools, []func(map[string]any) bool{is("put", "tools", 1, "function", "name"), is("function", "tools", 1, "type"), is("a", "tools", 1, "function", "parameters", "properties", "k", "enum", 0), is(nil, "tools", 1, "function", "strict")}},
+		"tool_choice none":                  {"openai", "", Call{}, noTools, []func(map[string]any) bool{is("none", "tool_choice"), is("put", "tools", 1, "function", "name")}},
+		"tool_choice none unsupported":      {"ollama", "", Call{}, noTools, []func(map[string]any) bool{is(nil, "tool_choice"), is(nil, "tools"), is(true, "stream")}},
 		"tools without a stream":            {"ollama", "", Call{}, withTools, []func(map[string]any) bool{is(nil, "stream"), is("get", "tools", 0, "function", "name")}},
-		"one tool must be called":           {"openai", "", Call{}, []llms.CallOption{llms.WithTools(tools()), llms.WithToolChoice(llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: "get"}})}, []func(map[string]any) bool{is("get", "tool_choice", "function", "name")}},
-		"a choice without tools is dropped": {"openai", "", Call{}, []llms.CallOption{llms.WithToolChoice("none")}, []func(map[string]any) bool{is(nil, "tool_choice")}},
-		"a model's name with slashes":       {"openrouter", "", Call{}, nil, []func(map[string]any) bool{is("vendor/m-1", "model")}},
-		"a prompt to be cached":             {"openrouter", "anthropic/claude-opus-4.5", Call{}, withTools, []func(map[string]any) bool{is("ephemeral", "cache_control", "type")}},
-		"a judge's is asked once":           {"openrouter", "anthropic/claude-opus-4.5", Call{Kind: KindJudge}, nil, []func(map[string]any) bool{is(nil, "cache_control")}},
-		"one that is cached unasked":        {"openrouter", "openai/gpt-5-mini", Call{}, nil, []func(map[string]any) bool{is(nil, "cache_control")}},
-		"a server that caches unasked":      {"openai", "anthropic/x", Call{}, nil, []func(map[string]any) bool{is(nil, "cache_control")}},
+		"named tool choice":                 {"openai", "", Call{}, []llms.CallOption{llms.WithTools(tools()), llms.WithToolChoice(llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: "get"}})}, []func(map[string]any) bool{is("get", "tool_choice", "function", "name")}},
+		"tool choice without tools":         {"openai", "", Call{}, []llms.CallOption{llms.WithToolChoice("none")}, []func(map[string]any) bool{is(nil, "tool_choice")}},
+		"model name with slashes":           {"openrouter", "", Call{}, nil, []func(map[string]any) bool{is("vendor/m-1", "model")}},
+		"cache mark":                        {"openrouter", "anthropic/claude-opus-4.5", Call{}, withTools, []func(map[string]any) bool{is("ephemeral", "cache_control", "type")}},
+		"no cache mark for a judge":         {"openrouter", "anthropic/claude-opus-4.5", Call{Kind: KindJudge}, nil, []func(map[string]any) bool{is(nil, "cache_control")}},
+		"model with implicit caching":       {"openrouter", "openai/gpt-5-mini", Call{}, nil, []func(map[string]any) bool{is(nil, "cache_control")}},
+		"server with implicit caching":      {"openai", "anthropic/x", Call{}, nil, []func(map[string]any) bool{is(nil, "cache_control")}},
 	}
-	s := serve(t, answer(200, whole(`{"content":"{}"}`, "stop")))
+	s := serve(t, answer(200, completion(`{"content":"{}"}`, "stop")))
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			m := modelOf(t, tc.kind, s.URL)
+			m := openModel(t, tc.kind, s.URL)
 			if tc.model != "" {
 				m.Name = tc.model
 			}
@@ -92,9 +92,9 @@ func TestRequestsFollowTheProvidersRow(t *testing.T) {
 	}
 }
 
-func TestNoCacheSendsNoMark(t *testing.T) {
-	s := serve(t, answer(200, whole(`{"content":"{}"}`, "stop")))
-	m := modelOf(t, "openrouter", s.URL, func(p *ProviderSettings) { p.NoCache = true })
+func TestCacheDisabled(t *testing.T) {
+	s := serve(t, answer(200, completion(`{"content":"{}"}`, "stop")))
+	m := openModel(t, "openrouter", s.URL, func(p *ProviderSettings) { p.NoCache = true })
 	m.Name = "anthropic/claude-opus-4.5"
 	if _, err := ask(t, m, &Call{}); err != nil {
 		t.Fatal(err)
@@ -105,8 +105,8 @@ func TestNoCacheSendsNoMark(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
-	m := modelOf(t, "compatible", s.URL, func(p *ProviderSettings) { p.Headers = map[string]string{"x-title": "Weft tests"} })
+	s := serve(t, answer(200, completion(`{"content":"x"}`, "stop")))
+	m := openModel(t, "compatible", s.URL, func(p *ProviderSettings) { p.Headers = map[string]string{"x-title": "Weft tests"} })
 	for key, want := range map[string]string{"flow-abc/plan#1/model/2": "flow-abc/plan#1/model/2", "fläche 1": contract.SHA([]byte("fläche 1")), "": "", strings.Repeat("k", 300): contract.SHA([]byte(strings.Repeat("k", 300)))} {
 		if _, err := ask(t, m, &Call{IdempotencyKey: key}); err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// transcript has everything that a message can have.
+// transcript returns messages of every role, with every field that is sent.
 func transcript() []contract.Message {
 	return []contract.Message{
 		{Role: "user", Parts: []contract.Part{{Text: "he"}, {Text: "llo <&>"}}},
@@ -140,12 +140,12 @@ func transcript() []contract.Message {
 	}
 }
 
-func TestTranscriptsOnTheWire(t *testing.T) {
-	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
+func TestTranscriptEncoding(t *testing.T) {
+	s := serve(t, answer(200, completion(`{"content":"x"}`, "stop")))
 	in := transcriptOf("be good", transcript()...)
 	send := func(kind string) []any {
 		t.Helper()
-		if _, err := generate(t.Context(), modelOf(t, kind, s.URL), callOf(&Call{}, in, nil)); err != nil {
+		if _, err := generate(t.Context(), openModel(t, kind, s.URL), newCall(&Call{}, in, nil)); err != nil {
 			t.Fatal(err)
 		}
 		return s.sent(t)["messages"].([]any)
@@ -168,12 +168,12 @@ func TestTranscriptsOnTheWire(t *testing.T) {
 		}
 	}
 	mistral := send("mistral")
-	id, _ := at(mistral, 2, "tool_calls", 0, "id").(string)
-	if len(id) != 9 || at(mistral, 3, "tool_call_id") != id || at(mistral, 3, "name") != "get" {
+	id, _ := lookup(mistral, 2, "tool_calls", 0, "id").(string)
+	if len(id) != 9 || lookup(mistral, 3, "tool_call_id") != id || lookup(mistral, 3, "name") != "get" {
 		t.Errorf("Mistral got %v", mistral)
 	}
-	if args, _ := at(mistral, 2, "tool_calls", 1, "function", "arguments").(string); args != `{"unparsable_arguments":"{k: 1"}` {
-		t.Errorf("arguments that are no JSON went as %s", args)
+	if args, _ := lookup(mistral, 2, "tool_calls", 1, "function", "arguments").(string); args != `{"unparsable_arguments":"{k: 1"}` {
+		t.Errorf("arguments that are not JSON sent as %s", args)
 	}
 	first := s.bodies[len(s.bodies)-1]
 	send("mistral")
@@ -182,22 +182,22 @@ func TestTranscriptsOnTheWire(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSentIsRefused(t *testing.T) {
-	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
-	m := modelOf(t, "openai", s.URL)
+func TestInvalidRequests(t *testing.T) {
+	s := serve(t, answer(200, completion(`{"content":"x"}`, "stop")))
+	m := openModel(t, "openai", s.URL)
 	broken := []llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "bad", Parameters: json.RawMessage(`{`)}}}
 	tests := map[string]struct {
-		call Call
-		opts []llms.CallOption
-		in   []contract.Message
-		says string
+		call     Call
+		opts     []llms.CallOption
+		in       []contract.Message
+		wantText string
 	}{
-		"a tool's schema that is not JSON":    {opts: []llms.CallOption{llms.WithTools(broken)}, says: `tool "bad"`},
-		"a tool without a function":           {opts: []llms.CallOption{llms.WithTools([]llms.Tool{{Type: "retrieval"}})}, says: "retrieval"},
-		"an answer's schema that is not JSON": {call: Call{Request: wire.Request{Schema: json.RawMessage(`{`)}}, says: "schema of the answer"},
-		"a parameter that would be dropped":   {opts: []llms.CallOption{llms.WithTopK(3)}, says: "top_k"},
-		"a role that is unknown":              {in: []contract.Message{{Role: "function"}}, says: `"function"`},
-		"an image that is no base64":          {in: []contract.Message{{Role: "user", Media: []contract.Media{{MediaType: "image/png", Data: "?"}}}}, says: "image 1"},
+		"a tool's schema that is not JSON":    {opts: []llms.CallOption{llms.WithTools(broken)}, wantText: `tool "bad"`},
+		"a tool without a function":           {opts: []llms.CallOption{llms.WithTools([]llms.Tool{{Type: "retrieval"}})}, wantText: "retrieval"},
+		"an answer's schema that is not JSON": {call: Call{Request: wire.Request{Schema: json.RawMessage(`{`)}}, wantText: "schema of the answer"},
+		"a parameter that would be dropped":   {opts: []llms.CallOption{llms.WithTopK(3)}, wantText: "top_k"},
+		"unknown role":                        {in: []contract.Message{{Role: "function"}}, wantText: `"function"`},
+		"image that is not base64":            {in: []contract.Message{{Role: "user", Media: []contract.Media{{MediaType: "image/png", Data: "?"}}}}, wantText: "image 1"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -205,12 +205,12 @@ func TestWhatCannotBeSentIsRefused(t *testing.T) {
 			if tc.in != nil {
 				in.Messages = tc.in
 			}
-			_, err := generate(t.Context(), m, callOf(&tc.call, in, nil, tc.opts...))
+			_, err := generate(t.Context(), m, newCall(&tc.call, in, nil, tc.opts...))
 			f := failureOf(t, err)
 			if f.Class != contract.ClassBadRequest {
 				t.Errorf("class %q", f.Class)
 			}
-			mentions(t, f.Text, tc.says)
+			checkContains(t, f.Text, tc.wantText)
 		})
 	}
 	if s.calls() != 0 {
@@ -218,35 +218,35 @@ func TestWhatCannotBeSentIsRefused(t *testing.T) {
 	}
 }
 
-func TestImagesAreSent(t *testing.T) {
-	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
+func TestImages(t *testing.T) {
+	s := serve(t, answer(200, completion(`{"content":"x"}`, "stop")))
 	in := transcriptOf("", contract.Message{Role: "user", Text: "look", Media: []contract.Media{{MediaType: "image/png", Data: "eA=="}}})
-	if _, err := generate(t.Context(), modelOf(t, "openai", s.URL), callOf(&Call{}, in, nil)); err != nil {
+	if _, err := generate(t.Context(), openModel(t, "openai", s.URL), newCall(&Call{}, in, nil)); err != nil {
 		t.Fatal(err)
 	}
-	parts := at(s.sent(t), "messages", 0, "content")
-	if at(parts, 0, "text") != "look" || at(parts, 1, "image_url", "url") != "data:image/png;base64,eA==" {
+	parts := lookup(s.sent(t), "messages", 0, "content")
+	if lookup(parts, 0, "text") != "look" || lookup(parts, 1, "image_url", "url") != "data:image/png;base64,eA==" {
 		t.Errorf("content %v", parts)
 	}
 }
 
-func TestMessagesAreChecked(t *testing.T) {
+func TestInvalidMessages(t *testing.T) {
 	_, err := (&Call{Request: transcriptOf("", contract.Message{Role: "system", Text: "x"}, contract.Message{Role: "tool", Name: "get"},
 		contract.Message{Role: "user", Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: "1"}}}})}).prepare()
 	f := failureOf(t, err)
-	mentions(t, f.Text, `message 1: invalid role "system"`, `message 2: result of tool "get"`, "message 3: part 1")
+	checkContains(t, f.Text, `message 1: invalid role "system"`, `message 2: result of tool "get"`, "message 3: part 1")
 }
 
-func TestModelsAreSafeForConcurrentUse(t *testing.T) {
+func TestConcurrentUse(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		sse(text("Hel"), text("lo"), finish("stop"))(w, r)
 	})
-	m := modelOf(t, "openai", s.URL)
+	m := openModel(t, "openai", s.URL)
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			call := callOf(&Call{Partial: func(string) {}}, hello(), tools())
+			call := newCall(&Call{Partial: func(string) {}}, hello(), tools())
 			if a, err := generate(context.Background(), m, call); err != nil || a.Message.Text != "Hello" {
 				t.Errorf("%v, %v", a, err)
 			}

@@ -9,22 +9,22 @@ import (
 	"weft/activities/schema"
 )
 
-// nested is a schema that nests so many objects.
+// nested returns a schema of objects nested to a depth.
 func nested(depth int) string {
 	return strings.Repeat(`{"type":"object","required":["p"],"properties":{"p":`, depth) + `{"type":"integer"}` + strings.Repeat(`}}`, depth)
 }
 
-// TestSamplesAreOfTheirSchemas checks answers without a script against the schema that they are for.
-func TestSamplesAreOfTheirSchemas(t *testing.T) {
+// TestSample checks that samples conform to their schemas.
+func TestSample(t *testing.T) {
 	for name, rules := range map[string]string{
 		"scalar":                  `{"type":"string","minLength":300,"maxLength":310}`,
 		"nine objects":            nested(9),
 		"64 objects":              nested(64),
 		"lists in lists":          strings.Repeat(`{"type":"array","minItems":1,"items":`, 40) + `{"type":"boolean"}` + strings.Repeat(`}`, 40),
 		"a tree":                  `{"$ref":"#/$defs/n","$defs":{"n":{"type":"object","required":["v","sub"],"properties":{"v":{"type":"string"},"sub":{"type":"array","items":{"$ref":"#/$defs/n"}}}}}}`,
-		"a list by alternatives":  `{"$ref":"#/$defs/l","$defs":{"l":{"type":"object","required":["next"],"properties":{"next":{"anyOf":[{"$ref":"#/$defs/l"},{"type":"null"}]}}}}}`,
-		"itself, not required":    `{"type":"object","required":["a"],"properties":{"a":{"type":"integer"},"b":{"$ref":"#"}}}`,
-		"two that need the other": `{"$ref":"#/$defs/a","$defs":{"a":{"type":"object","required":["b"],"properties":{"b":{"$ref":"#/$defs/b"}}},"b":{"type":"array","maxItems":3,"items":{"$ref":"#/$defs/a"}}}}`,
+		"linked list":             `{"$ref":"#/$defs/l","$defs":{"l":{"type":"object","required":["next"],"properties":{"next":{"anyOf":[{"$ref":"#/$defs/l"},{"type":"null"}]}}}}}`,
+		"optional recursion":      `{"type":"object","required":["a"],"properties":{"a":{"type":"integer"},"b":{"$ref":"#"}}}`,
+		"mutual recursion":        `{"$ref":"#/$defs/a","$defs":{"a":{"type":"object","required":["b"],"properties":{"b":{"$ref":"#/$defs/b"}}},"b":{"type":"array","maxItems":3,"items":{"$ref":"#/$defs/a"}}}}`,
 		"branches":                `{"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{` + strings.Join(branching(12), ",") + `}}}}`,
 		"alternatives":            `{"type":"object","required":["a"],"properties":{"a":{"type":"integer"},"b":{"type":"string"}},"oneOf":[{"required":["b"]}]}`,
 		"parts":                   `{"allOf":[{"$ref":"#/$defs/a"},{"type":"object","required":["y"],"properties":{"y":{"type":"boolean"}}}],"$defs":{"a":{"type":"object","required":["x"],"properties":{"x":{"type":"integer"}}}}}`,
@@ -33,7 +33,7 @@ func TestSamplesAreOfTheirSchemas(t *testing.T) {
 		"different elements":      `{"type":"array","minItems":3,"uniqueItems":true,"items":{"type":"object","properties":{"a":{"enum":["x","y","z"]},"b":{"type":"string"},"c":{"type":"integer","minimum":3}}}}`,
 		"a pattern and a length":  `{"type":"string","pattern":"^[a-z]+-[0-9]{3}$","minLength":12}`,
 		"many elements":           `{"type":"array","minItems":40,"items":{"type":"integer"}}`,
-		"type or nothing":         `{"type":["null","object"],"properties":{"a":{"const":3}},"required":["a"]}`,
+		"nullable type":           `{"type":["null","object"],"properties":{"a":{"const":3}},"required":["a"]}`,
 		"many texts":              `{"type":"array","minItems":2000,"items":{"type":"string"}}`,
 		"formats":                 `{"type":"object","properties":{"d":{"type":"string","format":"date"},"t":{"type":"string","format":"date-time"},"e":{"type":"string","format":"email"},"u":{"type":"string","format":"uri"},"id":{"type":"string","format":"uuid"},"h":{"type":"string","format":"time"}}}`,
 		"any value":               `{}`,
@@ -49,16 +49,16 @@ func TestSamplesAreOfTheirSchemas(t *testing.T) {
 			continue
 		}
 		if again, _ := sample(parsed, strings.Repeat("label ", 40)); fmt.Sprint(again) != fmt.Sprint(value) {
-			t.Errorf("%s: another sample the second time", name)
+			t.Errorf("%s: the second sample differs", name)
 		}
 		errs, err := schema.Check(t.Context(), json.RawMessage(rules), raw, schema.Options{Formats: true})
 		if err != nil || len(errs) > 0 || len(raw) > 2*maxSample {
-			t.Errorf("%s: %d bytes, %.300s is not of the schema: %v %v", name, len(raw), raw, errs, err)
+			t.Errorf("%s: sample of %d bytes, %.300s, does not match the schema: %v %v", name, len(raw), raw, errs, err)
 		}
 	}
 }
 
-// branching are properties that refer to the schema that they are in.
+// branching returns properties that refer to their enclosing schema.
 func branching(n int) []string {
 	var out []string
 	for i := range n {
@@ -67,17 +67,17 @@ func branching(n int) []string {
 	return out
 }
 
-// TestNoSampleWithoutEnd gives none of a schema that no value is of, or only a larger one.
-func TestNoSampleWithoutEnd(t *testing.T) {
+// TestNoSample checks schemas without a valid value, or only with values that are too large.
+func TestNoSample(t *testing.T) {
 	for name, rules := range map[string]string{
-		"itself":        `{"$ref":"#"}`,
-		"needs itself":  `{"type":"object","required":["a"],"properties":{"a":{"$ref":"#"}}}`,
-		"no target":     `{"$ref":"#/$defs/none"}`,
-		"elsewhere":     `{"$ref":"https://example.com/s"}`,
-		"a large text":  `{"type":"string","minLength":2000000000}`,
-		"a large list":  `{"type":"array","minItems":2000000000}`,
-		"lists of many": strings.Repeat(`{"type":"array","minItems":1000,"items":`, 10) + `{}` + strings.Repeat(`}`, 10),
-		"no value":      `{"type":"object","required":["a"],"properties":{"a":false}}`,
+		"self-reference":     `{"$ref":"#"}`,
+		"required recursion": `{"type":"object","required":["a"],"properties":{"a":{"$ref":"#"}}}`,
+		"no target":          `{"$ref":"#/$defs/none"}`,
+		"external reference": `{"$ref":"https://example.com/s"}`,
+		"a large text":       `{"type":"string","minLength":2000000000}`,
+		"a large list":       `{"type":"array","minItems":2000000000}`,
+		"nested large lists": strings.Repeat(`{"type":"array","minItems":1000,"items":`, 10) + `{}` + strings.Repeat(`}`, 10),
+		"no value":           `{"type":"object","required":["a"],"properties":{"a":false}}`,
 	} {
 		var parsed any
 		if err := json.Unmarshal([]byte(rules), &parsed); err != nil {

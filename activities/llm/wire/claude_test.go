@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestClaudeTakesSomeSchemas(t *testing.T) {
+func TestAcceptedByClaude(t *testing.T) {
 	for schema, want := range map[string]bool{
 		`{"type":"object","properties":{"a":{"type":"string","enum":["x"]}},"required":["a"],"additionalProperties":false}`: true,
 		`{"type":"object","properties":{"a":{"type":"string"}}}`:                                                            false,

@@ -10,34 +10,34 @@ import (
 	"weft/activities/contract"
 )
 
-// TestConverseOfFamilies: what only some families of models take goes to those.
-func TestConverseOfFamilies(t *testing.T) {
+// TestConverseModelFamilies checks that fields which only some model families support are sent only to those.
+func TestConverseModelFamilies(t *testing.T) {
 	const point = `{"cachePoint":{"type":"default"}}`
 	turn := []contract.Message{{Role: contract.RoleUser, Text: "go"}, {Role: contract.RoleAssistant, Calls: []contract.ToolCall{{ID: "c", Name: "get", Arguments: "{}"}}}, {Role: contract.RoleTool, CallID: "c", Text: "no", Error: true}}
 	const tool = `{"toolSpec":{"inputSchema":{"json":{"type":"object","properties":{}}},"name":"get"}}`
 	for name, tc := range map[string]struct {
 		model, effort string
 		has, hasNot   []string
-		fails         string
+		wantErr       string
 	}{
 		"Claude": {"us.anthropic.claude-sonnet-4-5-20250929-v1:0", "low", []string{`"tools":[` + tool + "," + point + `]`, `"system":[{"text":"s"},` + point + `]`, `"status":"error"`,
 			`"additionalModelRequestFields":{"thinking":{"budget_tokens":2048,"type":"enabled"}}`}, nil, ""},
-		"a newer Claude": {"anthropic.claude-opus-4-7", "low", []string{`"additionalModelRequestFields":{"output_config":{"effort":"low"},"thinking":{"type":"adaptive"}}`}, nil, ""},
-		"an old Claude":  {"anthropic.claude-3-haiku-20240307-v1:0", "", []string{`"status":"error"`}, []string{"cachePoint"}, ""},
+		"newer Claude":  {"anthropic.claude-opus-4-7", "low", []string{`"additionalModelRequestFields":{"output_config":{"effort":"low"},"thinking":{"type":"adaptive"}}`}, nil, ""},
+		"an old Claude": {"anthropic.claude-3-haiku-20240307-v1:0", "", []string{`"status":"error"`}, []string{"cachePoint"}, ""},
 		"Nova": {"us.amazon.nova-2-lite-v1:0", "minimal", []string{`"tools":[` + tool + `]`, `"system":[{"text":"s"},` + point + `]`, `"status":"error"`,
 			`{"content":[{"text":"go"}],"role":"user"}`,
 			`"additionalModelRequestFields":{"reasoningConfig":{"maxReasoningEffort":"low","type":"enabled"}}`}, nil, ""},
-		"OpenAI's":      {"openai.gpt-oss-120b-1:0", "high", []string{`"additionalModelRequestFields":{"reasoning_effort":"high"}`}, []string{"cachePoint", "status"}, ""},
-		"another":       {"us.meta.llama4-maverick-17b-instruct-v1:0", "", nil, []string{"cachePoint", "status", "additionalModelRequestFields"}, ""},
-		"a thought too": {"us.meta.llama4-maverick-17b-instruct-v1:0", "high", nil, nil, "the field of this model for it is unknown"},
+		"OpenAI's":           {"openai.gpt-oss-120b-1:0", "high", []string{`"additionalModelRequestFields":{"reasoning_effort":"high"}`}, []string{"cachePoint", "status"}, ""},
+		"other model":        {"us.meta.llama4-maverick-17b-instruct-v1:0", "", nil, []string{"cachePoint", "status", "additionalModelRequestFields"}, ""},
+		"unsupported effort": {"us.meta.llama4-maverick-17b-instruct-v1:0", "high", nil, nil, "the field of this model for it is unknown"},
 	} {
 		m := Model{Server: Server{Protocol: Converse, ResultImages: true}, Provider: "bedrock", Name: tc.model}
 		q := Request{System: "s", Messages: turn, Options: plainOptions(), Effort: tc.effort}
 		q.Options.Tools = []llms.Tool{{Function: &llms.FunctionDefinition{Name: "get"}}}
 		out, err := m.Encode(&q)
-		if tc.fails != "" {
-			if err == nil || !strings.Contains(err.Error(), tc.fails) {
-				t.Errorf("%s: %v, want %q", name, err, tc.fails)
+		if tc.wantErr != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+				t.Errorf("%s: %v, want %q", name, err, tc.wantErr)
 			}
 			continue
 		}
@@ -57,8 +57,8 @@ func TestConverseOfFamilies(t *testing.T) {
 	}
 }
 
-// TestConverseOfAuthors: an author adds a guardrail, and tools of the service's.
-func TestConverseOfAuthors(t *testing.T) {
+// TestConverseExtra checks that extra parameters can add a guardrail and tools of the service.
+func TestConverseExtra(t *testing.T) {
 	m := Model{Server: Server{Protocol: Converse}, Provider: "bedrock", Name: "arn:aws:bedrock:us-east-1:1:inference-profile/a"}
 	q := Request{Messages: []contract.Message{{Role: contract.RoleUser, Text: "go"}}, Options: plainOptions(),
 		Extra: json.RawMessage(`{"guardrailConfig":{"guardrailIdentifier":"g","guardrailVersion":"1"},"toolConfig":{"tools":[{"systemTool":{"name":"nova_code_interpreter"}}]}}`)}
@@ -77,7 +77,7 @@ func TestConverseOfAuthors(t *testing.T) {
 	}
 }
 
-// TestConverseBlocks: whole or streamed, blocks of the service's own and signed thoughts go back to it in their order.
+// TestConverseBlocks checks that service blocks and signed reasoning, streamed or not, are sent back in order.
 func TestConverseBlocks(t *testing.T) {
 	whole := `{"stopReason":"tool_use","output":{"message":{"content":[{"reasoningContent":{"redactedContent":"YWJj"}},{"reasoningContent":{"reasoningText":{"text":"hm"}}},` +
 		`{"toolUse":{"toolUseId":"s","name":"run","type":"server_tool_use","input":{"code":"1"}}},{"toolResult":{"toolUseId":"s","type":"ran","status":"success","content":[{"json":{"out":"1"}}]}},` +
@@ -116,7 +116,7 @@ func TestConverseBlocks(t *testing.T) {
 		}
 		m.Name = "us.amazon.nova-pro-v1:0"
 		if got, _ := json.Marshal(m.converseContent(&a.Message)); strings.Contains(string(got), "reasoning") {
-			t.Errorf("another model gets %s", got)
+			t.Errorf("sent to another model: %s", got)
 		}
 	}
 }

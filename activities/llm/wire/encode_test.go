@@ -12,8 +12,8 @@ import (
 	"weft/activities/contract"
 )
 
-// asking is a request with tools; nothing else is set.
-func asking(in ...contract.Message) *Request {
+// newRequest returns a request with tools and no other options.
+func newRequest(in ...contract.Message) *Request {
 	tool := func(name string) llms.Tool {
 		return llms.Tool{Type: "function", Function: &llms.FunctionDefinition{Name: name, Parameters: json.RawMessage(`{"type":"object"}`)}}
 	}
@@ -22,7 +22,7 @@ func asking(in ...contract.Message) *Request {
 
 func user(text string) contract.Message { return contract.Message{Role: "user", Text: text} }
 
-func called(ids ...string) contract.Message {
+func toolCalls(ids ...string) contract.Message {
 	m := contract.Message{Role: "assistant"}
 	for _, id := range ids {
 		m.Calls = append(m.Calls, contract.ToolCall{ID: id, Name: "get", Arguments: "{}"})
@@ -34,8 +34,8 @@ func result(id, text string) contract.Message {
 	return contract.Message{Role: "tool", CallID: id, Name: "get", Text: text}
 }
 
-// encoded is a request as bytes.
-func encoded(t *testing.T, m *Model, q *Request) []byte {
+// encodeRequest encodes a request, and checks that the encoding is deterministic.
+func encodeRequest(t *testing.T, m *Model, q *Request) []byte {
 	t.Helper()
 	out, err := m.Encode(q)
 	if err != nil {
@@ -48,8 +48,8 @@ func encoded(t *testing.T, m *Model, q *Request) []byte {
 	return out.Body
 }
 
-// dig finds the JSON of a value in a request.
-func dig(t *testing.T, raw []byte, path ...string) string {
+// jsonField returns the JSON of a nested field.
+func jsonField(t *testing.T, raw []byte, path ...string) string {
 	t.Helper()
 	for _, key := range path {
 		var v map[string]json.RawMessage
@@ -61,28 +61,28 @@ func dig(t *testing.T, raw []byte, path ...string) string {
 	return string(raw)
 }
 
-// Requests of a growing conversation have equal prefixes, marks aside: what the provider keeps is found again.
-func TestConversationsGrowAtTheirEnd(t *testing.T) {
+// TestStableRequestPrefix checks that each request of a growing conversation extends the previous one, so that prompt caches hit.
+func TestStableRequestPrefix(t *testing.T) {
 	all := []contract.Message{
-		user("hello <&>"), called("a", strings.Repeat("long", 20)), result("a", "1"), result(strings.Repeat("long", 20), ""),
-		{Role: "assistant", Text: "both"}, user("go on"), called("d"), result("d", "2"), {Role: "assistant", Text: "done"}, user("thanks"),
+		user("hello <&>"), toolCalls("a", strings.Repeat("long", 20)), result("a", "1"), result(strings.Repeat("long", 20), ""),
+		{Role: "assistant", Text: "both"}, user("go on"), toolCalls("d"), result("d", "2"), {Role: "assistant", Text: "done"}, user("thanks"),
 	}
 	for _, protocol := range []string{Chat, Claude, Gemini, OCI} {
 		m := &Model{Server: Server{Protocol: protocol, ToolChoice: true}, Provider: "fake", Name: "m", NoCache: true}
 		var before []byte
 		for n := 1; n <= len(all); n++ {
 			if n < len(all) && all[n].Role == "tool" {
-				continue // not the end of a turn
+				continue // the turn is not complete
 			}
-			raw := encoded(t, m, asking(all[:n]...))
+			raw := encodeRequest(t, m, newRequest(all[:n]...))
 			if protocol == OCI {
-				raw = []byte(dig(t, raw, "chatRequest"))
+				raw = []byte(jsonField(t, raw, "chatRequest"))
 			}
 			field := "messages"
 			if protocol == Gemini {
 				field = "contents"
 			}
-			now := strings.TrimSuffix(dig(t, raw, field), "]")
+			now := strings.TrimSuffix(jsonField(t, raw, field), "]")
 			if !strings.HasPrefix(now, string(before)) {
 				t.Errorf("%q: %d messages:\n%s\ndo not begin with\n%s", protocol, n, now, before)
 			}
@@ -91,7 +91,7 @@ func TestConversationsGrowAtTheirEnd(t *testing.T) {
 	}
 }
 
-func TestFurtherParametersAreSent(t *testing.T) {
+func TestExtraParameters(t *testing.T) {
 	for _, tc := range []struct {
 		protocol, extra string
 		path            []string
@@ -102,21 +102,21 @@ func TestFurtherParametersAreSent(t *testing.T) {
 		{Gemini, `{"generationConfig":{"mediaResolution":"LOW"},"safetySettings":[]}`, []string{"generationConfig"}, `{"maxOutputTokens":9,"mediaResolution":"LOW"}`},
 		{OCI, `{"verbosity":"LOW"}`, []string{"chatRequest", "verbosity"}, `"LOW"`},
 	} {
-		q := asking(user("hello"))
+		q := newRequest(user("hello"))
 		q.Extra, q.Options.MaxTokens = json.RawMessage(tc.extra), 9
 		m := &Model{Server: Server{Protocol: tc.protocol}, Provider: "fake", Name: "m"}
-		if got := dig(t, encoded(t, m, q), tc.path...); got != tc.want {
+		if got := jsonField(t, encodeRequest(t, m, q), tc.path...); got != tc.want {
 			t.Errorf("%q: %s, want %s", tc.protocol, got, tc.want)
 		}
 	}
 }
 
-func TestGeminiTakesCallsOfOthers(t *testing.T) {
+func TestGeminiForeignCalls(t *testing.T) {
 	nameless := result("call_1", "1")
 	nameless.Name = ""
-	q := asking(user("go"), called("call_1", "call_2"), nameless, result("call_2", "2"))
+	q := newRequest(user("go"), toolCalls("call_1", "call_2"), nameless, result("call_2", "2"))
 	for model, want := range map[string]int{"gemini-3-pro": 1, "gemini-2.5-pro": 0} {
-		raw := string(encoded(t, &Model{Server: Server{Protocol: Gemini}, Provider: "fake", Name: model}, q))
+		raw := string(encodeRequest(t, &Model{Server: Server{Protocol: Gemini}, Provider: "fake", Name: model}, q))
 		if strings.Count(raw, noSignature) != want {
 			t.Errorf("%s: want %d placeholders in %s", model, want, raw)
 		}
@@ -126,11 +126,11 @@ func TestGeminiTakesCallsOfOthers(t *testing.T) {
 	}
 }
 
-func TestImagesAreSentWhereTheServerTakesThem(t *testing.T) {
+func TestPlaceMedia(t *testing.T) {
 	image := func(data string) contract.Media { return contract.Media{MediaType: "image/png", Data: data} }
 	one, two := result("a", "a cat"), result("b", "two dogs")
 	one.Media, two.Media = []contract.Media{image("1")}, []contract.Media{image("2"), image("3")}
-	in := []contract.Message{user("go"), called("a", "b"), one, two, user("and now?")}
+	in := []contract.Message{user("go"), toolCalls("a", "b"), one, two, user("and now?")}
 	plain := func(m contract.Message, note string) contract.Message {
 		m.Media, m.Text = nil, m.Text+note
 		return m
@@ -141,9 +141,9 @@ func TestImagesAreSentWhereTheServerTakesThem(t *testing.T) {
 		model Model
 		want  []contract.Message
 	}{
-		"in results":  {Model{Server: Server{ResultImages: true}}, in},
-		"behind them": {Model{}, []contract.Message{in[0], in[1], plain(one, ""), plain(two, ""), behind, in[4]}},
-		"nowhere":     {Model{NoImages: true}, []contract.Message{in[0], in[1], plain(one, "\n"+"(this model does not support images)"), plain(two, "\n"+"(this model does not support images)"), in[4]}},
+		"in results":    {Model{Server: Server{ResultImages: true}}, in},
+		"after results": {Model{}, []contract.Message{in[0], in[1], plain(one, ""), plain(two, ""), behind, in[4]}},
+		"unsupported":   {Model{NoImages: true}, []contract.Message{in[0], in[1], plain(one, "\n"+"(this model does not support images)"), plain(two, "\n"+"(this model does not support images)"), in[4]}},
 	} {
 		if diff := cmp.Diff(tc.want, tc.model.placeMedia(in)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -151,7 +151,7 @@ func TestImagesAreSentWhereTheServerTakesThem(t *testing.T) {
 	}
 }
 
-func TestIDsOfCallsAreAccepted(t *testing.T) {
+func TestCallIDs(t *testing.T) {
 	long := strings.Repeat("toolu:01/", 20)
 	for rule, form := range idFormats {
 		m := &Model{Server: Server{CallIDs: rule}}

@@ -8,8 +8,8 @@ import (
 	"weft/activities/contract"
 )
 
-// A document and a recording have each protocol's own form, and results of tools what the server takes there.
-func TestFilesOfEachProtocol(t *testing.T) {
+// TestFiles checks the encoding of documents and audio in each protocol, in user messages and in tool results.
+func TestFiles(t *testing.T) {
 	pdf := contract.Media{MediaType: "application/pdf", Data: "UERG", Name: "q3.pdf"}
 	mp3 := contract.Media{MediaType: "audio/mpeg", Data: "TVAz"}
 	every := []string{""}
@@ -41,13 +41,13 @@ func TestFilesOfEachProtocol(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := Model{Server: tc.server, Provider: "p", Name: tc.model, Base: "http://x", Compartment: "c"}
-			given := contract.Message{Role: contract.RoleUser, Text: "read"}
+			message := contract.Message{Role: contract.RoleUser, Text: "read"}
 			for _, file := range []contract.Media{pdf, mp3} {
 				if m.Takes(file.Kind()) {
-					given.Media = append(given.Media, file)
+					message.Media = append(message.Media, file)
 				}
 			}
-			out, err := m.Encode(&Request{Options: plainOptions(), Messages: []contract.Message{given,
+			out, err := m.Encode(&Request{Options: plainOptions(), Messages: []contract.Message{message,
 				{Role: contract.RoleAssistant, Calls: []contract.ToolCall{{ID: "c1", Name: "get", Arguments: "{}"}}},
 				{Role: contract.RoleTool, CallID: "c1", Name: "get", Text: "here", Media: []contract.Media{pdf, mp3}},
 			}})

@@ -13,41 +13,41 @@ import (
 
 var openAI = Server{Responses: []string{"gpt-4o", "gpt-5", "o1"}, StrictSchema: true, Schema: true, RawArguments: true}
 
-// plainOptions are options that say nothing.
+// plainOptions returns options with nothing set.
 func plainOptions() llms.CallOptions { return llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1} }
 
-// TestByResponses: a setting, a document, or the table says by which protocol a model is asked.
-func TestByResponses(t *testing.T) {
+// TestProtocolSelection checks how the document, the setting and the provider's defaults select the protocol.
+func TestProtocolSelection(t *testing.T) {
 	seeded, stopped, short := plainOptions(), plainOptions(), plainOptions()
 	seeded.Seed, stopped.StopWords, short.MaxTokens = 7, []string{"END"}, 5
 	for name, tc := range map[string]struct {
 		model, setting, asked string
 		options               llms.CallOptions
-		extra, want, fails    string
+		extra, want, wantErr  string
 	}{
-		"a model of the table":            {"gpt-5-mini", "", "", plainOptions(), ``, "/responses", ""},
-		"another":                         {"gpt-3.5-turbo", "", "", plainOptions(), ``, "/chat/completions", ""},
-		"one that hears":                  {"gpt-4o-audio-preview", "", "", plainOptions(), ``, "/chat/completions", ""},
-		"one that searches":               {"gpt-4o-mini-search-preview", "", "", plainOptions(), ``, "/chat/completions", ""},
-		"an old one":                      {"o1-mini-2024-09-12", "", "", plainOptions(), ``, "/chat/completions", ""},
-		"with a seed":                     {"gpt-4o", "", "", seeded, ``, "/chat/completions", ""},
-		"with stop sequences":             {"gpt-4o", "", "", stopped, ``, "/chat/completions", ""},
-		"with a bound below the least":    {"gpt-4o", "", "", short, ``, "/chat/completions", ""},
-		"with a field of chat":            {"gpt-5", "", "", plainOptions(), `{"reasoning_effort":"low"}`, "/chat/completions", ""},
-		"with a field of both":            {"gpt-5", "", "", plainOptions(), `{"user":"u"}`, "/responses", ""},
-		"the setting, with such a field":  {"m", APIResponses, "", plainOptions(), `{"n":2}`, "", "does not support n; remove it"},
-		"the setting says chat":           {"gpt-5", APIChat, "", plainOptions(), ``, "/chat/completions", ""},
-		"the setting says responses":      {"m", APIResponses, "", plainOptions(), ``, "/responses", ""},
-		"the document before it: chat":    {"gpt-5", APIResponses, APIChat, plainOptions(), ``, "/chat/completions", ""},
-		"the document before it: the new": {"m", APIChat, APIResponses, plainOptions(), ``, "/responses", ""},
-		"the setting, with a seed":        {"gpt-4o", APIResponses, "", seeded, ``, "", "does not support seed; remove it, or use chat completions (providers.openai.api"},
+		"listed model":                          {"gpt-5-mini", "", "", plainOptions(), ``, "/responses", ""},
+		"other model":                           {"gpt-3.5-turbo", "", "", plainOptions(), ``, "/chat/completions", ""},
+		"audio model":                           {"gpt-4o-audio-preview", "", "", plainOptions(), ``, "/chat/completions", ""},
+		"search model":                          {"gpt-4o-mini-search-preview", "", "", plainOptions(), ``, "/chat/completions", ""},
+		"excluded model":                        {"o1-mini-2024-09-12", "", "", plainOptions(), ``, "/chat/completions", ""},
+		"with a seed":                           {"gpt-4o", "", "", seeded, ``, "/chat/completions", ""},
+		"with stop sequences":                   {"gpt-4o", "", "", stopped, ``, "/chat/completions", ""},
+		"max_tokens below the minimum":          {"gpt-4o", "", "", short, ``, "/chat/completions", ""},
+		"with a chat-only field":                {"gpt-5", "", "", plainOptions(), `{"reasoning_effort":"low"}`, "/chat/completions", ""},
+		"with a common field":                   {"gpt-5", "", "", plainOptions(), `{"user":"u"}`, "/responses", ""},
+		"setting, with a chat-only field":       {"m", APIResponses, "", plainOptions(), `{"n":2}`, "", "does not support n; remove it"},
+		"setting chat":                          {"gpt-5", APIChat, "", plainOptions(), ``, "/chat/completions", ""},
+		"setting responses":                     {"m", APIResponses, "", plainOptions(), ``, "/responses", ""},
+		"document overrides setting: chat":      {"gpt-5", APIResponses, APIChat, plainOptions(), ``, "/chat/completions", ""},
+		"document overrides setting: responses": {"m", APIChat, APIResponses, plainOptions(), ``, "/responses", ""},
+		"setting, with a seed":                  {"gpt-4o", APIResponses, "", seeded, ``, "", "does not support seed; remove it, or use chat completions (providers.openai.api"},
 	} {
 		m := Model{Server: openAI, Provider: "openai", Name: tc.model, API: tc.setting}
 		out, err := m.Encode(&Request{Options: tc.options, API: tc.asked, Extra: json.RawMessage(tc.extra)})
 		switch {
 		case err != nil:
-			if tc.fails == "" || !strings.Contains(err.Error(), tc.fails) {
-				t.Errorf("%s: %v, want %q", name, err, tc.fails)
+			if tc.wantErr == "" || !strings.Contains(err.Error(), tc.wantErr) {
+				t.Errorf("%s: %v, want %q", name, err, tc.wantErr)
 			}
 		case out.URL != tc.want:
 			t.Errorf("%s: %s, want %s", name, out.URL, tc.want)
@@ -55,12 +55,12 @@ func TestByResponses(t *testing.T) {
 	}
 	claude := Model{Server: Server{Protocol: Claude}, Name: "claude-x"}
 	if out, err := claude.Encode(&Request{Options: plainOptions(), API: APIResponses}); err != nil || out.URL != "/messages" {
-		t.Errorf("a provider that has neither: %+v, %v", out, err)
+		t.Errorf("a provider with neither protocol: %+v, %v", out, err)
 	}
 }
 
-// TestResponsesGoBack: what an answer has of its provider's own is in the next request, in its order.
-func TestResponsesGoBack(t *testing.T) {
+// TestResponsesSentBack checks that an answer's provider-specific items are sent back in order.
+func TestResponsesSentBack(t *testing.T) {
 	const thought = `{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"e"}`
 	const search = `{"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search","query":"q"}}`
 	const message = `{"type":"message","id":"msg_1","status":"completed","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"So","annotations":[]}]}`
@@ -70,9 +70,9 @@ func TestResponsesGoBack(t *testing.T) {
 	for name, tc := range map[string]struct{ model, provider, output, want string }{
 		"all":                             {"gpt-5", "openai", thought + "," + search + "," + message + "," + call, thought + "," + search + "," + sentMessage + "," + sentCall},
 		"calls before text":               {"gpt-5", "openai", call + "," + message, sentCall + "," + sentMessage},
-		"thoughts that nobody knows":      {"gpt-5", "openai", `{"type":"reasoning","id":"rs_1","summary":[]},` + message, sentMessage},
-		"thoughts in clear":               {"gpt-5", "openai", `{"type":"reasoning","id":"r","content":[{"type":"reasoning_text","text":"hm"}]},` + message, `{"type":"reasoning","id":"r","content":[{"type":"reasoning_text","text":"hm"}]},` + sentMessage},
-		"thoughts that nothing came of":   {"gpt-5", "openai", message + "," + thought, sentMessage},
+		"reasoning without content":       {"gpt-5", "openai", `{"type":"reasoning","id":"rs_1","summary":[]},` + message, sentMessage},
+		"unencrypted reasoning":           {"gpt-5", "openai", `{"type":"reasoning","id":"r","content":[{"type":"reasoning_text","text":"hm"}]},` + message, `{"type":"reasoning","id":"r","content":[{"type":"reasoning_text","text":"hm"}]},` + sentMessage},
+		"trailing reasoning":              {"gpt-5", "openai", message + "," + thought, sentMessage},
 		"to a model that does not reason": {"gpt-4o", "openai", thought + "," + message, sentMessage},
 		"to another provider":             {"gpt-5", "azure", thought + "," + search + "," + message + "," + call, `{"content":[{"text":"So","type":"output_text"}],"role":"assistant","type":"message"},{"arguments":"{k","call_id":"c","name":"get","type":"function_call"}`},
 	} {
@@ -105,13 +105,13 @@ func TestResponsesGoBack(t *testing.T) {
 			t.Errorf("%s: %s\nwant %s", name, got, tc.want)
 		}
 		if last := string(sent.Input[len(sent.Input)-1]); last != `{"call_id":"c","output":"1","type":"function_call_output"}` {
-			t.Errorf("%s: the result goes as %s", name, last)
+			t.Errorf("%s: result sent as %s", name, last)
 		}
 	}
 }
 
-// TestResponsesOfTheProvidersTools: an author adds tools of the provider's to those of the flow.
-func TestResponsesOfTheProvidersTools(t *testing.T) {
+// TestResponsesProviderTools checks that extra parameters add the provider's tools to those of the flow.
+func TestResponsesProviderTools(t *testing.T) {
 	m := Model{Server: openAI, Provider: "openai", Name: "gpt-5"}
 	q := Request{Options: plainOptions(), Extra: json.RawMessage(`{"tools":[{"type":"web_search"}],"include":["web_search_call.action.sources"],"reasoning":{"summary":"auto"}}`), Effort: "low"}
 	q.Options.Tools = []llms.Tool{{Function: &llms.FunctionDefinition{Name: "get"}}}
@@ -129,21 +129,21 @@ func TestResponsesOfTheProvidersTools(t *testing.T) {
 	}
 }
 
-// TestResponsesEnd: how an answer ends.
-func TestResponsesEnd(t *testing.T) {
+// TestResponsesStopReasons checks the text and stop reason, or the error, at the end of an answer.
+func TestResponsesStopReasons(t *testing.T) {
 	const item = `{"type":"response.output_item.done","item":{"type":"message","content":[{"type":"output_text","text":"Hello"}]}}`
 	for name, tc := range map[string]struct {
-		events           []string
-		text, stop, says string
+		events               []string
+		text, stop, wantText string
 	}{
-		"items of a stream alone":  {[]string{item, `{"type":"response.completed","response":{"status":"completed","output":[]}}`}, "Hello", "stop", ""},
-		"the last event has all":   {[]string{`{"type":"response.completed","response":{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"Hel"},{"type":"output_text","text":"lo"}]}]}}`}, "Hello", "stop", ""},
-		"its bound":                {[]string{item, `{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}}`}, "Hello", "length", ""},
-		"a filter":                 {[]string{item, `{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"content_filter"}}}`}, "Hello", "content_filter", ""},
-		"a failure":                {[]string{item, `{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"oops"}}}`}, "", "", "server_error"},
-		"a failure that says none": {[]string{item, `{"type":"response.failed","response":{"status":"failed"}}`}, "", "", "aborted"},
-		"cut":                      {[]string{`{"type":"response.output_text.delta","delta":"Hel"}`}, "", "", "after 3 bytes of text: it was cut"},
-		"a call without a name":    {[]string{`{"type":"response.completed","response":{"status":"completed","output":[{"type":"function_call","call_id":"c"}]}}`}, "", "", "has no name"},
+		"items only in the stream":  {[]string{item, `{"type":"response.completed","response":{"status":"completed","output":[]}}`}, "Hello", "stop", ""},
+		"complete last event":       {[]string{`{"type":"response.completed","response":{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"Hel"},{"type":"output_text","text":"lo"}]}]}}`}, "Hello", "stop", ""},
+		"token limit":               {[]string{item, `{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}}`}, "Hello", "length", ""},
+		"a filter":                  {[]string{item, `{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"content_filter"}}}`}, "Hello", "content_filter", ""},
+		"a failure":                 {[]string{item, `{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"oops"}}}`}, "", "", "server_error"},
+		"a failure without a cause": {[]string{item, `{"type":"response.failed","response":{"status":"failed"}}`}, "", "", "aborted"},
+		"cut":                       {[]string{`{"type":"response.output_text.delta","delta":"Hel"}`}, "", "", "after 3 bytes of text: it was cut"},
+		"a call without a name":     {[]string{`{"type":"response.completed","response":{"status":"completed","output":[{"type":"function_call","call_id":"c"}]}}`}, "", "", "has no name"},
 	} {
 		r := &responsesReader{draft: draft{m: &Model{Provider: "openai", Name: "gpt-5"}}}
 		var err error
@@ -158,9 +158,9 @@ func TestResponsesEnd(t *testing.T) {
 		}
 		var own *Error
 		switch {
-		case tc.says != "":
-			if !errors.As(err, &own) || !strings.Contains(own.Error(), tc.says) {
-				t.Errorf("%s: %v, want %q", name, err, tc.says)
+		case tc.wantText != "":
+			if !errors.As(err, &own) || !strings.Contains(own.Error(), tc.wantText) {
+				t.Errorf("%s: %v, want %q", name, err, tc.wantText)
 			}
 		case err != nil:
 			t.Errorf("%s: %v", name, err)
