@@ -8,7 +8,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// The operator's rules say whose calls need a person's yes, whatever a server calls its tools.
+// The operator's rules determine which calls need confirmation, whatever a server names its tools.
 func TestConfirmRules(t *testing.T) {
 	rules := map[string]ConfirmRule{
 		"mail":   {Tools: []string{"send_*"}, Timeout: time.Minute},

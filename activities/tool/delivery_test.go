@@ -91,7 +91,7 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// TestOutcomeWithoutAServer calls where nobody listens, and a command that dies in the call.
+// TestOutcomeWithoutAServer covers an address without a server, and a command that dies during the call.
 func TestOutcomeWithoutAServer(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()

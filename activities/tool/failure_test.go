@@ -236,7 +236,7 @@ func TestInvalidTransport(t *testing.T) {
 	sse.Transport = TransportHTTP
 	_, _, err := said(open(t, sse).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
 	fails(t, err, contract.ClassConnection, "no MCP server responds over http", "connections.c.transport: sse")
-	// A page for people is at the address.
+	// The address serves an HTML page.
 	page := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		fmt.Fprint(w, "<html>Welcome</html>")

@@ -22,7 +22,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// loginsInMemory are [Logins] of one process.
+// loginsInMemory implements [Logins] in memory.
 type loginsInMemory struct {
 	lock  sync.Mutex
 	mu    sync.Mutex
@@ -50,7 +50,7 @@ func (l *loginsInMemory) Lock(context.Context, string) (func(), error) {
 	return l.lock.Unlock, nil
 }
 
-// expire has the token that is kept end.
+// expire marks the stored token as expired.
 func (l *loginsInMemory) expire(t *testing.T, id string, change func(*transport.Token)) {
 	own := map[string]json.RawMessage{}
 	var token transport.Token
@@ -68,7 +68,7 @@ func (l *loginsInMemory) expire(t *testing.T, id string, change func(*transport.
 	_ = l.Save(t.Context(), id, data)
 }
 
-// oauthServer is an MCP server with the authorization server that it names. Each refresh token is good once.
+// oauthServer is an MCP server with its authorization server. Each refresh token is valid once.
 type oauthServer struct {
 	*httptest.Server
 	mu        sync.Mutex

@@ -53,7 +53,7 @@ func (a *asker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}}`, m.ID)
 	case m.Method == "tools/call":
 		a.call.Store(string(m.ID))
-		// Two lines of data are one message.
+		// Two data lines form one message.
 		say("{\"jsonrpc\":\"2.0\",\ndata: \"id\":%s,\"method\":\"ping\"}", m.ID)
 	case m.Method == "" && len(m.Result) > 0:
 		a.answers <- string(raw)

@@ -18,7 +18,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// dated is a server that speaks one version of the protocol alone, written by hand.
+// dated is a hand-written server that supports only one version of the protocol.
 type dated struct {
 	version string
 
@@ -68,7 +68,7 @@ func (d *dated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refusing is a server that refuses other versions than its own, where it might name its own.
+// refusing is a server that rejects other versions and does not name its own.
 type refusing struct {
 	dated
 	status, code int
