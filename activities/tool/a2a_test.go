@@ -148,8 +148,8 @@ func (a *remoteAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestMessagesAreSentOnce has an agent die after it has taken a message: its task is looked up, by the same attempt, by a later
-// one, and by one that an operator wants.
+// TestMessagesAreSentOnce checks that the task of a message is found after the agent died: by the same attempt, by a later one,
+// and by a retry that an operator requests.
 func TestMessagesAreSentOnce(t *testing.T) {
 	cut := func(http.ResponseWriter) {}
 	half := func(w http.ResponseWriter) {

@@ -21,8 +21,8 @@ const (
 	opened     = `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}`
 )
 
-// TestServerAsksInACall has servers ask while they hold a call, by every transport. What is not allowed is refused at once, so
-// that the call goes on, and is not announced.
+// TestServerAsksInACall checks requests of servers during a call, over every transport. Those that are not allowed are refused
+// at once, so that the call continues, and their capability is not announced.
 func TestServerAsksInACall(t *testing.T) {
 	for name, tc := range map[string]struct {
 		asks    []string

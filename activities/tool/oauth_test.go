@@ -124,8 +124,8 @@ func newOAuthServer(t *testing.T) *oauthServer {
 	return o
 }
 
-// TestLogin checks a login from its refusal to its end: no token, a wrong issuer, a token, one renewal for all who find it expired, and a
-// refresh token that the server does not take.
+// TestLogin checks a complete login: no token, an invalid issuer, a token, a single renewal by concurrent callers once it has expired, and a
+// rejected refresh token.
 func TestLogin(t *testing.T) {
 	o := newOAuthServer(t)
 	kept, known := &loginsInMemory{saved: map[string][]byte{}}, mask.New()

@@ -84,8 +84,8 @@ func mutual(t *testing.T, h http.Handler) (srv *httptest.Server, ca, cert, key s
 	return srv, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})), cert, key
 }
 
-// Certificates that a flow names are shown to servers that want them, over both transports;
-// those of nobody, or for another host, are not.
+// Certificates that a flow names are presented to servers that require them, over both transports;
+// unknown ones, or those for another host, are not.
 func TestMutualTLSOfAFlow(t *testing.T) {
 	dir := t.TempDir()
 	for name, h := range map[string]http.Handler{

@@ -57,8 +57,8 @@ func TestLossIsReportedToTheModel(t *testing.T) {
 	}
 }
 
-// A call that ended with its server, before it had an answer, has left nothing to build on: the next
-// attempt is made, and nobody is told of a loss.
+// A call whose server died before it answered has no state to lose: it is attempted again, and no
+// loss is reported.
 func TestNothingIsLostWithTheFirstCall(t *testing.T) {
 	l := &legacy{}
 	l.onCall = func(w http.ResponseWriter, id json.RawMessage, n int) {

@@ -93,8 +93,8 @@ func (d *refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.dated.ServeHTTP(w, r)
 }
 
-// Servers answer with the version that they speak: with every one that was ever published the
-// tools work, and its name goes along with each call. Another is an operator's to mend.
+// Servers answer with their protocol version: tools work with every published version, which is
+// sent with each call. An unknown version is an error that an operator must fix.
 func TestVersions(t *testing.T) {
 	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
 		t.Run(version, func(t *testing.T) {
