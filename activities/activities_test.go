@@ -34,7 +34,7 @@ func (quiet) Info(string, ...any)  {}
 func (quiet) Warn(string, ...any)  {}
 func (quiet) Error(string, ...any) {}
 
-// bench is a worker's activities in Temporal's test environment, with the scripted model.
+// bench registers a worker's activities in Temporal's test environment, with the scripted model.
 func bench(t *testing.T, d Deps) (*Activities, *testsuite.TestActivityEnvironment) {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
@@ -59,7 +59,7 @@ func perform[T any](t *testing.T, env *testsuite.TestActivityEnvironment, name s
 		}
 		f := contract.FailureOf(err)
 		if app.NonRetryable() == contract.Retryable(f.Class) || app.Type() != f.Class {
-			t.Errorf("class %s travels as type %s, retried: %v", f.Class, app.Type(), !app.NonRetryable())
+			t.Errorf("class %s is encoded as type %s, retried: %v", f.Class, app.Type(), !app.NonRetryable())
 		}
 		return nil, f
 	}
@@ -86,15 +86,15 @@ func TestToActivityError(t *testing.T) {
 	tests := map[string]struct {
 		err                 error
 		cancelled, stopping bool
-		cause               error // of the cancellation, if another than that it was asked for
-		// class of an application error, or is, an error as it stands.
+		cause               error // of the cancellation; nil: requested
+		// class of the expected application error, or the expected error itself.
 		class, text string
 		is          error
 	}{
 		"nothing went wrong":                       {},
 		"a failure keeps its class":                {err: denied, class: contract.ClassDenied},
 		"a wrapped failure too":                    {err: fmt.Errorf("call: %w", denied), class: contract.ClassDenied},
-		"any other error is worth another try":     {err: errors.New("odd"), class: contract.ClassUnavailable},
+		"any other error is retryable":             {err: errors.New("odd"), class: contract.ClassUnavailable},
 		"a cancelled call":                         {err: denied, cancelled: true, is: context.Canceled},
 		"a call that its run cancelled":            {err: denied, cancelled: true, cause: temporal.NewCanceledError(), is: context.Canceled},
 		"a heartbeat that failed":                  {err: denied, cancelled: true, cause: errors.New("no server"), class: contract.ClassUnavailable, text: "heartbeat failed: no server"},
@@ -147,18 +147,18 @@ func TestCheckSize(t *testing.T) {
 	fits := strings.Repeat("x", contract.MaxPayload-2) // two quotes make it full
 	a := New(Deps{})
 	if err := a.checkSize("it", fits); err != nil {
-		t.Errorf("what fits is refused: %v", err)
+		t.Errorf("a value that fits is rejected: %v", err)
 	}
 	f := contract.FailureOf(a.checkSize("the answer", fits+"x"))
 	if f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "the answer is 1945601 bytes, at most 1945600") || !strings.HasSuffix(f.Remedy, "give the workers a store (store.dir)") {
 		t.Errorf("failure is %+v", f)
 	}
 	if err := a.checkSize("it", func() {}); err == nil {
-		t.Error("what cannot be encoded is accepted")
+		t.Error("a value that cannot be encoded is accepted")
 	}
 	small := strings.Repeat("x", 998)
 	if err := a.checkRoom("it", small, 1000); err != nil {
-		t.Errorf("what has room is refused: %v", err)
+		t.Errorf("a value within the limit is rejected: %v", err)
 	}
 	if f := contract.FailureOf(a.checkRoom("it", small+"x", 1000)); f.Class != contract.ClassTooLarge || !strings.HasPrefix(f.Text, "it is 1001 bytes, at most 1000 can go into the run's history") {
 		t.Errorf("failure is %+v", f)
@@ -168,19 +168,19 @@ func TestCheckSize(t *testing.T) {
 	}
 	stored := New(Deps{MaxPayload: 4 << 20})
 	if err := stored.checkRoom("it", small+"x", 1000); err != nil {
-		t.Errorf("what the store takes is refused: %v", err)
+		t.Errorf("a value that the store can hold is rejected: %v", err)
 	}
 	for n, want := range map[int]bool{-10: false, 10: true} {
 		out := &contract.ToolResult{Message: []byte(`"` + strings.Repeat("x", 1000+n-len(`{"message":""}`)) + `"`)}
 		if err := stored.checkRoom("it", out, 1000); err != nil || out.Offloaded != want {
-			t.Errorf("%d bytes beside the room go outside: %t, %v", n, out.Offloaded, err)
+			t.Errorf("%d bytes over the limit, offloaded: %t, %v", n, out.Offloaded, err)
 		}
 		if err := stored.checkRoom("it", out, 0); err != nil {
 			t.Error(err)
 		}
 	}
 	if err := stored.checkSize("it", strings.Repeat("x", 4<<20-contract.Envelope-2)); err != nil {
-		t.Errorf("what fits into the store is refused: %v", err)
+		t.Errorf("a value that fits into the store is rejected: %v", err)
 	}
 	f = contract.FailureOf(stored.checkSize("the answer", strings.Repeat("x", 4<<20)))
 	if f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "the answer is 4194306 bytes, at most 4190208 can go into the store") || !strings.HasSuffix(f.Remedy, "raise store.max_payload") {
@@ -188,7 +188,7 @@ func TestCheckSize(t *testing.T) {
 	}
 }
 
-// beats notes the heartbeats of activities.
+// beats records the heartbeats of activities.
 type beats struct {
 	interceptor.WorkerInterceptorBase
 	mu   sync.Mutex
@@ -230,7 +230,7 @@ func (o *beatsOutbound) RecordHeartbeat(ctx context.Context, details ...any) {
 	o.Next.RecordHeartbeat(ctx, details...)
 }
 
-// beatFor runs an activity with a heartbeat timeout and gives its heartbeats.
+// beatFor runs an activity with a heartbeat timeout and returns its heartbeats.
 func beatFor(t *testing.T, timeout time.Duration, work func(tell func(string))) []contract.Heartbeat {
 	t.Helper()
 	return waitingBeatFor(t, timeout, func(tell, _ func(string)) { work(tell) })
@@ -242,8 +242,8 @@ func waitingBeatFor(t *testing.T, timeout time.Duration, work func(tell, waits f
 	return watchedFor(t, timeout, nil, func(tell, waits func(string), _ func() []contract.Heartbeat) { work(tell, waits) })
 }
 
-// watchedFor is waitingBeatFor for work that looks at its heartbeats so far, and that somebody watches or
-// nobody does.
+// watchedFor is waitingBeatFor for work that reads its heartbeats so far; watched reports whether a client
+// follows a run.
 func watchedFor(t *testing.T, timeout time.Duration, watched func(string) bool, work func(tell, waits func(string), seen func() []contract.Heartbeat), first ...func(*heartbeats)) []contract.Heartbeat {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
@@ -315,8 +315,8 @@ func TestHeartbeatsAreBounded(t *testing.T) {
 	}
 }
 
-// Where nobody watches, new text waits for the call's next sign of life; of a watcher who comes it is
-// known at once.
+// TestHeartbeatWithoutFollowers checks that new text waits for the next regular heartbeat if no client follows the
+// run, and is sent at once when one starts to.
 func TestHeartbeatWithoutFollowers(t *testing.T) {
 	const timeout = time.Hour // its quarter is more than slowest
 	var watched atomic.Bool
@@ -339,7 +339,7 @@ func TestHeartbeatWithoutFollowers(t *testing.T) {
 	})
 }
 
-// TestNoHeartbeatOfAQuickCall makes three calls, for the machine may be busy for a while.
+// TestNoHeartbeatOfAQuickCall tries three times, because the machine may be busy.
 func TestNoHeartbeatOfAQuickCall(t *testing.T) {
 	for range 3 {
 		if len(beatFor(t, time.Second, func(tell func(string)) { tell("x") })) == 0 {
@@ -355,7 +355,7 @@ func TestNoHeartbeatWithoutATimeout(t *testing.T) {
 	}
 }
 
-func TestPrepare(t *testing.T) {
+func TestCompileFlow(t *testing.T) {
 	compiled := &contract.CompileFlowResult{Plan: &plan.Flow{Name: "f"}, Hash: "h"}
 	tests := map[string]struct {
 		in    contract.CompileFlowInput
@@ -368,7 +368,7 @@ func TestPrepare(t *testing.T) {
 		"a document and a model":      {in: contract.CompileFlowInput{Flow: contract.FlowRef{Text: "{}"}, Model: "openai/x"}, model: "openai/x", plan: true},
 		"no document and no model":    {model: "script"},
 		"a document that is too long": {in: contract.CompileFlowInput{Flow: contract.FlowRef{Text: "long"}}, class: contract.ClassTooLarge},
-		"a document that is wrong": {in: contract.CompileFlowInput{Flow: contract.FlowRef{Text: "{}"}},
+		"an invalid document": {in: contract.CompileFlowInput{Flow: contract.FlowRef{Text: "{}"}},
 			err: &contract.Failure{Class: contract.ClassInvalidFlow, Text: "wrong", Diagnostics: []string{"f:1", "f:2"}}, class: contract.ClassInvalidFlow},
 	}
 	for name, tc := range tests {
@@ -395,6 +395,6 @@ func TestPrepare(t *testing.T) {
 		})
 	}
 	if compiled.Model != "" {
-		t.Error("what the compiler returned was changed")
+		t.Error("the compiler's result was changed")
 	}
 }

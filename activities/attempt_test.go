@@ -22,8 +22,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestAttempts has a server count what it is asked to do. It does it once, unless the tool may be called twice or it
-// said that it did nothing.
+// TestAttempts counts the requests to a server over the attempts of a call. A call is repeated only if the tool is
+// repeatable or the server declined the request.
 func TestAttempts(t *testing.T) {
 	reset := func(w http.ResponseWriter) { panic(http.ErrAbortHandler) }
 	busy := func(w http.ResponseWriter) {
@@ -31,7 +31,7 @@ func TestAttempts(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	tests := map[string]struct {
-		answers []func(http.ResponseWriter) // of the first calls; nil: the attempt ends without a word, as its worker's death leaves it
+		answers []func(http.ResponseWriter) // of the first attempts; nil: the worker dies during the attempt
 		repeat  bool
 		unknown bool
 		calls   int32

@@ -16,19 +16,19 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeOperator answers for the search attributes of a namespace.
+// fakeOperator lists the search attributes of a namespace.
 type fakeOperator struct {
 	client.Client
 	operatorservice.OperatorServiceClient
-	kinds     map[string]enumspb.IndexedValueType
-	err       error
-	modelCall []string
+	kinds    map[string]enumspb.IndexedValueType
+	err      error
+	requests []string
 }
 
 func (o *fakeOperator) OperatorService() operatorservice.OperatorServiceClient { return o }
 
 func (o *fakeOperator) ListSearchAttributes(_ context.Context, in *operatorservice.ListSearchAttributesRequest, _ ...grpc.CallOption) (*operatorservice.ListSearchAttributesResponse, error) {
-	o.modelCall = append(o.modelCall, in.GetNamespace())
+	o.requests = append(o.requests, in.GetNamespace())
 	return &operatorservice.ListSearchAttributesResponse{CustomAttributes: o.kinds}, o.err
 }
 
@@ -54,49 +54,49 @@ func TestAttributesOfANamespace(t *testing.T) {
 			t.Errorf("Of(%s) (-want +got):\n%s", namespace, diff)
 		}
 	}
-	if got := strings.Join(o.modelCall, " "); got != "one two" {
-		t.Errorf("the server was asked for %q, want one two: an answer is used again, for its own namespace", got)
+	if got := strings.Join(o.requests, " "); got != "one two" {
+		t.Errorf("requests = %q, want one two: answers are cached by namespace", got)
 	}
 	a.until = time.Now()
-	if _, err := a.Of(t.Context(), "two"); err != nil || len(o.modelCall) != 3 {
-		t.Errorf("an answer that is old was used again: %v, %v", o.modelCall, err)
+	if _, err := a.Of(t.Context(), "two"); err != nil || len(o.requests) != 3 {
+		t.Errorf("an expired answer was used: %v, %v", o.requests, err)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
 	a.until = time.Now()
 	if _, err := a.Of(ended, "two"); !errors.Is(err, context.Canceled) || a.until.After(time.Now()) {
-		t.Errorf("a caller that has ended gets %v, and what it got is kept until %v", err, a.until)
+		t.Errorf("a cancelled caller gets %v, cached until %v", err, a.until)
 	}
-	o.modelCall = o.modelCall[:3]
+	o.requests = o.requests[:3]
 	a.until, o.err = time.Now(), errors.New("not for you")
 	for range 2 {
 		if _, err := a.Of(t.Context(), "two"); err == nil || err.Error() != `list the search attributes of namespace "two": not for you` {
 			t.Errorf("error is %v", err)
 		}
 	}
-	if len(o.modelCall) != 4 {
-		t.Errorf("the server was asked %d times, want 4: a refusal is remembered too", len(o.modelCall))
+	if len(o.requests) != 4 {
+		t.Errorf("%d requests, want 4: errors are cached too", len(o.requests))
 	}
 }
 
-func TestPrepareSettlesWhatIsPublished(t *testing.T) {
+func TestCompileFlowPublish(t *testing.T) {
 	all := contract.Attributes
 	tests := map[string]struct {
-		kinds     map[string]enumspb.IndexedValueType
-		err       error
-		root      *contract.StartFacts
-		want      *contract.Publish
-		modelCall int
+		kinds    map[string]enumspb.IndexedValueType
+		err      error
+		root     *contract.StartFacts
+		want     *contract.Publish
+		requests int
 	}{
 		"no root run": {kinds: keywords(all...)},
-		"all are there": {kinds: keywords(all...), root: &contract.StartFacts{}, modelCall: 1,
+		"all are there": {kinds: keywords(all...), root: &contract.StartFacts{}, requests: 1,
 			want: &contract.Publish{Attributes: all, Unset: all, Memo: true}},
-		"none is there": {root: &contract.StartFacts{}, modelCall: 1, want: &contract.Publish{Memo: true}},
+		"none is there": {root: &contract.StartFacts{}, requests: 1, want: &contract.Publish{Memo: true}},
 		"the start request set all": {root: &contract.StartFacts{Attributes: all, Memo: true},
 			want: &contract.Publish{Attributes: all}},
-		"the start request set one": {kinds: keywords("WeftFlow", "WeftStatus"), root: &contract.StartFacts{Attributes: []string{"WeftFlow"}}, modelCall: 1,
+		"the start request set one": {kinds: keywords("WeftFlow", "WeftStatus"), root: &contract.StartFacts{Attributes: []string{"WeftFlow"}}, requests: 1,
 			want: &contract.Publish{Attributes: []string{"WeftFlow", "WeftStatus"}, Unset: []string{"WeftStatus"}, Memo: true}},
-		"the server does not say": {err: errors.New("no"), root: &contract.StartFacts{Attributes: []string{"WeftFlow"}, Memo: true}, modelCall: 1,
+		"the server returns an error": {err: errors.New("no"), root: &contract.StartFacts{Attributes: []string{"WeftFlow"}, Memo: true}, requests: 1,
 			want: &contract.Publish{Attributes: []string{"WeftFlow"}}},
 	}
 	for name, tc := range tests {
@@ -107,12 +107,12 @@ func TestPrepareSettlesWhatIsPublished(t *testing.T) {
 			if f != nil {
 				t.Fatal(f)
 			}
-			if diff := cmp.Diff(tc.want, out.Publish); diff != "" || len(o.modelCall) != tc.modelCall {
-				t.Errorf("asked %d times, publish (-want +got):\n%s", len(o.modelCall), diff)
+			if diff := cmp.Diff(tc.want, out.Publish); diff != "" || len(o.requests) != tc.requests {
+				t.Errorf("%d requests, publish (-want +got):\n%s", len(o.requests), diff)
 			}
 		})
 	}
-	t.Run("nobody to ask", func(t *testing.T) {
+	t.Run("no client", func(t *testing.T) {
 		_, env := bench(t, Deps{})
 		out, f := perform[contract.CompileFlowResult](t, env, contract.ActivityCompileFlow, contract.CompileFlowInput{Root: &contract.StartFacts{}})
 		if f != nil || !cmp.Equal(out.Publish, &contract.Publish{Memo: true}) {

@@ -14,36 +14,36 @@ import (
 	"weft/activities/contract"
 )
 
-func TestCacheForgetsWhatWasUsedLongestAgo(t *testing.T) {
+func TestCacheEvictsLeastRecentlyUsed(t *testing.T) {
 	c := newCache(3 * (1000 + 200 + 2))
 	data := []byte(strings.Repeat("x", 1000))
 	for _, sha := range []string{"a", "b", "c"} {
 		c.keep(sha, data)
 	}
 	if _, ok := c.content("a"); !ok {
-		t.Fatal("a is gone although all three fit")
+		t.Fatal("a was evicted although all three fit")
 	}
 	c.keep("d", data)
 	for sha, want := range map[string]bool{"a": true, "b": false, "c": true, "d": true} {
 		if _, ok := c.content(sha); ok != want {
-			t.Errorf("%s is there: %v, want %v", sha, ok, want)
+			t.Errorf("%s is cached: %v, want %v", sha, ok, want)
 		}
 	}
 }
 
-func TestCacheKeepsOneThatIsTooLarge(t *testing.T) {
+func TestCacheKeepsOversizedEntry(t *testing.T) {
 	c := newCache(10)
 	c.keep("a", []byte("small"))
 	c.keep("b", []byte(strings.Repeat("x", 100)))
 	if _, ok := c.content("a"); ok {
-		t.Error("the older one is still there")
+		t.Error("the older entry was not evicted")
 	}
 	if got, ok := c.content("b"); !ok || len(got) != 100 {
-		t.Error("the newest one is not there")
+		t.Error("the newest entry is missing")
 	}
 }
 
-// weigh counts what a cache says that it holds.
+// weigh computes the size of the entries of a cache.
 func weigh(c *cache) int {
 	n := 0
 	for e := c.order.Front(); e != nil; e = e.Next() {
@@ -77,12 +77,12 @@ func TestCacheCountsItsBytes(t *testing.T) {
 			}
 		}
 		if c.bytes != weigh(c) || len(c.items) != c.order.Len() {
-			t.Fatalf("it counts %d bytes and %d entries, holds %d and %d", c.bytes, len(c.items), weigh(c), c.order.Len())
+			t.Fatalf("the cache counts %d bytes and %d entries, but holds %d and %d", c.bytes, len(c.items), weigh(c), c.order.Len())
 		}
 	}
 	c.keep("last", []byte("x"))
 	if c.bytes > c.max {
-		t.Errorf("it holds %d bytes of %d", c.bytes, c.max)
+		t.Errorf("the cache holds %d bytes, at most %d", c.bytes, c.max)
 	}
 }
 
@@ -101,14 +101,14 @@ func TestDecodedOnce(t *testing.T) {
 		t.Errorf("as another type: %v", err)
 	}
 	if _, err := decoded[contract.Message](c, "b", []byte(`{`)); err == nil {
-		t.Error("what is not JSON was decoded")
+		t.Error("decoding invalid JSON succeeded")
 	}
 	if m, err := decoded[contract.Message](c, "not kept", raw); err != nil || m.Text != "hello" {
-		t.Errorf("what the cache does not hold: %v", err)
+		t.Errorf("an entry that is not cached: %v", err)
 	}
 }
 
-func TestLinksLeadBack(t *testing.T) {
+func TestPredecessor(t *testing.T) {
 	c := newCache(1 << 20)
 	hash := ""
 	for _, sha := range []string{"a", "b", "c"} {
@@ -123,14 +123,14 @@ func TestLinksLeadBack(t *testing.T) {
 		got, hash = append(got, sha), prev
 	}
 	if strings.Join(got, "") != "cba" {
-		t.Errorf("the way back is %v", got)
+		t.Errorf("predecessors = %v", got)
 	}
 	if _, _, ok := c.predecessor("unknown"); ok {
 		t.Error("an unknown hash has a link")
 	}
 }
 
-func TestLocksLetOneThroughAtATime(t *testing.T) {
+func TestLocksAreExclusive(t *testing.T) {
 	l := newLocks()
 	var inside, most atomic.Int32
 	var all sync.WaitGroup
@@ -149,14 +149,14 @@ func TestLocksLetOneThroughAtATime(t *testing.T) {
 	}
 	all.Wait()
 	if most.Load() != 1 {
-		t.Errorf("%d were inside at once", most.Load())
+		t.Errorf("%d held the lock at once", most.Load())
 	}
 	if len(l.held) != 0 {
 		t.Errorf("%d locks are left", len(l.held))
 	}
 }
 
-func TestLocksOfOtherNamesDoNotWait(t *testing.T) {
+func TestLocksAreIndependent(t *testing.T) {
 	l := newLocks()
 	one, err := l.acquire(t.Context(), "one")
 	if err != nil {
@@ -170,7 +170,7 @@ func TestLocksOfOtherNamesDoNotWait(t *testing.T) {
 	two()
 }
 
-func TestContextEndsTheWaitForALock(t *testing.T) {
+func TestLockWaitIsCancelled(t *testing.T) {
 	l := newLocks()
 	free, err := l.acquire(t.Context(), "run")
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"weft/workflows/plan"
 )
 
-// testSecret is what nothing that leaves an activity may show.
+// testSecret must not appear in anything that leaves an activity.
 const testSecret = "Vq4-canary-88c1"
 
-// TestVeil has everything that comes from outside repeat a secret of the worker's.
-func TestVeil(t *testing.T) {
+// TestMask checks that a secret of the worker is masked in the answers of models and tools.
+func TestMask(t *testing.T) {
 	type nothing struct{}
 	tools, err := tool.Open(tool.Settings{Functions: []tool.Function{
 		tool.Func("tells", "It knows "+testSecret+".", func(context.Context, nothing) (any, error) {
@@ -41,7 +41,7 @@ func TestVeil(t *testing.T) {
 	}
 	schema := &plan.Output{Schema: json.RawMessage(`{"type":"object","properties":{"key":{"type":"integer"}}}`)}
 	local := plan.Connection{Kind: plan.ConnectionLocal}
-	said := map[string]func() (any, *contract.Failure){
+	outputs := map[string]func() (any, *contract.Failure){
 		"an answer": func() (any, *contract.Failure) {
 			return perform[contract.ModelResult](t, env, contract.ActivityCallModel, ask(`rules: [{say: "it is `+testSecret+`"}]`, nil))
 		},
@@ -64,7 +64,7 @@ func TestVeil(t *testing.T) {
 			return perform[contract.CatalogueResult](t, env, contract.ActivityListTools, contract.CatalogueInput{Connection: local, Names: []string{"tells"}})
 		},
 	}
-	for name, do := range said {
+	for name, do := range outputs {
 		t.Run(name, func(t *testing.T) {
 			out, failure := do()
 			raw, err := json.Marshal([]any{out, failure})
@@ -72,31 +72,31 @@ func TestVeil(t *testing.T) {
 				t.Fatal(err)
 			}
 			if text := string(raw); strings.Contains(text, testSecret) || !strings.Contains(text, mask.Hidden) {
-				t.Errorf("it leaves as %s", text)
+				t.Errorf("the activity returned %s", text)
 			}
 		})
 	}
 }
 
-// TestVeilOfAStream lets an answer grow letter by letter under the eyes of a watcher.
-func TestVeilOfAStream(t *testing.T) {
+// TestMaskStream checks that no heartbeat shows a part of a secret that arrives byte by byte.
+func TestMaskStream(t *testing.T) {
 	text := "my key is " + testSecret + ", as you asked"
-	parseWhole := func(b contract.Heartbeat) bool { return b.Text == "my key is [secret], as you asked" }
+	isComplete := func(b contract.Heartbeat) bool { return b.Text == "my key is [secret], as you asked" }
 	seen := watchedFor(t, 500*time.Millisecond, nil, func(tell, _ func(string), seen func() []contract.Heartbeat) {
 		for n := range len(text) {
 			tell(text[:n+1])
 			time.Sleep(40 * time.Millisecond)
 		}
-		for end := time.Now().Add(time.Minute); !slices.ContainsFunc(seen(), parseWhole) && time.Now().Before(end); {
+		for end := time.Now().Add(time.Minute); !slices.ContainsFunc(seen(), isComplete) && time.Now().Before(end); {
 			time.Sleep(50 * time.Millisecond)
 		}
 	})
 	for _, b := range seen {
 		if strings.Contains(b.Text, testSecret[:4]) {
-			t.Errorf("a heartbeat says %q", b.Text)
+			t.Errorf("heartbeat text = %q", b.Text)
 		}
 	}
-	if !slices.ContainsFunc(seen, parseWhole) {
-		t.Errorf("the whole text is in none of %+v", seen)
+	if !slices.ContainsFunc(seen, isComplete) {
+		t.Errorf("no heartbeat has the complete text: %+v", seen)
 	}
 }

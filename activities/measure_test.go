@@ -17,7 +17,7 @@ import (
 	"weft/activities/llm"
 )
 
-// meters adds up what is reported, by name and labels; of Temporal's own labels none.
+// meters sums metrics by name and labels, without Temporal's own labels.
 type meters struct {
 	mu     *sync.Mutex
 	labels map[string]string
@@ -78,7 +78,7 @@ func TestMeasures(t *testing.T) {
   - {kind: judge, yes: true, usage: {input: 30, output: 4}}
   - {fail: {class: denied, text: no}}`)
 	if out, f := perform[contract.JudgeResult](t, env, contract.ActivityEvaluateCondition, contract.JudgeInput{Model: "script", Script: script, Question: "?", Node: "n"}); f != nil || !out.Yes {
-		t.Fatalf("the judge says %+v, %v", out, f)
+		t.Fatalf("judge = %+v, %v", out, f)
 	}
 	profile := profileOf(t, run, contract.Profile{Model: "script", Node: "n", Script: script})
 	_, f := perform[contract.ModelResult](t, env, contract.ActivityCallModel, contract.ModelInput{Profile: profile})
@@ -100,7 +100,7 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-// What an answer took counts also where it was cut.
+// TestMeasuresOfCutAnswers checks that the usage of truncated answers is counted.
 func TestMeasuresOfCutAnswers(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})

@@ -42,14 +42,14 @@ func TestModelAnswers(t *testing.T) {
 	if m.Role != contract.RoleAssistant || m.Text != "<second>" || out.Model != "script" || out.Attempt != 1 || out.Usage.Calls != 1 {
 		t.Errorf("result is %+v, message %+v", out, m)
 	}
-	// What travels is hashed by its receiver: encoding it again must not change it.
+	// The receiver hashes the message: encoding it again must not change it.
 	var travelled contract.ModelResult
 	if raw, err := json.Marshal(out); err != nil || json.Unmarshal(raw, &travelled) != nil || contract.SHA(travelled.Message) != contract.SHA(out.Message) {
-		t.Error("the message changes on its way")
+		t.Error("the message changes when it is encoded")
 	}
-	// The worker that made the answer needs nothing for the next call.
+	// The worker that produced the answer sends no query for the next call.
 	r.threads["t"] = append(r.threads["t"], out.Message, encode(t, contract.Message{Role: contract.RoleUser, Text: "go on"}))
-	r.modelCall = nil
+	r.queries = nil
 	in = r.call("t", 4, 1)
 	in.Profile, in.Step = p, 4
 	in.Profile.Body = nil
@@ -57,8 +57,8 @@ func TestModelAnswers(t *testing.T) {
 	if f == nil || f.Class != contract.ClassBadRequest || !strings.Contains(f.Text, "turn 3") {
 		t.Errorf("without a rule: %+v", f)
 	}
-	if len(r.modelCall) != 0 {
-		t.Errorf("it asked %v", r.modelCall)
+	if len(r.queries) != 0 {
+		t.Errorf("queries = %v, want none", r.queries)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestModelChecksJSON(t *testing.T) {
 		"good JSON":                      {`rules: [{say: 'so: {"a": 1}'}]`, output, false, `{"a":1}`, nil, true},
 		"JSON that does not fit":         {`rules: [{say: '{"b": 1}'}]`, output, false, "", []string{"$: 'a' is a required property"}, true},
 		"no JSON":                        {`rules: [{say: "hm"}]`, output, false, "", []string{"$: No JSON output found but output_schema requires structured output"}, true},
-		"text, where nobody asks for it": {`rules: [{say: "hm"}]`, nil, false, "", nil, false},
+		"text, without an output schema": {`rules: [{say: "hm"}]`, nil, false, "", nil, false},
 		"a call of a tool":               {`rules: [{say: '{"a": 1}', call: [{tool: x}]}]`, output, false, "", nil, false},
 		"the last answer, without tools": {`rules: [{say: '{"a": 1}'}]`, output, true, `{"a":1}`, nil, true},
 	}
@@ -110,10 +110,10 @@ func TestModelFailures(t *testing.T) {
 		"a profile whose body has another hash": {func(_ *testing.T, _ *fakeRun, in *contract.ModelInput) {
 			in.Profile.Body = json.RawMessage(`{"model":"script","node":"forged"}`)
 		}, contract.ClassTranscriptLost, "the call's profile"},
-		"a profile that the run has not": {func(_ *testing.T, _ *fakeRun, in *contract.ModelInput) {
+		"a profile that the run does not have": {func(_ *testing.T, _ *fakeRun, in *contract.ModelInput) {
 			in.Profile = contract.ProfileRef{ContentRef: contract.ContentRef{SHA: "x"}}
 		}, contract.ClassTranscriptLost, "gone"},
-		"a provider that nobody knows": {func(t *testing.T, r *fakeRun, in *contract.ModelInput) {
+		"an unknown provider": {func(t *testing.T, r *fakeRun, in *contract.ModelInput) {
 			in.Profile = profileOf(t, r, contract.Profile{Model: "nobody/x", Node: "n"})
 		}, contract.ClassBadRequest, `"nobody"`},
 		"a provider without a key": {func(t *testing.T, r *fakeRun, in *contract.ModelInput) {
@@ -130,7 +130,7 @@ func TestModelFailures(t *testing.T) {
 			in.Profile = profileOf(t, r, contract.Profile{Model: "script", Node: "n",
 				Script: scripted(t, r, `{"rules":[{"say":"`+strings.Repeat("é", 1<<20)+`"}]}`)})
 		}, contract.ClassTooLarge, "the model's answer"},
-		"a failure of the provider that may pass": {func(t *testing.T, r *fakeRun, in *contract.ModelInput) {
+		"a retryable failure of the provider": {func(t *testing.T, r *fakeRun, in *contract.ModelInput) {
 			in.Profile = profileOf(t, r, contract.Profile{Model: "script", Node: "n", Script: scripted(t, r, `rules: [{fail: {class: rate_limited, text: slow down}}]`)})
 		}, contract.ClassRateLimited, "slow down"},
 	}
@@ -147,7 +147,7 @@ func TestModelFailures(t *testing.T) {
 				t.Errorf("failure is %+v, want %s about %q", f, tc.class, tc.text)
 			}
 			if _, ok := a.cache.content(contract.SHA([]byte(`{"model":"script","node":"forged"}`))); ok {
-				t.Error("a forged profile was kept")
+				t.Error("a forged profile was cached")
 			}
 		})
 	}

@@ -21,7 +21,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// sharedCases reads cases of the blueprint dialect's framework, where they are.
+// sharedCases reads test cases of the blueprint dialect's framework, and skips the test if they are missing.
 func sharedCases(t *testing.T, name string, out any) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "shared", "cases", name))
@@ -41,12 +41,12 @@ func TestExtract(t *testing.T) {
 		"a fenced block":                      {"Here:\n```json\n{\"a\":1}\n```\nDone {x}.", `{"a":1}`},
 		"a fenced block without a tag":        {"```\n[1, 2]\n```", `[1,2]`},
 		"the first fenced block that is JSON": {"```sh\nls {a}\n```\n```json\n{bad}\n```\n```json\n{\"a\":2}\n```\n```json\n{\"a\":3}\n```", `{"a":2}`},
-		"a fence that nobody closed":          {"```json\n{\"a\":1}", `{"a":1}`},
+		"an unclosed fence":                   {"```json\n{\"a\":1}", `{"a":1}`},
 		"a raw array":                         {`[{"a":1},{"a":2}]`, `[{"a":1},{"a":2}]`},
 		"a scalar":                            {` "yes" `, `"yes"`},
 		"an object whose text quotes a fenced block of JSON": {"{\"md\":\"so: ```1``` or ```json {} ```\"}", "{\"md\":\"so: ```1``` or ```json {} ```\"}"},
 		"a byte order mark before it":                        {"\ufeff[1]", `[1]`},
-		"digits stay as they were written":                   {`{"a":1.50,"b":12345678901234567890,"c":1e400}`, `{"a":1.50,"b":12345678901234567890,"c":1e400}`},
+		"numbers are unchanged":                              {`{"a":1.50,"b":12345678901234567890,"c":1e400}`, `{"a":1.50,"b":12345678901234567890,"c":1e400}`},
 		"null is none":                                       {"null", ""},
 		"null in a fence is none":                            {"```json\nnull\n```", ""},
 		"two objects are none":                               {`{"a":1} and {"a":2}`, ""},
@@ -54,8 +54,8 @@ func TestExtract(t *testing.T) {
 		"NaN is none":                                        {`{"a":NaN}`, ""},
 		"text that is no UTF-8 is none":                      {"{\"a\":\"\xff\"}", ""},
 		"braces the wrong way round are none":                {`} {`, ""},
-		"nothing at all is none":                             {" \n", ""},
-		"nesting beyond what the decoder takes is none":      {strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), ""},
+		"whitespace is none":                                 {" \n", ""},
+		"nesting beyond the decoder's limit is none":         {strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -66,8 +66,8 @@ func TestExtract(t *testing.T) {
 	}
 }
 
-// What we extract on purpose where the blueprint dialect's framework extracts something
-// else, and why.
+// extractedOtherwise lists deliberate differences from the blueprint dialect's framework,
+// with the reasons.
 var extractedOtherwise = map[string]struct{ want, why string }{
 	"two blocks, first invalid": {`{"a":2}`, "all fenced blocks are tried, in order"},
 	"raw array of objects":      {`[{"a":1},{"a":2}]`, "the whole text is tried last, so that a raw array is JSON"},
@@ -103,7 +103,7 @@ func TestExtractAsTheFrameworkDoes(t *testing.T) {
 		}
 	}
 	if differ != len(extractedOtherwise) || len(in.Cases) < 30 {
-		t.Errorf("%d cases, %d of them with a rule of our own, want %d", len(in.Cases), differ, len(extractedOtherwise))
+		t.Errorf("%d cases, %d of them with deliberate differences, want %d", len(in.Cases), differ, len(extractedOtherwise))
 	}
 }
 
@@ -116,7 +116,7 @@ func loose(t *testing.T, raw string) any {
 	return v
 }
 
-func TestWhole(t *testing.T) {
+func TestParseOnly(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"JSON":                        {` {"a": 1} `, `{"a":1}`},
 		"a string":                    {`"x"`, `"x"`},
@@ -132,13 +132,13 @@ func TestWhole(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got := string(parseOnly(tc.text)); got != tc.want {
-				t.Errorf("whole(%q) = %s, want %s", tc.text, got, tc.want)
+				t.Errorf("parseOnly(%q) = %s, want %s", tc.text, got, tc.want)
 			}
 		})
 	}
 }
 
-// checked is check without cancellation.
+// checked calls check and fails the test on an error.
 func checked(t *testing.T, schema, text string) *contract.Checked {
 	t.Helper()
 	c, err := check(t.Context(), json.RawMessage(schema), text)
@@ -167,23 +167,23 @@ func TestCheck(t *testing.T) {
 		data         string
 		errors       []string
 	}{
-		"what fits is kept as it was written":  {listSchema, `{"total": 3, "items": [{"kind":"a","n":1.50}]}`, `{"total":3,"items":[{"kind":"a","n":1.50}]}`, nil},
-		"no schema takes any JSON":             {``, `[1]`, `[1]`, nil},
-		"an empty schema takes any JSON":       {` {} `, `"x"`, `"x"`, nil},
-		"no schema wants JSON all the same":    {``, `just text`, "", []string{"$: No JSON output found but output_schema requires structured output"}},
+		"valid data is unchanged":              {listSchema, `{"total": 3, "items": [{"kind":"a","n":1.50}]}`, `{"total":3,"items":[{"kind":"a","n":1.50}]}`, nil},
+		"no schema accepts any JSON":           {``, `[1]`, `[1]`, nil},
+		"an empty schema accepts any JSON":     {` {} `, `"x"`, `"x"`, nil},
+		"no schema requires JSON":              {``, `just text`, "", []string{"$: No JSON output found but output_schema requires structured output"}},
 		"no JSON":                              {listSchema, `just text`, "", []string{"$: No JSON output found but output_schema requires structured output"}},
 		"all that is missing, an error each":   {listSchema, `{}`, "", []string{"$: 'items' is a required property", "$: 'total' is a required property"}},
 		"one property too many":                {listSchema, `{"items":[],"total":null,"x":1}`, "", []string{"$: Additional properties are not allowed ('x' was unexpected)"}},
 		"two properties too many":              {listSchema, `{"items":[],"total":null,"x":1,"y":2}`, "", []string{"$: Additional properties are not allowed ('x', 'y' were unexpected)"}},
 		"one of several types":                 {listSchema, `{"items":[],"total":"3"}`, "", []string{"$.total: '3' is not of type 'integer', 'null'"}},
-		"a rule behind a reference is named":   {listSchema, `{"items":[{"kind":"c","n":"1"}],"total":1}`, "", []string{"$.items.0.kind: 'c' is not one of ['a', 'b']", "$.items.0.n: '1' is not of type 'number'"}},
+		"a rule in a referenced schema":        {listSchema, `{"items":[{"kind":"c","n":"1"}],"total":1}`, "", []string{"$.items.0.kind: 'c' is not one of ['a', 'b']", "$.items.0.n: '1' is not of type 'number'"}},
 		"a place whose name has odd signs":     {`{"properties":{"a b/c~d%é":{"type":"string"}}}`, `{"a b/c~d%é":5}`, "", []string{"$.a b/c~d%é: 5 is not of type 'string'"}},
 		"a rule whose place has odd signs":     {`{"definitions":{"x y/z":{"enum":[1]}},"properties":{"a":{"$ref":"#/definitions/x%20y~1z"}}}`, `{"a":2}`, "", []string{"$.a: 2 is not one of [1]"}},
 		"a format":                             {`{"format":"date"}`, `"2024-13-01"`, "", []string{"$: '2024-13-01' is not a 'date'"}},
 		"a pattern":                            {`{"pattern":"^x+$"}`, `"xy"`, "", []string{"$: 'xy' does not match '^x+$'"}},
 		"a value as Python writes it":          {`{"type":"string"}`, `{"b":[true,null,"it's"],"a":1.0}`, "", []string{`$: {'b': [True, None, "it's"], 'a': 1.0} is not of type 'string'`}},
 		"the schema of another draft":          {`{"$schema":"https://json-schema.org/draft/2020-12/schema","prefixItems":[{"type":"string"}]}`, `[1]`, "", []string{"$.0: 1 is not of type 'string'"}},
-		"false takes nothing":                  {`false`, `1`, "", []string{"$: False schema does not allow 1"}},
+		"false accepts nothing":                {`false`, `1`, "", []string{"$: False schema does not allow 1"}},
 		"a number beyond what can be computed": {`{"type":"integer"}`, `1e9999999`, "", []string{"$: the number 1e9999999 is out of range"}},
 	}
 	for name, tc := range tests {
@@ -228,12 +228,12 @@ func TestErrorsAreInOrderAndBounded(t *testing.T) {
 	}
 	for range 5 {
 		if diff := cmp.Diff(first, checked(t, rules, text)); diff != "" {
-			t.Fatalf("the order changes:\n%s", diff)
+			t.Fatalf("the order is not stable:\n%s", diff)
 		}
 	}
 }
 
-// ladder is a schema whose n steps each try the next step twice.
+// ladder returns a schema with n levels, each of which refers to the next twice.
 func ladder(n int, last string) string {
 	var b strings.Builder
 	b.WriteString(`{"definitions":{`)
@@ -244,7 +244,7 @@ func ladder(n int, last string) string {
 	return b.String()
 }
 
-// tower is a schema of n steps, one behind the other, that begins anew one level deeper.
+// tower returns a schema with a chain of n references that starts again for each nested array.
 func tower(n int) string {
 	var b strings.Builder
 	b.WriteString(`{"definitions":{`)
@@ -298,7 +298,7 @@ func TestHostileSchemas(t *testing.T) {
 				t.Errorf("errors are %.300q, want %q", got, tc.want)
 			}
 			if took := time.Since(began); took > 3*time.Minute {
-				t.Errorf("it took %s", took)
+				t.Errorf("took %s", took)
 			}
 		})
 	}
@@ -346,7 +346,7 @@ func FuzzExtract(f *testing.F) {
 			if !json.Valid(raw) || !utf8.Valid(raw) || string(raw) == "null" {
 				t.Fatalf("%s(%q) = %q", name, text, raw)
 			}
-			// What comes out goes in again unchanged: it is what history holds.
+			// Extracting the result again does not change it.
 			if again := extract(string(raw)); raw[0] == '{' && !bytes.Equal(again, raw) {
 				t.Fatalf("%s(%q) = %q, and of that %q", name, text, raw, again)
 			}
@@ -369,7 +369,7 @@ func FuzzExtract(f *testing.F) {
 	})
 }
 
-// Errors of answers name places as the plan says.
+// TestStyleOfAnswers checks that errors name paths in the style that the plan sets.
 func TestStyleOfAnswers(t *testing.T) {
 	out := plan.Output{Schema: json.RawMessage(`{"required":["summary"],"properties":{"issues":{"items":{"properties":{"severity":{"enum":["high","low"]}}}}}}`)}
 	for style, want := range map[string][]contract.FieldError{
@@ -391,7 +391,7 @@ func TestStyleOfAnswers(t *testing.T) {
 	}
 }
 
-// What a schema accepts and the type of an output cannot hold is an error of the answer, which its model can correct.
+// TestAnswersThatCannotBeCast checks that a value that the schema accepts but the output's type cannot hold is an error that the model can correct.
 func TestAnswersThatCannotBeCast(t *testing.T) {
 	out := plan.Output{Fit: true, Schema: json.RawMessage(`{"properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a","b"]}`)}
 	c, err := checkLone(t.Context(), &out, `{"a":12345678901234567890123,"b":"1"}`)

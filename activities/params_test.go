@@ -18,7 +18,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// provider is a model server that keeps the requests it got.
+// provider is a model server that records its requests.
 type provider struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -86,14 +86,14 @@ func TestParametersReachTheModel(t *testing.T) {
 	if got := ask("t", 0, 1, true); string(got["tool_choice"]) != `"none"` {
 		t.Errorf("where no tool may be called, the choice is %s", got["tool_choice"])
 	}
-	// Once a tool has answered nothing is forced any more.
+	// After a tool result, tool_choice is no longer forced.
 	r.threads["done"] = []json.RawMessage{
 		encode(t, contract.Message{Role: contract.RoleUser, Text: "go"}),
 		encode(t, contract.Message{Role: contract.RoleAssistant, Calls: []contract.ToolCall{{ID: "1", Name: "get_state", Arguments: "{}"}}}),
 		encode(t, contract.Message{Role: contract.RoleTool, CallID: "1", Name: "get_state", Text: "x"}),
 	}
 	if got := ask("done", 0, 3, false); got["tool_choice"] != nil {
-		t.Errorf("behind a result the choice is %s", got["tool_choice"])
+		t.Errorf("tool_choice after a result = %s", got["tool_choice"])
 	}
 	params = nil
 	var sent []string
@@ -106,7 +106,7 @@ func TestParametersReachTheModel(t *testing.T) {
 	}
 }
 
-// An OpenAiAgent of Agent Spec is asked by the Responses API, whatever the model, with the prompt that OpenAI has stored for it.
+// TestStoredPrompts checks that an OpenAiAgent of Agent Spec uses the Responses API with its prompt stored at OpenAI.
 func TestStoredPrompts(t *testing.T) {
 	server := serveModel(t, 200, `{"status":"completed","model":"gpt-5","output":[{"type":"message","content":[{"type":"output_text","text":"stored"}]}],"usage":{"input_tokens":9,"output_tokens":2}}`)
 	models := modelsOf(t, llm.Settings{Providers: map[string]llm.ProviderSettings{"openai": {BaseURL: server.URL, Key: "k"}}})
@@ -125,7 +125,7 @@ func TestStoredPrompts(t *testing.T) {
 	}
 }
 
-func TestASwitchIsRecorded(t *testing.T) {
+func TestFallbackIsRecorded(t *testing.T) {
 	down, up := serveModel(t, 503, `{"error":{"message":"gone fishing"}}`), serveModel(t, 200, fine)
 	models := modelsOf(t, llm.Settings{
 		Prices: map[string]llm.Price{"up/*": {Input: 1.25, Output: 10}},
@@ -151,7 +151,7 @@ func TestASwitchIsRecorded(t *testing.T) {
 	}
 }
 
-func TestWaitingIsSeen(t *testing.T) {
+func TestHeartbeatHasWaitReason(t *testing.T) {
 	watchedFor(t, time.Minute, nil, func(_, waits func(string), seen func() []contract.Heartbeat) {
 		for _, reason := range []string{"waiting 3s for its turn", ""} {
 			waits(reason)

@@ -17,32 +17,32 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeClient answers queries with what each of its answers gives, one behind the other.
+// fakeClient answers queries with its answers in order, and repeats the last one.
 type fakeClient struct {
 	client.Client
-	answers   []func() (any, error)
-	modelCall []string
+	answers []func() (any, error)
+	queries []string
 }
 
 func (c *fakeClient) QueryWorkflow(ctx context.Context, workflow, run, query string, args ...any) (converter.EncodedValue, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		return nil, errors.New("a query without a time limit")
 	}
-	c.modelCall = append(c.modelCall, fmt.Sprint(workflow, "/", run, " ", query, " ", args))
+	c.queries = append(c.queries, fmt.Sprint(workflow, "/", run, " ", query, " ", args))
 	next := c.answers[0]
 	if len(c.answers) > 1 {
 		c.answers = c.answers[1:]
 	}
 	v, err := next()
-	return journey{v}, err
+	return encodedJSON{v}, err
 }
 
-// journey is a query's answer after its way through JSON.
-type journey struct{ v any }
+// encodedJSON is the answer of a query, encoded as JSON.
+type encodedJSON struct{ v any }
 
-func (j journey) HasValue() bool { return j.v != nil }
+func (j encodedJSON) HasValue() bool { return j.v != nil }
 
-func (j journey) Get(out any) error {
+func (j encodedJSON) Get(out any) error {
 	raw, err := json.Marshal(j.v)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func busy() (any, error) {
 	return nil, serviceerror.NewResourceExhausted(enums.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT, "slow down")
 }
 
-func TestSourceAsksRuns(t *testing.T) {
+func TestSourceQueriesRuns(t *testing.T) {
 	c := &fakeClient{answers: []func() (any, error){
 		func() (any, error) {
 			return contract.TranscriptPage{Messages: []json.RawMessage{json.RawMessage(`{"role":"user"}`)}, Total: 7}, nil
@@ -71,16 +71,16 @@ func TestSourceAsksRuns(t *testing.T) {
 		t.Errorf("piece is %+v, %v", piece, err)
 	}
 	want := "[wf/run transcript [{t 1 2}] wf/run content [{abc 5}]]"
-	if got := fmt.Sprint(c.modelCall); got != want {
-		t.Errorf("asked %s, want %s", got, want)
+	if got := fmt.Sprint(c.queries); got != want {
+		t.Errorf("queries = %s, want %s", got, want)
 	}
 }
 
 func TestBusyServerIsAskedAgain(t *testing.T) {
 	c := &fakeClient{answers: []func() (any, error){busy, busy, func() (any, error) { return contract.ContentPage{Data: []byte("x"), Total: 1}, nil }}}
 	piece, err := NewClientSource(c).Content(t.Context(), "wf", "run", contract.ContentQuery{SHA: "abc"})
-	if err != nil || string(piece.Data) != "x" || len(c.modelCall) != 3 {
-		t.Errorf("%+v, %v after %d queries", piece, err, len(c.modelCall))
+	if err != nil || string(piece.Data) != "x" || len(c.queries) != 3 {
+		t.Errorf("%+v, %v after %d queries", piece, err, len(c.queries))
 	}
 }
 
@@ -93,12 +93,12 @@ func TestBusyServerIsAskedAsLongAsTheCallLasts(t *testing.T) {
 	}
 }
 
-// queryFailed is what a client gets of a query handler's error.
+// queryFailed returns the error that a client receives if a query handler fails with err.
 func queryFailed(err error) error {
 	return serviceerror.NewQueryFailedWithFailure(err.Error(), temporal.GetDefaultFailureConverter().ErrorToFailure(err))
 }
 
-// TestUntypedQueryErrors covers a query that the SDK answers together with a workflow task, whose
+// TestUntypedQueryErrors covers queries that the SDK answers together with a workflow task, whose
 // error has only a text.
 func TestUntypedQueryErrors(t *testing.T) {
 	untyped := func() (any, error) { return nil, serviceerror.NewQueryFailed(`this run has no thread "t"`) }
@@ -106,9 +106,9 @@ func TestUntypedQueryErrors(t *testing.T) {
 		return nil, queryFailed((&contract.Failure{Class: contract.ClassTranscriptLost, Text: `this run has no thread "t"`}).ApplicationError())
 	}
 	for name, tc := range map[string]struct {
-		answers   []func() (any, error)
-		class     string
-		modelCall int
+		answers []func() (any, error)
+		class   string
+		queries int
 	}{
 		"typed when asked again": {[]func() (any, error){untyped, typed}, contract.ClassTranscriptLost, 2},
 		"never typed":            {[]func() (any, error){untyped}, contract.ClassUnavailable, maxUntyped},
@@ -117,8 +117,8 @@ func TestUntypedQueryErrors(t *testing.T) {
 			c := &fakeClient{answers: tc.answers}
 			_, err := NewClientSource(c).Transcript(t.Context(), "wf", "run", contract.TranscriptQuery{Thread: "t"})
 			var f *contract.Failure
-			if !errors.As(err, &f) || f.Class != tc.class || len(c.modelCall) != tc.modelCall {
-				t.Errorf("failure is %+v after %d queries, want class %s after %d", f, len(c.modelCall), tc.class, tc.modelCall)
+			if !errors.As(err, &f) || f.Class != tc.class || len(c.queries) != tc.queries {
+				t.Errorf("failure is %+v after %d queries, want class %s after %d", f, len(c.queries), tc.class, tc.queries)
 			}
 		})
 	}
@@ -129,21 +129,21 @@ func TestFailedQueries(t *testing.T) {
 		err   error
 		class string
 	}{
-		"a run that is gone":                {serviceerror.NewNotFound("workflow not found"), contract.ClassTranscriptLost},
-		"a message that the run has not":    {queryFailed((&contract.Failure{Class: contract.ClassTranscriptLost, Text: `this run has no thread "t"`}).ApplicationError()), contract.ClassTranscriptLost},
-		"a query that the run cannot serve": {queryFailed(errors.New("unknown queryType transcript")), contract.ClassUnavailable},
-		"a run whose worker is down":        {serviceerror.NewDeadlineExceeded("deadline exceeded"), contract.ClassUnavailable},
-		"a server that is down":             {serviceerror.NewUnavailable("connection refused"), contract.ClassUnavailable},
-		"a worker that is not ready":        {serviceerror.NewWorkflowNotReady("not ready"), contract.ClassUnavailable},
-		"an error of no known kind":         {errors.New("odd"), contract.ClassUnavailable},
+		"a run that is gone":                   {serviceerror.NewNotFound("workflow not found"), contract.ClassTranscriptLost},
+		"a message that the run does not have": {queryFailed((&contract.Failure{Class: contract.ClassTranscriptLost, Text: `this run has no thread "t"`}).ApplicationError()), contract.ClassTranscriptLost},
+		"a query that the run cannot serve":    {queryFailed(errors.New("unknown queryType transcript")), contract.ClassUnavailable},
+		"a run whose worker is down":           {serviceerror.NewDeadlineExceeded("deadline exceeded"), contract.ClassUnavailable},
+		"a server that is down":                {serviceerror.NewUnavailable("connection refused"), contract.ClassUnavailable},
+		"a worker that is not ready":           {serviceerror.NewWorkflowNotReady("not ready"), contract.ClassUnavailable},
+		"an unknown error":                     {errors.New("odd"), contract.ClassUnavailable},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := &fakeClient{answers: []func() (any, error){func() (any, error) { return nil, tc.err }}}
 			_, err := NewClientSource(c).Transcript(t.Context(), "wf", "run", contract.TranscriptQuery{Thread: "t"})
 			var f *contract.Failure
-			if !errors.As(err, &f) || f.Class != tc.class || len(c.modelCall) != 1 {
-				t.Fatalf("failure is %+v after %d queries, want class %s", f, len(c.modelCall), tc.class)
+			if !errors.As(err, &f) || f.Class != tc.class || len(c.queries) != 1 {
+				t.Fatalf("failure is %+v after %d queries, want class %s", f, len(c.queries), tc.class)
 			}
 			if (f.Class == contract.ClassTranscriptLost) == contract.Retryable(f.Class) {
 				t.Errorf("%s is retried: %v", f.Class, contract.Retryable(f.Class))

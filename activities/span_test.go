@@ -16,7 +16,7 @@ import (
 	"weft/activities/llm/wire"
 )
 
-// recorded gives the only span that a function makes in an attempt's: its kind, its name, its attributes.
+// recorded returns the kind, name and attributes of the only span that f starts within an attempt's span.
 func recorded(t *testing.T, f func(ctx context.Context)) (trace.SpanKind, []string) {
 	t.Helper()
 	exp := tracetest.NewInMemoryExporter()
@@ -34,7 +34,7 @@ func recorded(t *testing.T, f func(ctx context.Context)) (trace.SpanKind, []stri
 	return spans[0].SpanKind, append([]string{spans[0].Name}, out...)
 }
 
-// Spans have the names that OpenTelemetry's conventions give them.
+// TestSpansFollowTheConventions checks names and attributes against OpenTelemetry's semantic conventions for generative AI.
 func TestSpansFollowTheConventions(t *testing.T) {
 	tests := map[string]struct {
 		make func(ctx context.Context)

@@ -14,7 +14,7 @@ import (
 	"weft/activities/contract"
 )
 
-// An attempt that ends in the middle of an answer, without a word, tells the next one what the answer took until then.
+// TestAnswersUnderWay checks that the next attempt counts the usage of an answer during which an attempt was lost.
 func TestAnswersUnderWay(t *testing.T) {
 	before := contract.Usage{Cut: 1, Input: 100, Output: 3}
 	now := contract.Usage{Cut: 1, Input: 40, Output: 2}
@@ -24,12 +24,12 @@ func TestAnswersUnderWay(t *testing.T) {
 		does func(h *heartbeats)
 		want *contract.Usage
 	}{
-		"nothing has begun":        {func(*heartbeats) {}, &before},
-		"an answer has begun":      {func(h *heartbeats) { h.setInFlight(contract.Usage{Cut: 1}); h.setInFlight(now) }, &both},
-		"it ends":                  {func(h *heartbeats) { h.setInFlight(now); h.settle(nil) }, nil},
-		"it is cut":                {func(h *heartbeats) { h.setInFlight(now); _ = h.withTruncated(cutOff) }, &both},
-		"it is cut, and the next":  {func(h *heartbeats) { _ = h.withTruncated(cutOff); h.setInFlight(now) }, &contract.Usage{Cut: 3, Input: 180, Output: 7}},
-		"the attempt's time ends":  {func(h *heartbeats) { h.setInFlight(now); _ = h.withTruncated(context.DeadlineExceeded) }, &both},
+		"no answer started":        {func(*heartbeats) {}, &before},
+		"an answer started":        {func(h *heartbeats) { h.setInFlight(contract.Usage{Cut: 1}); h.setInFlight(now) }, &both},
+		"the answer completes":     {func(h *heartbeats) { h.setInFlight(now); h.settle(nil) }, nil},
+		"the answer is cut":        {func(h *heartbeats) { h.setInFlight(now); _ = h.withTruncated(cutOff) }, &both},
+		"two answers are cut":      {func(h *heartbeats) { _ = h.withTruncated(cutOff); h.setInFlight(now) }, &contract.Usage{Cut: 3, Input: 180, Output: 7}},
+		"the attempt times out":    {func(h *heartbeats) { h.setInFlight(now); _ = h.withTruncated(context.DeadlineExceeded) }, &both},
 		"an error without answers": {func(h *heartbeats) { _ = h.withTruncated(&contract.Failure{Class: contract.ClassUnavailable}) }, &before},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestAnswersUnderWay(t *testing.T) {
 	}
 }
 
-// A call whose last attempt ran out of time counts what its heartbeats said of answers that were cut.
+// TestUsageOfTimeouts checks that a call whose last attempt timed out counts the usage of truncated answers in its last heartbeat.
 func TestUsageOfTimeouts(t *testing.T) {
 	spent := contract.Usage{Cut: 2, Input: 140}
 	late := temporal.NewHeartbeatTimeoutError(contract.Heartbeat{Attempt: 3, Spent: &spent})
@@ -79,8 +79,8 @@ func TestUsageOfTimeouts(t *testing.T) {
 	}
 }
 
-// Heartbeats have what the answer under way took.
-func TestHeartbeatsTellWhatIsTaken(t *testing.T) {
+// TestHeartbeatUsage checks that heartbeats contain the usage of the current answer.
+func TestHeartbeatUsage(t *testing.T) {
 	took := contract.Usage{Cut: 1, Input: 7}
 	all := watchedFor(t, 500*time.Millisecond, nil, func(tell, _ func(string), seen func() []contract.Heartbeat) {
 		tell("text")

@@ -7,8 +7,8 @@ import (
 	"weft/activities/contract"
 )
 
-// Images that do not fit into the result are left out from the end, and the model reads so; a text
-// that does not fit is an error as ever.
+// TestImagesThatDoNotFitAreLeftOut checks that images that do not fit are dropped from the end, with a note
+// to the model, and that text that does not fit is an error.
 func TestImagesThatDoNotFitAreLeftOut(t *testing.T) {
 	image := func(kib int) contract.Media {
 		return contract.Media{MediaType: "image/png", Data: strings.Repeat("A", kib<<10)}
@@ -17,11 +17,11 @@ func TestImagesThatDoNotFitAreLeftOut(t *testing.T) {
 		payload int
 		images  []contract.Media
 		shown   int
-		says    string
+		note    string
 	}{
 		"all fit":             {images: []contract.Media{image(600), image(600)}, shown: 2},
-		"the last does not":   {images: []contract.Media{image(600), image(600), image(1200)}, shown: 2, says: "(the last 1 files were dropped: "},
-		"none does":           {images: []contract.Media{image(2400), image(600)}, shown: 0, says: "(the last 2 files were dropped: "},
+		"the last does not":   {images: []contract.Media{image(600), image(600), image(1200)}, shown: 2, note: "(the last 1 files were dropped: "},
+		"none does":           {images: []contract.Media{image(2400), image(600)}, shown: 0, note: "(the last 2 files were dropped: "},
 		"the store takes all": {payload: 8 << 20, images: []contract.Media{image(2400), image(600)}, shown: 2},
 	}
 	for name, tc := range tests {
@@ -35,7 +35,7 @@ func TestImagesThatDoNotFitAreLeftOut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(m.Media) != tc.shown || !strings.HasPrefix(m.Text, "here") || !strings.Contains(m.Text, tc.says) || tc.says == "" && m.Text != "here" {
+			if len(m.Media) != tc.shown || !strings.HasPrefix(m.Text, "here") || !strings.Contains(m.Text, tc.note) || tc.note == "" && m.Text != "here" {
 				t.Errorf("%d images, text %q", len(m.Media), m.Text)
 			}
 		})

@@ -16,20 +16,20 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeRun is one run as a [Source]: threads and content by hash, handed out in pages. It
-// notes what it was asked.
+// fakeRun is a [Source] with one run: threads, and content by hash, returned in pages. It
+// records its queries.
 type fakeRun struct {
 	threads map[string][]json.RawMessage
 	content map[string][]byte
-	// perPage is how many messages, and pageBytes how many bytes, one answer holds.
+	// perPage is the maximum number of messages, pageBytes of bytes, per answer.
 	perPage, pageBytes int
-	// spoil changes an answer on its way.
-	spoil func(*contract.TranscriptPage)
-	fail  error
-	delay time.Duration
+	// mutate changes an answer before it is returned.
+	mutate func(*contract.TranscriptPage)
+	fail   error
+	delay  time.Duration
 
-	mu        sync.Mutex
-	modelCall []string
+	mu      sync.Mutex
+	queries []string
 }
 
 func newFakeRun() *fakeRun {
@@ -40,7 +40,7 @@ func (r *fakeRun) note(format string, args ...any) {
 	time.Sleep(r.delay)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.modelCall = append(r.modelCall, fmt.Sprintf(format, args...))
+	r.queries = append(r.queries, fmt.Sprintf(format, args...))
 }
 
 func (r *fakeRun) Transcript(_ context.Context, workflow, run string, q contract.TranscriptQuery) (*contract.TranscriptPage, error) {
@@ -50,8 +50,8 @@ func (r *fakeRun) Transcript(_ context.Context, workflow, run string, q contract
 	}
 	thread := r.threads[q.Thread]
 	page := &contract.TranscriptPage{Messages: slices.Clone(thread[q.From:min(q.Upto, q.From+r.perPage)]), Total: len(thread)}
-	if r.spoil != nil {
-		r.spoil(page)
+	if r.mutate != nil {
+		r.mutate(page)
 	}
 	return page, nil
 }
@@ -89,7 +89,7 @@ func encode(t *testing.T, m contract.Message) json.RawMessage {
 	return raw
 }
 
-// say puts n messages, alternately of user and assistant, into a thread.
+// say appends n messages, alternately of user and assistant, to a thread.
 func (r *fakeRun) say(t *testing.T, thread string, n int) []string {
 	t.Helper()
 	var texts []string
@@ -102,8 +102,8 @@ func (r *fakeRun) say(t *testing.T, thread string, n int) []string {
 	return texts
 }
 
-// call is the input of a model call about a thread: base messages that an earlier call
-// knew, and the rest behind them. The last own of those travel with the call.
+// call returns the input of a model call with a thread: base messages that an earlier call
+// had, then the others. The input itself contains the last own of those.
 func (r *fakeRun) call(thread string, base, own int) *contract.ModelInput {
 	in := &contract.ModelInput{Base: contract.Head{Workflow: "wf", Run: "run", Thread: thread, Len: base}}
 	all := r.threads[thread]
@@ -130,24 +130,24 @@ func texts(list []contract.Message) []string {
 	return out
 }
 
-func TestTranscriptIsFetchedAsFarAsNeeded(t *testing.T) {
+func TestTranscriptFetchesOnlyMissing(t *testing.T) {
 	tests := map[string]struct {
 		perPage int
-		// warm lets the worker know something before the call.
+		// warm fills the worker's cache before the call.
 		warm      func(a *Activities, r *fakeRun)
 		base, own int
-		modelCall []string
+		queries   []string
 	}{
-		"all comes with the first call": {perPage: 9, base: 0, own: 7, modelCall: nil},
-		"a cold worker asks once":       {perPage: 9, base: 6, own: 1, modelCall: []string{"wf/run t 0-6"}},
-		"a cold worker asks by pages":   {perPage: 2, base: 6, own: 1, modelCall: []string{"wf/run t 0-6", "wf/run t 2-6", "wf/run t 4-6"}},
-		"an answer of another worker's": {perPage: 9, base: 4, own: 1, modelCall: []string{"wf/run t 0-6"}},
-		"a worker that made the calls before asks nothing": {perPage: 9, base: 6, own: 1,
+		"the input has all messages":    {perPage: 9, base: 0, own: 7, queries: nil},
+		"cold worker, one query":        {perPage: 9, base: 6, own: 1, queries: []string{"wf/run t 0-6"}},
+		"cold worker, several pages":    {perPage: 2, base: 6, own: 1, queries: []string{"wf/run t 0-6", "wf/run t 2-6", "wf/run t 4-6"}},
+		"an answer from another worker": {perPage: 9, base: 4, own: 1, queries: []string{"wf/run t 0-6"}},
+		"warm worker, no query": {perPage: 9, base: 6, own: 1,
 			warm: func(a *Activities, r *fakeRun) { know(a, r.threads["t"], 6) }},
-		"a worker that knows the beginning asks for the rest": {perPage: 9, base: 5, own: 1,
-			warm:      func(a *Activities, r *fakeRun) { know(a, r.threads["t"], 5) },
-			modelCall: []string{"wf/run t 5-6"}},
-		"a worker that knows the end asks for the beginning": {perPage: 9, base: 6, own: 1,
+		"the beginning is cached": {perPage: 9, base: 5, own: 1,
+			warm:    func(a *Activities, r *fakeRun) { know(a, r.threads["t"], 5) },
+			queries: []string{"wf/run t 5-6"}},
+		"the end is cached": {perPage: 9, base: 6, own: 1,
 			warm: func(a *Activities, r *fakeRun) {
 				hash := ""
 				for i, raw := range r.threads["t"][:6] {
@@ -158,15 +158,15 @@ func TestTranscriptIsFetchedAsFarAsNeeded(t *testing.T) {
 					hash = contract.Chain(hash, contract.SHA(raw))
 				}
 			},
-			modelCall: []string{"wf/run t 0-4"}},
-		"a worker that forgot one in the middle asks for that": {perPage: 9, base: 6, own: 1,
+			queries: []string{"wf/run t 0-4"}},
+		"one message was evicted": {perPage: 9, base: 6, own: 1,
 			warm: func(a *Activities, r *fakeRun) {
 				know(a, r.threads["t"], 6)
 				key := "c" + contract.SHA(r.threads["t"][2])
 				a.cache.order.Remove(a.cache.items[key])
 				delete(a.cache.items, key)
 			},
-			modelCall: []string{"wf/run t 2-3"}},
+			queries: []string{"wf/run t 2-3"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -185,18 +185,18 @@ func TestTranscriptIsFetchedAsFarAsNeeded(t *testing.T) {
 			if diff := cmp.Diff(want, texts(got)); diff != "" {
 				t.Errorf("texts (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.modelCall, r.modelCall); diff != "" {
-				t.Errorf("questions (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.queries, r.queries); diff != "" {
+				t.Errorf("queries (-want +got):\n%s", diff)
 			}
-			r.modelCall = nil
-			if _, err := a.transcript(t.Context(), r.call("t", 7, 0), nil); err != nil || r.modelCall != nil {
-				t.Errorf("the next call asks %v: %v", r.modelCall, err)
+			r.queries = nil
+			if _, err := a.transcript(t.Context(), r.call("t", 7, 0), nil); err != nil || r.queries != nil {
+				t.Errorf("the next call sends queries %v: %v", r.queries, err)
 			}
 		})
 	}
 }
 
-// know lets a worker know the first n messages of a thread.
+// know adds the first n messages of a thread to the worker's cache.
 func know(a *Activities, thread []json.RawMessage, n int) {
 	hash := ""
 	for _, raw := range thread[:n] {
@@ -205,11 +205,11 @@ func know(a *Activities, thread []json.RawMessage, n int) {
 	}
 }
 
-// TestLongMessagesComeByPieces has a thread with a message that no answer can hold.
-func TestLongMessagesComeByPieces(t *testing.T) {
+// TestLongMessages checks that a message too long for one answer is fetched in pieces.
+func TestLongMessages(t *testing.T) {
 	r := newFakeRun()
 	want := r.say(t, "t", 5)
-	r.spoil = func(p *contract.TranscriptPage) {
+	r.mutate = func(p *contract.TranscriptPage) {
 		sha := contract.SHA(p.Messages[2])
 		r.content[sha] = p.Messages[2]
 		p.Long = []contract.LongMessage{{Index: 2, SHA: sha, Bytes: len(p.Messages[2])}}
@@ -259,35 +259,35 @@ func TestConcurrentCallsOfOneRunFetchOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	slices.Sort(r.modelCall)
-	if diff := cmp.Diff([]string{"wf/run content@0", "wf/run t 0-8"}, r.modelCall); diff != "" {
-		t.Errorf("questions (-want +got):\n%s", diff)
+	slices.Sort(r.queries)
+	if diff := cmp.Diff([]string{"wf/run content@0", "wf/run t 0-8"}, r.queries); diff != "" {
+		t.Errorf("queries (-want +got):\n%s", diff)
 	}
 }
 
 func TestDamagedTranscripts(t *testing.T) {
 	tests := map[string]struct {
-		spoil func(p *contract.TranscriptPage)
-		set   func(in *contract.ModelInput)
-		names string
+		mutate func(p *contract.TranscriptPage)
+		set    func(in *contract.ModelInput)
+		names  string
 	}{
 		"another message in the base": {
-			spoil: func(p *contract.TranscriptPage) {
+			mutate: func(p *contract.TranscriptPage) {
 				p.Messages[1] = json.RawMessage(`{"role":"user","text":"forged"}`)
 			},
 			names: `thread "t" of run run`},
 		"another message in the tail": {
-			spoil: func(p *contract.TranscriptPage) {
+			mutate: func(p *contract.TranscriptPage) {
 				p.Messages[5] = json.RawMessage(`{"role":"user","text":"forged"}`)
 			},
 			names: `message 6 of thread "t"`},
 		"a long message that is not on the page": {
-			spoil: func(p *contract.TranscriptPage) { p.Long = []contract.LongMessage{{Index: len(p.Messages)}} },
-			names: `thread "t" of run run`},
-		"an empty page":                      {spoil: func(p *contract.TranscriptPage) { p.Messages = nil }, names: `thread "t" of run run`},
-		"a page with more than was asked of": {spoil: func(p *contract.TranscriptPage) { p.Messages = append(p.Messages, p.Messages...) }, names: `thread "t" of run run`},
-		"another hash of the base":           {set: func(in *contract.ModelInput) { in.Base.Hash = contract.SHA(nil) }, names: `thread "t" of run run`},
-		"a message of the input whose hash is another": {
+			mutate: func(p *contract.TranscriptPage) { p.Long = []contract.LongMessage{{Index: len(p.Messages)}} },
+			names:  `thread "t" of run run`},
+		"an empty page":                 {mutate: func(p *contract.TranscriptPage) { p.Messages = nil }, names: `thread "t" of run run`},
+		"a page with too many messages": {mutate: func(p *contract.TranscriptPage) { p.Messages = append(p.Messages, p.Messages...) }, names: `thread "t" of run run`},
+		"another hash of the base":      {set: func(in *contract.ModelInput) { in.Base.Hash = contract.SHA(nil) }, names: `thread "t" of run run`},
+		"a message of the input with another hash": {
 			set:   func(in *contract.ModelInput) { in.Tail[len(in.Tail)-1].Message = json.RawMessage(`{"role":"user"}`) },
 			names: "a message of the call's input"},
 	}
@@ -295,7 +295,7 @@ func TestDamagedTranscripts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newFakeRun()
 			r.say(t, "t", 7)
-			r.spoil = tc.spoil
+			r.mutate = tc.mutate
 			in := r.call("t", 5, 1)
 			if tc.set != nil {
 				tc.set(in)
@@ -306,7 +306,7 @@ func TestDamagedTranscripts(t *testing.T) {
 	}
 }
 
-// lostTranscript wants the failure of something that is not what its hash names.
+// lostTranscript checks that err reports content that does not match its hash.
 func lostTranscript(t *testing.T, err error, names string) {
 	t.Helper()
 	f := contract.FailureOf(err)
@@ -318,7 +318,7 @@ func lostTranscript(t *testing.T, err error, names string) {
 	}
 }
 
-func TestFailureOfTheSourceComesThrough(t *testing.T) {
+func TestSourceErrorIsReturned(t *testing.T) {
 	r := newFakeRun()
 	r.say(t, "t", 3)
 	r.fail = errors.New("no route to host")
@@ -331,11 +331,11 @@ func TestFailureOfTheSourceComesThrough(t *testing.T) {
 	}
 	r.fail = nil
 	if _, err := a.transcript(t.Context(), r.call("t", 2, 1), nil); err != nil {
-		t.Errorf("once the run can be asked: %v", err)
+		t.Errorf("once the run answers queries: %v", err)
 	}
 }
 
-func TestWaitForAnotherFetchEndsWithTheCall(t *testing.T) {
+func TestWaitForAnotherFetchIsCancelled(t *testing.T) {
 	r := newFakeRun()
 	r.say(t, "t", 3)
 	a := New(Deps{Source: r})
@@ -354,7 +354,7 @@ func TestWaitForAnotherFetchEndsWithTheCall(t *testing.T) {
 	}
 }
 
-func TestContentComesByPages(t *testing.T) {
+func TestContentIsFetchedInPages(t *testing.T) {
 	r := newFakeRun()
 	big := []byte(strings.Repeat("0123456789", contract.PageBytes/4)) // 2.5 pages
 	sha := contract.SHA(big)
@@ -368,8 +368,8 @@ func TestContentComesByPages(t *testing.T) {
 		}
 	}
 	want := []string{"wf/run content@0", fmt.Sprintf("wf/run content@%d", contract.PageBytes), fmt.Sprintf("wf/run content@%d", 2*contract.PageBytes)}
-	if diff := cmp.Diff(want, r.modelCall); diff != "" {
-		t.Errorf("questions (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, r.queries); diff != "" {
+		t.Errorf("queries (-want +got):\n%s", diff)
 	}
 }
 
@@ -380,7 +380,7 @@ func TestDamagedContent(t *testing.T) {
 	_, err := a.content(t.Context(), contract.ContentRef{Workflow: "wf", Run: "run", SHA: "abc"})
 	lostTranscript(t, err, "content abc of run run")
 	if _, ok := a.cache.content("abc"); ok {
-		t.Error("what is damaged was kept")
+		t.Error("damaged content was cached")
 	}
 	r.content[contract.SHA(nil)] = nil // empty content ends the loop too
 	if raw, err := a.content(t.Context(), contract.ContentRef{SHA: contract.SHA(nil)}); err != nil || len(raw) != 0 {
@@ -406,13 +406,13 @@ func TestPartsAreJoined(t *testing.T) {
 			t.Fatalf("-want +got:\n%s", diff)
 		}
 	}
-	if len(r.modelCall) != 2 {
-		t.Errorf("questions are %v", r.modelCall)
+	if len(r.queries) != 2 {
+		t.Errorf("queries = %v", r.queries)
 	}
 	gone := contract.ContentRef{SHA: "gone"}
 	r.threads["u"] = []json.RawMessage{encode(t, contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &gone}}})}
 	if _, err := a.transcript(t.Context(), r.call("u", 0, 1), nil); contract.FailureOf(err).Class != contract.ClassTranscriptLost {
-		t.Errorf("a part that is gone: %v", err)
+		t.Errorf("a missing part: %v", err)
 	}
 }
 
@@ -429,7 +429,7 @@ func TestArgumentsOfACall(t *testing.T) {
 	lostTranscript(t, err, `the message with call "3"`)
 }
 
-// TestFetchResult fetches a held result in pages, and leaves the cache to what is asked for again.
+// TestFetchResult checks that an offloaded result is fetched in pages and not cached.
 func TestFetchResult(t *testing.T) {
 	r := newFakeRun()
 	r.pageBytes = 10

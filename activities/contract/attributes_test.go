@@ -7,13 +7,13 @@ import (
 
 func TestKeyword(t *testing.T) {
 	tests := map[string]struct{ in, want string }{
-		"nothing":                {"", ""},
-		"short":                  {"Triage", "Triage"},
-		"as long as may be":      {strings.Repeat("x", 255), strings.Repeat("x", 255)},
-		"longer":                 {strings.Repeat("x", 256), strings.Repeat("x", 255)},
-		"characters, not bytes":  {strings.Repeat("語", 255), strings.Repeat("語", 255)},
-		"longer, in characters":  {strings.Repeat("語", 300), strings.Repeat("語", 255)},
-		"bytes that are no text": {"a\xffb", "a\uFFFDb"},
+		"nothing":               {"", ""},
+		"short":                 {"Triage", "Triage"},
+		"maximum length":        {strings.Repeat("x", 255), strings.Repeat("x", 255)},
+		"longer":                {strings.Repeat("x", 256), strings.Repeat("x", 255)},
+		"characters, not bytes": {strings.Repeat("語", 255), strings.Repeat("語", 255)},
+		"longer, multibyte":     {strings.Repeat("語", 300), strings.Repeat("語", 255)},
+		"invalid UTF-8":         {"a\xffb", "a\uFFFDb"},
 	}
 	for name, tc := range tests {
 		if got := Keyword(tc.in); got != tc.want {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestFitting leaves out what is least missed, and nothing of a status that fits.
+// TestFitting checks that the least important parts of a status that is too large are dropped first, and nothing of one that fits.
 func TestFitting(t *testing.T) {
 	large := strings.Repeat("x", 100_000)
 	full := func() Status {

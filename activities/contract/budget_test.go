@@ -2,24 +2,24 @@ package contract
 
 import "testing"
 
-func TestBudgetOfWhatIsLeft(t *testing.T) {
+func TestBudgetLessPlus(t *testing.T) {
 	used := Usage{Calls: 3, Stopped: 1, Input: 50, Output: 50, Cost: 7}
 	tests := map[string]struct{ of, less, plus Budget }{
-		"some is left":              {of: Budget{Calls: 10, Tokens: 150, Cost: 8}, less: Budget{Calls: 6, Tokens: 50, Cost: 1}, plus: Budget{Calls: 14, Tokens: 250, Cost: 15}},
-		"nothing is left":           {of: Budget{Calls: 4, Tokens: 99, Cost: 1}, less: Budget{Calls: -1, Tokens: -1, Cost: -1}, plus: Budget{Calls: 8, Tokens: 199, Cost: 8}},
-		"there was nothing":         {of: Budget{Calls: -1}, less: Budget{Calls: -1}, plus: Budget{Calls: 4}},
-		"what is not bounded is so": {of: Budget{Tokens: 101}, less: Budget{Tokens: 1}, plus: Budget{Tokens: 201}},
+		"partly used":      {of: Budget{Calls: 10, Tokens: 150, Cost: 8}, less: Budget{Calls: 6, Tokens: 50, Cost: 1}, plus: Budget{Calls: 14, Tokens: 250, Cost: 15}},
+		"used up":          {of: Budget{Calls: 4, Tokens: 99, Cost: 1}, less: Budget{Calls: -1, Tokens: -1, Cost: -1}, plus: Budget{Calls: 8, Tokens: 199, Cost: 8}},
+		"exhausted before": {of: Budget{Calls: -1}, less: Budget{Calls: -1}, plus: Budget{Calls: 4}},
+		"unlimited fields": {of: Budget{Tokens: 101}, less: Budget{Tokens: 1}, plus: Budget{Tokens: 201}},
 	}
 	for name, tc := range tests {
 		if got := *tc.of.Less(used); got != tc.less {
-			t.Errorf("%s: less it is %+v, want %+v", name, got, tc.less)
+			t.Errorf("%s: Less() = %+v, want %+v", name, got, tc.less)
 		}
 		if got := *tc.of.Plus(used); got != tc.plus {
-			t.Errorf("%s: plus it is %+v, want %+v", name, got, tc.plus)
+			t.Errorf("%s: Plus() = %+v, want %+v", name, got, tc.plus)
 		}
 	}
 	if got := *(&Budget{Calls: -1}).Plus(Usage{}); got != (Budget{Calls: -1}) {
-		t.Errorf("nothing and nothing are %+v", got)
+		t.Errorf("Plus() of no usage = %+v", got)
 	}
 }
 
@@ -29,11 +29,11 @@ func TestBudgetWithin(t *testing.T) {
 		most Budget
 		want Budget
 	}{
-		"no budget":                {nil, Budget{Calls: 5}, Budget{Calls: 5}},
-		"a tighter one":            {&Budget{Calls: 3}, Budget{Calls: 5}, Budget{Calls: 3}},
-		"a wider one":              {&Budget{Calls: 9, Tokens: 7}, Budget{Calls: 5}, Budget{Calls: 5, Tokens: 7}},
-		"one that leaves nothing":  {&Budget{Calls: -1, Cost: 3}, Budget{Calls: 5, Cost: 2}, Budget{Calls: -1, Cost: 2}},
-		"where nothing is allowed": {&Budget{Calls: 9, Tokens: 4}, Budget{Calls: -1}, Budget{Calls: -1, Tokens: 4}},
+		"no budget":       {nil, Budget{Calls: 5}, Budget{Calls: 5}},
+		"tighter":         {&Budget{Calls: 3}, Budget{Calls: 5}, Budget{Calls: 3}},
+		"wider":           {&Budget{Calls: 9, Tokens: 7}, Budget{Calls: 5}, Budget{Calls: 5, Tokens: 7}},
+		"exhausted":       {&Budget{Calls: -1, Cost: 3}, Budget{Calls: 5, Cost: 2}, Budget{Calls: -1, Cost: 2}},
+		"limit exhausted": {&Budget{Calls: 9, Tokens: 4}, Budget{Calls: -1}, Budget{Calls: -1, Tokens: 4}},
 	}
 	for name, tc := range tests {
 		if got := tc.of.Within(tc.most); got == nil || *got != tc.want {
@@ -41,6 +41,6 @@ func TestBudgetWithin(t *testing.T) {
 		}
 	}
 	if got := (&Budget{}).Within(Budget{}); got != nil {
-		t.Errorf("two that bound nothing give %+v", got)
+		t.Errorf("Within() of two unlimited budgets = %+v", got)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestSwitchesAreCountedByTheirWay(t *testing.T) {
+func TestAddFallbacks(t *testing.T) {
 	var u Usage
 	u.AddFallbacks("c/z-2026", []Fallback{{Model: "a/x", Class: ClassRateLimited, To: "b/y"}, {Model: "b/y", Class: ClassUnavailable}})
 	before := u
@@ -21,27 +21,27 @@ func TestSwitchesAreCountedByTheirWay(t *testing.T) {
 		t.Errorf("counted (-want +got):\n%s", diff)
 	}
 	if n := before.Fallbacks[0].Times; n != 1 {
-		t.Errorf("what was counted before says %d now", n)
+		t.Errorf("the earlier copy changed to %d", n)
 	}
 	less := []FallbackCount{{From: "a/x", To: "b/y", Class: ClassQuotaExceeded, Times: 2}, {From: "a/x", To: "b/y", Class: ClassRateLimited, Times: 1}}
 	if diff := cmp.Diff(less, u.Less(before).Fallbacks); diff != "" {
-		t.Errorf("since then (-want +got):\n%s", diff)
+		t.Errorf("Less() mismatch (-want +got):\n%s", diff)
 	}
 	if left := u.Less(u).Fallbacks; left != nil {
-		t.Errorf("nothing is left but %v", left)
+		t.Errorf("Less() of itself = %v", left)
 	}
 }
 
-func TestSwitchesOfManyModelsAreBounded(t *testing.T) {
+func TestFallbackKindsAreBounded(t *testing.T) {
 	var u Usage
 	for i := range 100 {
 		u.AddFallbacks("b/y", []Fallback{{Model: fmt.Sprintf("a/%03d", 99-i), Class: ClassTimeout}})
 	}
 	last := u.Fallbacks[len(u.Fallbacks)-1]
 	if len(u.Fallbacks) != maxFallbackKinds+1 || last != (FallbackCount{Times: 100 - maxFallbackKinds}) {
-		t.Errorf("%d ways, the last %+v", len(u.Fallbacks), last)
+		t.Errorf("%d kinds, the last %+v", len(u.Fallbacks), last)
 	}
-	// One that is told apart stays so.
+	// A kind that is already counted separately remains so.
 	u.AddFallbacks("b/y", []Fallback{{Model: "a/099", Class: ClassTimeout}})
 	if got := u.Fallbacks[maxFallbackKinds-1]; got != (FallbackCount{From: "a/099", To: "b/y", Class: ClassTimeout, Times: 2}) {
 		t.Errorf("counted as %+v", got)

@@ -9,12 +9,12 @@ import (
 
 func TestEscapeID(t *testing.T) {
 	tests := map[string]struct{ id, want string }{
-		"a plain id stays":                   {"write-up_2.a b", "write-up_2.a b"},
-		"only ASCII is left":                 {"Prüfung 検", "Pr%C3%BCfung %E6%A4%9C"},
-		"the signs of ids are escaped":       {"a/b#1~2:c[3]%", "a%2Fb%231%7E2%3Ac%5B3%5D%25"},
-		"control characters too":             {"a\x00\n\x7f", "a%00%0A%7F"},
-		"what looks escaped is not the same": {"a%2Fb", "a%252Fb"},
-		"nothing":                            {"", ""},
+		"a plain id":                    {"write-up_2.a b", "write-up_2.a b"},
+		"non-ASCII":                     {"Prüfung 検", "Pr%C3%BCfung %E6%A4%9C"},
+		"reserved characters":           {"a/b#1~2:c[3]%", "a%2Fb%231%7E2%3Ac%5B3%5D%25"},
+		"control characters":            {"a\x00\n\x7f", "a%00%0A%7F"},
+		"an escape sequence is escaped": {"a%2Fb", "a%252Fb"},
+		"empty":                         {"", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -27,12 +27,12 @@ func TestEscapeID(t *testing.T) {
 
 func TestIDsAreUnique(t *testing.T) {
 	rng := rand.New(rand.NewSource(1))
-	signs := []rune("ab/#~:[]%25F\n1é")
+	letters := []rune("ab/#~:[]%25F\n1é")
 	seen := map[string]string{}
 	for range 20_000 {
 		var id strings.Builder
 		for range rng.Intn(7) {
-			id.WriteRune(signs[rng.Intn(len(signs))])
+			id.WriteRune(letters[rng.Intn(len(letters))])
 		}
 		for _, n := range []int{1, 2} {
 			x := ExecutionID(id.String(), 1, n) + "/tool/1"
@@ -45,17 +45,17 @@ func TestIDsAreUnique(t *testing.T) {
 	}
 }
 
-func TestLongIDsStayApart(t *testing.T) {
+func TestLongIDsAreDistinct(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	one, two := ExecutionID(long+"a", 1, 1), ExecutionID(long+"b", 1, 1)
 	if one == two {
 		t.Error("two long ids are the same")
 	}
 	if one != ExecutionID(long+"a", 1, 1) || ExecutionID(long+"a", 2, 1) == one {
-		t.Errorf("%q is not stable, or does not say its step", one)
+		t.Errorf("%q is not stable, or does not depend on the step", one)
 	}
 	if got := ShortenID(strings.Repeat("y", MaxIDBytes)); got != strings.Repeat("y", MaxIDBytes) {
-		t.Errorf("an id of just the length became %q", got)
+		t.Errorf("an id of the maximum length became %q", got)
 	}
 	if got := ShortenID(one + "/model/1"); len(got) > MaxIDBytes || got == ShortenID(one+"/model/2") {
 		t.Errorf("an activity of a long id is %q", got)

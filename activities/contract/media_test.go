@@ -20,15 +20,15 @@ func TestInputWithMedia(t *testing.T) {
 		images string
 		err    string
 	}{
-		"two":          {images: mustEncode(t, []Media{jpeg, webp})},
-		"no base64":    {images: `[{"media_type":"image/png","data":"!"}]`, err: "images[0].data is not base64"},
-		"line breaks":  {images: `[{"media_type":"image/gif","data":"R0lG\nODlh"}]`, err: "images[0].data is not base64"},
-		"another type": {images: strings.Replace(mustEncode(t, []Media{jpeg, webp}), "image/webp", "image/png", 1), err: `images[1].media_type is "image/png", but data is image/webp`},
-		"no image":     {images: `[{"media_type":"image/png","data":"aGVsbG8="}]`, err: "images[0].data: unsupported file type"},
-		"empty":        {images: `[{}]`, err: "images[0].data: unsupported file type"},
-		"an address":   {images: `[{"media_type":"image/png","url":"https://x.test"}]`, err: `unknown field "url"`},
-		"too large":    {images: mustEncode(t, []Media{{MediaType: "image/gif", Data: base64.StdEncoding.EncodeToString([]byte("GIF89a" + strings.Repeat("x", MaxImageBytes)))}}), err: "images[0].data: file has 3932166 bytes, at most 3932160"},
-		"too many":     {images: "[" + strings.Repeat(mustEncode(t, jpeg)+",", MaxMedia) + mustEncode(t, jpeg) + "]", err: "images has 21 files, at most 20"},
+		"two":              {images: mustEncode(t, []Media{jpeg, webp})},
+		"not base64":       {images: `[{"media_type":"image/png","data":"!"}]`, err: "images[0].data is not base64"},
+		"line breaks":      {images: `[{"media_type":"image/gif","data":"R0lG\nODlh"}]`, err: "images[0].data is not base64"},
+		"mismatched type":  {images: strings.Replace(mustEncode(t, []Media{jpeg, webp}), "image/webp", "image/png", 1), err: `images[1].media_type is "image/png", but data is image/webp`},
+		"unsupported type": {images: `[{"media_type":"image/png","data":"aGVsbG8="}]`, err: "images[0].data: unsupported file type"},
+		"empty":            {images: `[{}]`, err: "images[0].data: unsupported file type"},
+		"a URL":            {images: `[{"media_type":"image/png","url":"https://x.test"}]`, err: `unknown field "url"`},
+		"too large":        {images: mustEncode(t, []Media{{MediaType: "image/gif", Data: base64.StdEncoding.EncodeToString([]byte("GIF89a" + strings.Repeat("x", MaxImageBytes)))}}), err: "images[0].data: file has 3932166 bytes, at most 3932160"},
+		"too many":         {images: "[" + strings.Repeat(mustEncode(t, jpeg)+",", MaxMedia) + mustEncode(t, jpeg) + "]", err: "images has 21 files, at most 20"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -46,13 +46,13 @@ func TestInputWithMedia(t *testing.T) {
 		t.Errorf("message %q, want %q", m.Text, want)
 	}
 	if again := InputMessage(m.Text, m.Media); again.Text != m.Text {
-		t.Errorf("notes that are there already come again: %q", again.Text)
+		t.Errorf("notes are added twice: %q", again.Text)
 	}
 	if below := InputMessage("\nlook", nil); below.Text != "\nlook" {
 		t.Errorf("a line before the text is lost: %q", below.Text)
 	}
 	if alone := InputMessage("", []Media{jpeg}); alone.Text != "[image 1, image/jpeg, 8 bytes]" {
-		t.Errorf("an image alone has the text %q", alone.Text)
+		t.Errorf("an image without text has the text %q", alone.Text)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestMediaOfFiles(t *testing.T) {
 	} {
 		got, err := NewMedia([]byte(file), "/tmp/../x/a]\n[b.pdf")
 		if err != nil || got.MediaType != want.MediaType || got.Name != want.Name {
-			t.Errorf("%q is %+v, %v; want %+v", file, got, err, want)
+			t.Errorf("NewMedia(%q) = %+v, %v; want %+v", file, got, err, want)
 		}
 		if err := CheckMedia([]Media{got}); err != nil {
 			t.Errorf("%q: %v", file, err)
@@ -84,7 +84,7 @@ func TestMediaOfFiles(t *testing.T) {
 	}
 	for _, file := range []string{"", "PK\x03\x04", "<html>", "\xff\xf1aac ", "MZ"} {
 		if got, err := NewMedia([]byte(file), ""); err == nil {
-			t.Errorf("%q is taken as %s", file, got.MediaType)
+			t.Errorf("NewMedia(%q) = %s, want an error", file, got.MediaType)
 		}
 	}
 	if _, err := NewMedia([]byte("%PDF-"+strings.Repeat("x", MaxFileBytes)), ""); err == nil || !strings.Contains(err.Error(), "at most 15728640") {

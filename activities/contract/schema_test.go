@@ -22,15 +22,15 @@ import (
 	"weft/workflows/plan"
 )
 
-// published are the types that clients send and get, each with its file in schema. Input
-// types are closed, so that a misspelt field is found; others may get more fields.
+// published lists the types that clients send and receive, each with its file in schema. Input
+// types reject unknown fields, so that a misspelt one is found; others may gain fields.
 var published = []struct {
 	file  string
 	v     any
 	input bool
-	// inner are fields that the interpreter alone sets.
+	// inner lists fields that only the interpreter sets.
 	inner []string
-	// required replaces the fields without omitempty.
+	// required replaces the default: all fields without omitempty.
 	required []string
 }{
 	{file: "run-input", v: RunInput{}, input: true, inner: []string{"depth", "snapshot", "max_payload", "entries", "owner", "parent", "script_ref", "conversation", "server_sessions"}, required: []string{"v", "flow"}},
@@ -56,7 +56,7 @@ var published = []struct {
 	{file: "watching", v: Watching{}},
 }
 
-// constraints narrow fields beyond their Go types, by Type.Field.
+// constraints holds schema rules that Go types cannot express, by Type.Field.
 var constraints = map[string]map[string]any{
 	"RunInput.V":           {"const": Version},
 	"RunResult.Status":     {"enum": []string{"completed", "stopped"}},
@@ -76,8 +76,8 @@ var constraints = map[string]map[string]any{
 	"RunResult.FlowHash":   {"pattern": "^[0-9a-f]{64}$"},
 }
 
-// TestSchemas makes the schemas of the Go types and compares them with the files; UPDATE=1
-// rewrites those.
+// TestSchemas generates the schemas of the Go types and compares them with the files; UPDATE=1
+// rewrites the files.
 func TestSchemas(t *testing.T) {
 	docs := comments(t, ".", "../../workflows/plan")
 	for _, p := range published {
@@ -106,7 +106,7 @@ func TestSchemas(t *testing.T) {
 		}
 		old, err := os.ReadFile(file)
 		if err != nil || !bytes.Equal(old, buf.Bytes()) {
-			t.Errorf("%s is not what the Go types say (%v); run make golden and look at the difference", file, err)
+			t.Errorf("%s does not match the Go types (%v); run make golden and review the diff", file, err)
 		}
 		compile(t, p.file)
 	}
@@ -114,7 +114,7 @@ func TestSchemas(t *testing.T) {
 
 func needs(field string) map[string]any { return map[string]any{"required": []string{field}} }
 
-// compile reads a schema of the folder, as clients do.
+// compile compiles a published schema, as clients do.
 func compile(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	c := jsonschema.NewCompiler()
@@ -133,7 +133,7 @@ func compile(t *testing.T, name string) *jsonschema.Schema {
 	return s
 }
 
-// check validates JSON against a schema and says what is wrong with it.
+// check validates JSON against a schema.
 func check(t *testing.T, schema string, raw []byte) error {
 	t.Helper()
 	var v any
@@ -145,7 +145,7 @@ func check(t *testing.T, schema string, raw []byte) error {
 	return compile(t, schema).Validate(v)
 }
 
-// schemer makes the schema of one type and of all that it refers to.
+// schemer generates the schema of a type and of the types to which it refers.
 type schemer struct {
 	docs        map[string]string
 	definitions map[string]any
@@ -192,7 +192,7 @@ func (s *schemer) object(t reflect.Type, inner, required []string) map[string]an
 	return out
 }
 
-// of is the schema of a field's type. What is always there may be null where Go has nil.
+// of returns the schema of a field's type. A field without omitempty may be null if its Go value may be nil.
 func (s *schemer) of(t reflect.Type, omitted bool) map[string]any {
 	kind := func(name string) map[string]any {
 		if !omitted && (t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map) {
@@ -221,7 +221,7 @@ func (s *schemer) of(t reflect.Type, omitted bool) map[string]any {
 			name = "plan." + name
 		}
 		if _, done := s.definitions[name]; !done {
-			s.definitions[name] = nil // a type may hold itself
+			s.definitions[name] = nil // a type may contain itself
 			s.definitions[name] = s.object(t, nil, nil)
 		}
 		return map[string]any{"$ref": "#/definitions/" + name}
@@ -252,7 +252,7 @@ func contains(list []string, s string) bool {
 
 var link = regexp.MustCompile(`\[([A-Za-z.]+)\]`)
 
-// comments reads the comments of types and fields: they are the schemas' descriptions.
+// comments returns the doc comments of types and fields, which become the descriptions in the schemas.
 func comments(t *testing.T, dirs ...string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -2,7 +2,7 @@ package contract
 
 import "testing"
 
-func TestAScriptAnswersForAWholeRun(t *testing.T) {
+func TestScriptedAll(t *testing.T) {
 	for list, want := range map[string]bool{
 		"script": true, "script/a": true, " script/a , script/b ,": true, "": false, " , ": false,
 		"script, openai/x": false, "openai/x, script": false, "scripted": false, "none": false,

@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestFold carries executions whose arrivals know the same: what they know stands there once.
+// TestFold checks that state shared by the arrivals of executions is stored once in a snapshot.
 func TestFold(t *testing.T) {
 	long, other := strings.Repeat("v", 1000), strings.Repeat("w", 1000)
-	// entry is one that START wrote, or a node.
+	// entry returns a state entry written by START or by a node.
 	entry := func(key, text, exec string) StateEntry {
 		return StateEntry{Key: key, Value: json.RawMessage(`"` + text + `"`), By: Stamp{Exec: exec}}
 	}
@@ -26,30 +26,30 @@ func TestFold(t *testing.T) {
 		return x
 	}
 	if n := reflect.TypeFor[StateEntry]().NumField(); n != 5 {
-		t.Errorf("an entry has %d fields: are they compared?", n)
+		t.Errorf("StateEntry has %d fields; check that Fold compares all of them", n)
 	}
 	type states = [][]StateEntry
 	one := func(all states) RunSnapshot { return RunSnapshot{PendingJoins: []ExecutionState{of(all...)}} }
 	tests := map[string]struct {
 		carry func() RunSnapshot
-		most  int // long values of the carry
+		most  int // long values in the snapshot
 	}{
-		"nothing":          {func() RunSnapshot { return RunSnapshot{} }, 0},
-		"nothing is known": {func() RunSnapshot { return RunSnapshot{Pending: []ExecutionState{of(nil, nil), of()}} }, 0},
+		"nothing":  {func() RunSnapshot { return RunSnapshot{} }, 0},
+		"no state": {func() RunSnapshot { return RunSnapshot{Pending: []ExecutionState{of(nil, nil), of()}} }, 0},
 		"a fork": {func() RunSnapshot {
 			return RunSnapshot{Pending: []ExecutionState{of([]StateEntry{k, m}), of([]StateEntry{k, m}), of([]StateEntry{k, m})}}
 		}, 2},
 		"in all lists": {func() RunSnapshot {
 			return RunSnapshot{Live: []ExecutionState{of([]StateEntry{k})}, Pending: []ExecutionState{of([]StateEntry{k})}, PendingJoins: []ExecutionState{of([]StateEntry{k})}}
 		}, 1},
-		"a key more":                {func() RunSnapshot { return one(states{{k}, {k, m}, {k, m}}) }, 2},
-		"a key more before":         {func() RunSnapshot { return one(states{{m}, {k, m}}) }, 2},
-		"a key more between":        {func() RunSnapshot { return one(states{{k, m}, {k, entry("l", other, "a"), m}}) }, 3},
-		"a key less":                {func() RunSnapshot { return one(states{{k, m}, {k}, {k}}) }, 3},
-		"another key":               {func() RunSnapshot { return one(states{{k}, {m}}) }, 2},
-		"another value":             {func() RunSnapshot { return one(states{{k, m}, {entry("k", other, "a"), m}, {k, m}}) }, 4},
-		"the same of another":       {func() RunSnapshot { return one(states{{k, m}, {entry("k", long, "a"), m}}) }, 3},
-		"one who knows nothing yet": {func() RunSnapshot { return one(states{{k}, nil, nil, {k}}) }, 2},
+		"an additional key":          {func() RunSnapshot { return one(states{{k}, {k, m}, {k, m}}) }, 2},
+		"an additional key first":    {func() RunSnapshot { return one(states{{m}, {k, m}}) }, 2},
+		"an additional key between":  {func() RunSnapshot { return one(states{{k, m}, {k, entry("l", other, "a"), m}}) }, 3},
+		"a missing key":              {func() RunSnapshot { return one(states{{k, m}, {k}, {k}}) }, 3},
+		"another key":                {func() RunSnapshot { return one(states{{k}, {m}}) }, 2},
+		"another value":              {func() RunSnapshot { return one(states{{k, m}, {entry("k", other, "a"), m}, {k, m}}) }, 4},
+		"the same from another node": {func() RunSnapshot { return one(states{{k, m}, {entry("k", long, "a"), m}}) }, 3},
+		"an arrival without state":   {func() RunSnapshot { return one(states{{k}, nil, nil, {k}}) }, 2},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

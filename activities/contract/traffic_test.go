@@ -17,8 +17,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestRecordedTrafficMatchesTheSchemas takes what real runs were given and what they gave
-// from the recorded histories.
+// TestRecordedTrafficMatchesTheSchemas validates the inputs, results and failures of recorded histories.
 func TestRecordedTrafficMatchesTheSchemas(t *testing.T) {
 	files, err := filepath.Glob("../../tests/testdata/history/*.json")
 	if err != nil || len(files) == 0 {
@@ -36,7 +35,7 @@ func TestRecordedTrafficMatchesTheSchemas(t *testing.T) {
 		}
 		flow := h.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowType().GetName() == WorkflowFlow
 		for _, e := range h.GetEvents() {
-			for schema, payloads := range spoken(e, flow) {
+			for schema, payloads := range publicPayloads(e, flow) {
 				seen[schema]++
 				if err := check(t, schema, payloads.GetPayloads()[0].GetData()); err != nil {
 					t.Errorf("%s, event %d: %#v", filepath.Base(file), e.GetEventId(), err)
@@ -51,13 +50,13 @@ func TestRecordedTrafficMatchesTheSchemas(t *testing.T) {
 	}
 }
 
-// spoken is what an event of a run says to clients, by schema.
-func spoken(e *historypb.HistoryEvent, flow bool) map[string]*commonpb.Payloads {
+// publicPayloads returns the payloads of an event that clients send or receive, by schema.
+func publicPayloads(e *historypb.HistoryEvent, flow bool) map[string]*commonpb.Payloads {
 	out := map[string]*commonpb.Payloads{}
 	if s := e.GetWorkflowExecutionStartedEventAttributes(); flow && s != nil && s.GetContinuedExecutionRunId() == "" && s.GetParentWorkflowExecution().GetWorkflowId() == "" {
 		out["run-input"] = s.GetInput()
 	}
-	// What a run yields is for the run above it alone.
+	// A yielded result is only for the parent run.
 	if s := e.GetWorkflowExecutionCompletedEventAttributes(); flow && s != nil && !bytes.HasPrefix(s.GetResult().GetPayloads()[0].GetData(), []byte(`{"status":"yielded"`)) {
 		out["run-result"] = s.GetResult()
 	}
@@ -67,7 +66,7 @@ func spoken(e *historypb.HistoryEvent, flow bool) map[string]*commonpb.Payloads 
 	return out
 }
 
-// TestEncodedTypesMatchTheSchemas encodes values as this build's code does.
+// TestEncodedTypesMatchTheSchemas validates values as the current code encodes them.
 func TestEncodedTypesMatchTheSchemas(t *testing.T) {
 	text, raw := "done", json.RawMessage(`{"a":1}`)
 	message, err := (&Message{Role: RoleTool, Parts: []Part{{Text: "x"}, {Ref: &ContentRef{SHA: "s"}}}, CallID: "1", Name: "n", Error: true}).Encode()
@@ -86,7 +85,7 @@ func TestEncodedTypesMatchTheSchemas(t *testing.T) {
 		"a result that is text":     {"run-result", RunResult{Status: "completed", ResultText: &text, ExitOutputs: []ExitOutput{{Node: "n", Step: 1}}, FlowHash: strings.Repeat("0", 64)}},
 		"a failure with everything": {"failure", Failure{Class: ClassOutputSchema, Text: "t", Errors: []FieldError{{Path: "$", Message: "m"}}, Answers: []Answer{{Execution: "a#1"}}, Diagnostics: []string{"d"}}},
 		"a status":                  {"status", Status{Status: "running", Executions: []Execution{{Node: "a", Step: 1, Data: raw}}, Conflicts: []Conflict{{Key: "k"}}}},
-		"a status of nothing":       {"status", Status{Status: "running"}},
+		"an empty status":           {"status", Status{Status: "running"}},
 		"a page":                    {"transcript-page", TranscriptPage{Messages: []json.RawMessage{message}, Total: 1, Threads: []ThreadInfo{{"t", 1}}}},
 		"a message":                 {"message", message},
 		"a query":                   {"transcript-query", TranscriptQuery{Thread: "t", From: 1, Upto: 2}},
@@ -106,8 +105,8 @@ func TestEncodedTypesMatchTheSchemas(t *testing.T) {
 	}
 }
 
-// TestSchemasRefuse shows that the schemas say something.
-func TestSchemasRefuse(t *testing.T) {
+// TestSchemasReject checks that the schemas reject invalid values.
+func TestSchemasReject(t *testing.T) {
 	tests := map[string]struct{ schema, json string }{
 		"a misspelt field":         {"run-input", `{"v": 1, "flow": {"name": "x"}, "inptu": "y"}`},
 		"no flow":                  {"run-input", `{"v": 1}`},
@@ -116,13 +115,13 @@ func TestSchemasRefuse(t *testing.T) {
 		"an empty flow":            {"run-input", `{"v": 1, "flow": {}}`},
 		"a result without usage":   {"run-result", `{"status": "completed", "result_text": "x", "exit_outputs": [], "flow_hash": ""}`},
 		"a failure without class":  {"failure", `{"text": "x"}`},
-		"a status of its own":      {"status", `{"status": "odd", "executions": [], "usage": {"calls": 0, "input_tokens": 0, "output_tokens": 0}}`},
+		"an unknown status":        {"status", `{"status": "odd", "executions": [], "usage": {"calls": 0, "input_tokens": 0, "output_tokens": 0}}`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var invalid *jsonschema.ValidationError
 			if err := check(t, tc.schema, []byte(tc.json)); err == nil || !asInvalid(err, &invalid) {
-				t.Errorf("%s is taken for a %s (%v)", tc.json, tc.schema, err)
+				t.Errorf("%s is accepted as %s (%v)", tc.json, tc.schema, err)
 			}
 		})
 	}
@@ -135,8 +134,8 @@ func asInvalid(err error, to **jsonschema.ValidationError) (ok bool) {
 
 var fence = regexp.MustCompile("(?s)```([a-z]+)( [a-z-]+)?\n(.*?)```\n")
 
-// TestReadme checks the examples in README.md: JSON against the schema that is named behind
-// it, programs against the files that the end-to-end tests run.
+// TestReadme checks the examples in README.md: JSON against the schema that its code fence names,
+// programs against the files that the end-to-end tests run.
 func TestReadme(t *testing.T) {
 	raw, err := os.ReadFile("README.md")
 	if err != nil {
@@ -149,13 +148,13 @@ func TestReadme(t *testing.T) {
 		switch kind {
 		case "json":
 			if err := check(t, schema, []byte(text)); err != nil {
-				t.Errorf("%s\nis no %s: %#v", text, schema, err)
+				t.Errorf("%s\ndoes not match the schema %s: %#v", text, schema, err)
 			}
 		case "js", "python":
 			files := map[string][]string{"js": {"node/start.mjs", "node/answer.mjs"}, "python": {"python/start.py", "python/answer.py"}}[kind]
 			file := files[min(found[kind], len(files))-1]
 			program, err := os.ReadFile("../../tests/clients/" + file)
-			// The first program stands here whole, the second in part.
+			// The first program is quoted completely, the second in part.
 			if err != nil || found[kind] == 1 && text != string(program) || !strings.Contains(string(program), text) {
 				t.Errorf("the example in %s is not tests/clients/%s: %v", kind, file, err)
 			}
@@ -181,12 +180,12 @@ func TestReadme(t *testing.T) {
 	}
 	for _, class := range classes(t) {
 		if class != ClassCancelled && !strings.Contains(readme, "`"+class+"`") {
-			t.Errorf("README.md does not say what the class %s is", class)
+			t.Errorf("README.md does not describe the class %s", class)
 		}
 	}
 }
 
-// classes are the classes that the source declares.
+// classes returns the failure classes that the source declares.
 func classes(t *testing.T) []string {
 	t.Helper()
 	raw, err := os.ReadFile("failure.go")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTwice decodes names that an object has twice, wherever it stands.
-func TestTwice(t *testing.T) {
+// TestDuplicateNames checks that duplicate names are rejected in objects at any depth.
+func TestDuplicateNames(t *testing.T) {
 	type fields struct {
 		A, B    json.RawMessage
 		Approve bool
@@ -39,7 +39,7 @@ func TestTwice(t *testing.T) {
 			t.Errorf("%s gives %q, want %q", raw, got, want)
 		}
 	}
-	// As many names as a body holds are looked at once each.
+	// The time is linear in the number of names.
 	var b strings.Builder
 	for i := range 200_000 {
 		fmt.Fprintf(&b, `,"%d":0`, i)

@@ -7,7 +7,7 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 )
 
-// What stands for an unreadable payload says why; a forged one does harm to nobody.
+// TestUnread checks that the placeholder of an unreadable payload holds the reason, and that forged placeholders are harmless.
 func TestUnread(t *testing.T) {
 	want := &Failure{Class: ClassPayloadKey, Text: "no key", Remedy: "add it"}
 	p, err := Unreadable(want)

@@ -97,7 +97,7 @@ func TestDatastore(t *testing.T) {
 		t.Errorf("%d commits", commits)
 	}
 
-	// With the table for keys, a change that is made again gives the first result.
+	// With the table of idempotency keys, a repeated change returns the first result.
 	if keys, err := db.Verify(ctx, conn.Collections); keys || err != nil {
 		t.Error(keys, err)
 	}

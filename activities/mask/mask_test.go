@@ -13,17 +13,17 @@ func TestText(t *testing.T) {
 	m := New(key, "Bearer tok/en+0d4c88==", "short", "", `{"X-Api-Key": "inner19ee02"}`, "Basic dXNlcjpwYXNzd29yZDQ=", `quo"ted\value`,
 		"-----BEGIN CERTIFICATE-----\nMIIBpublicpublic\n-----END CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\nMIIBprivate0001\n-----END PRIVATE KEY-----\n")
 	for _, c := range []struct{ name, in, want string }{
-		{"nothing", "nothing to hide", "nothing to hide"},
+		{"no secret", "nothing to hide", "nothing to hide"},
 		{"a value", "key " + key + ".", "key [secret]."},
-		{"twice, side by side", key + key, "[secret][secret]"},
-		{"behind its scheme", "it was tok/en+0d4c88==", "it was [secret]"},
+		{"twice, adjacent", key + key, "[secret][secret]"},
+		{"without its scheme", "it was tok/en+0d4c88==", "it was [secret]"},
 		{"with its scheme", "authorization: Bearer tok/en+0d4c88==", "authorization: [secret]"},
 		{"in a query", "?t=tok%2Fen%2B0d4c88%3D%3D&a=1", "?t=[secret]&a=1"},
-		{"what is too short", "this is short", "this is short"},
-		{"a member of an object of headers", "X-Api-Key is inner19ee02", "X-Api-Key is [secret]"},
+		{"too short to mask", "this is short", "this is short"},
+		{"a value in a JSON object of headers", "X-Api-Key is inner19ee02", "X-Api-Key is [secret]"},
 		{"the password of a basic credential", "password4", "[secret]"},
-		{"in JSON, as it is escaped", `{"a":"quo\"ted\\value"}`, `{"a":"[secret]"}`},
-		{"in JSON, behind other escapes", `{"a":"\u0073k-5f3a9c77b1e","n":12345678901234567890}`, `{"a":"[secret]","n":12345678901234567890}`},
+		{"in JSON, escaped", `{"a":"quo\"ted\\value"}`, `{"a":"[secret]"}`},
+		{"in JSON, with other escapes", `{"a":"\u0073k-5f3a9c77b1e","n":12345678901234567890}`, `{"a":"[secret]","n":12345678901234567890}`},
 		{"escapes without a secret", `{"a":"\u00e9", "b":1.0}`, `{"a":"\u00e9", "b":1.0}`},
 		{"a line of a private key", "MIIBprivate0001", "[secret]"},
 		{"a line of a certificate", "MIIBpublicpublic", "MIIBpublicpublic"},
@@ -36,7 +36,7 @@ func TestText(t *testing.T) {
 		t.Errorf("no mask: %q", got)
 	}
 	if got := New("short").Text("short"); got != "short" {
-		t.Errorf("a mask of nothing: %q", got)
+		t.Errorf("a mask without secrets: %q", got)
 	}
 }
 
@@ -55,13 +55,12 @@ func TestJSON(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.in, got, c.want)
 		}
 		if json.Valid([]byte(c.in)) != json.Valid(got) {
-			t.Errorf("%s: %s is not JSON any more", c.in, got)
+			t.Errorf("%s: %s is no longer JSON", c.in, got)
 		}
 	}
 }
 
-// TestTail lets a text grow letter by letter, and looks whether anybody who saw all of its ends
-// saw four letters of the secret's in a row.
+// TestTail extends a text byte by byte and checks that no tail shows four consecutive characters of the secret.
 func TestTail(t *testing.T) {
 	const key = "Kq7#Zw9!Xv3"
 	m := New(key, "another-one-that-is-much-longer-than-the-first")
@@ -116,7 +115,7 @@ func TestNamed(t *testing.T) {
 	}
 	for name, value := range map[string]string{"X-Auth-Mode": "standard", "PWD": "/srv/Projects/weft-2/data", "OLDPWD": "/home/Somebody/elsewhere"} {
 		if got := Named(name, value); got != "" {
-			t.Errorf("%s: what is none is taken for a secret: %q", name, got)
+			t.Errorf("%s: a value that is no secret is masked: %q", name, got)
 		}
 	}
 }

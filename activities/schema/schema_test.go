@@ -26,14 +26,14 @@ func check(t *testing.T, schema, value string) []string {
 	return out
 }
 
-// The messages, ways and order are those of Python's jsonschema 4.26.
-func TestWords(t *testing.T) {
+// TestMessages checks that messages, paths and their order match those of Python's jsonschema 4.26.
+func TestMessages(t *testing.T) {
 	tests := map[string]struct {
 		schema, value string
 		want          []string
 	}{
-		"what fits": {`{"type":"integer"}`, `100.0`, nil},
-		"rules in the order in which they are written": {
+		"valid": {`{"type":"integer"}`, `100.0`, nil},
+		"rules in document order": {
 			`{"required":["b","a"],"properties":{"y":{"type":"string"},"x":{"type":"string"}},"additionalProperties":false}`,
 			`{"q":0,"x":1,"y":2,"p":0}`,
 			[]string{"$ | 'b' is a required property | required", "$ | 'a' is a required property | required",
@@ -43,14 +43,14 @@ func TestWords(t *testing.T) {
 			`{"additionalProperties":false,"properties":{"x":{"type":"string"}},"required":["b"]}`, `{"q":0,"x":1}`,
 			[]string{"$ | Additional properties are not allowed ('q' was unexpected) | additionalProperties",
 				"$.x | 1 is not of type 'string' | properties/x/type", "$ | 'b' is a required property | required"}},
-		"items before the rules of the second": {
+		"errors in the order of items": {
 			`{"items":{"required":["a"],"properties":{"b":{"minimum":1}}}}`, `[{"b":0},{"b":0,"a":1}]`,
 			[]string{"$.0 | 'a' is a required property | items/required", "$.0.b | 0 is less than the minimum of 1 | items/properties/b/minimum",
 				"$.1.b | 0 is less than the minimum of 1 | items/properties/b/minimum"}},
-		"a reference is not in the way": {
+		"a reference is not part of the path": {
 			`{"definitions":{"d":{"properties":{"n":{"type":"string"}}}},"properties":{"p":{"items":{"$ref":"#/definitions/d"}}}}`, `{"p":[{"n":1}]}`,
 			[]string{"$.p.0.n | 1 is not of type 'string' | properties/p/items/properties/n/type"}},
-		"a recursion": {`{"properties":{"c":{"$ref":"#"},"n":{"type":"string"}}}`, `{"c":{"c":{"n":1}},"n":2}`,
+		"a recursive schema": {`{"properties":{"c":{"$ref":"#"},"n":{"type":"string"}}}`, `{"c":{"c":{"n":1}},"n":2}`,
 			[]string{"$.c.c.n | 1 is not of type 'string' | properties/c/properties/c/properties/n/type", "$.n | 2 is not of type 'string' | properties/n/type"}},
 		"lengths": {`{"properties":{"a":{"minLength":1},"b":{"minLength":2},"c":{"maxLength":0},"d":{"maxLength":1}}}`, `{"a":"","b":"x","c":"x","d":"xy"}`,
 			[]string{"$.a | '' should be non-empty | properties/a/minLength", "$.b | 'x' is too short | properties/b/minLength",
@@ -66,33 +66,33 @@ func TestWords(t *testing.T) {
 			[]string{"$.0 | 1 is less than the minimum of 1.5 | items/0/minimum", "$.1 | 2 is greater than the maximum of 1 | items/1/maximum",
 				"$.2 | 0 is less than or equal to the minimum of 0 | items/2/exclusiveMinimum", "$.3 | 0 is greater than or equal to the maximum of 0 | items/3/exclusiveMaximum",
 				"$.4 | 3 is not a multiple of 2 | items/4/multipleOf"}},
-		"items too many": {`{"items":[{}],"additionalItems":false}`, `[1,"x",null]`, []string{"$ | Additional items are not allowed ('x', None were unexpected) | additionalItems"}},
+		"too many items": {`{"items":[{}],"additionalItems":false}`, `[1,"x",null]`, []string{"$ | Additional items are not allowed ('x', None were unexpected) | additionalItems"}},
 		"a constant":     {`{"const":{"a":[1]}}`, `1`, []string{"$ | {'a': [1]} was expected | const"}},
 		"a pattern":      {`{"pattern":"^x\\d"}`, `"y"`, []string{`$ | 'y' does not match '^x\\d' | pattern`}},
-		"a format is a remark": {`{"properties":{"format":{"type":"string","format":"date"},"default":{"format":"date"}},"anyOf":[{"format":"date"},{"required":["x"]}],"default":{"format":"x"}}`,
+		"formats are annotations": {`{"properties":{"format":{"type":"string","format":"date"},"default":{"format":"date"}},"anyOf":[{"format":"date"},{"required":["x"]}],"default":{"format":"x"}}`,
 			`{"format":1,"default":"x"}`, []string{"$.format | 1 is not of type 'string' | properties/format/type"}},
-		"a format in a constant":        {`{"const":{"format":"x"}}`, `{"format":"x"}`, nil},
-		"nothing":                       {`{"properties":{"a":false}}`, `{"a":1}`, []string{"$.a | False schema does not allow 1 | properties/a"}},
-		"no choice":                     {`{"anyOf":[{"type":"string"},{"required":["x"]}]}`, `{}`, []string{"$ | {} is not valid under any of the given schemas | anyOf"}},
-		"a property named like a rule":  {`{"properties":{"anyOf":{"required":["x"],"minProperties":1}}}`, `{"anyOf":{}}`, []string{"$.anyOf | 'x' is a required property | properties/anyOf/required", "$.anyOf | {} should be non-empty | properties/anyOf/minProperties"}},
-		"no one of them":                {`{"oneOf":[{"type":"string"},{"type":"null"}]}`, `1`, []string{"$ | 1 is not valid under any of the given schemas | oneOf"}},
-		"two of them":                   {`{"oneOf":[{"minimum":1},{"type":"string"},{"type":"integer"}]}`, `1`, []string{"$ | 1 is valid under each of {'type': 'integer'}, {'minimum': 1} | oneOf"}},
-		"all of them":                   {`{"allOf":[{},{"required":["x"]}]}`, `{}`, []string{"$ | 'x' is a required property | allOf/1/required"}},
-		"not":                           {`{"not":{"type":"integer"}}`, `1`, []string{"$ | 1 should not be valid under {'type': 'integer'} | not"}},
-		"if and then":                   {`{"if":{"type":"object"},"then":{"required":["x"]}}`, `{}`, []string{"$ | 'x' is a required property | then/required"}},
-		"if and else":                   {`{"if":{"type":"array"},"else":{"required":["x"]}}`, `{}`, []string{"$ | 'x' is a required property | else/required"}},
-		"contains":                      {`{"contains":{"type":"string"}}`, `[1]`, []string{"$ | None of [1] are valid under the given schema | contains"}},
-		"a name":                        {`{"propertyNames":{"pattern":"^a"}}`, `{"b":1,"a":2}`, []string{"$ | 'b' does not match '^a' | propertyNames/pattern"}},
-		"a dependency":                  {`{"dependencies":{"a":["b","c"]}}`, `{"a":1,"c":2}`, []string{"$ | 'b' is a dependency of 'a' | dependencies"}},
-		"a dependency of the schema":    {`{"dependencies":{"a":{"required":["b"]}}}`, `{"a":1}`, []string{"$ | 'b' is a required property | dependencies/a/required"}},
-		"properties of another name":    {`{"patternProperties":{"^x":{"type":"string"}},"additionalProperties":false}`, `{"x1":1,"y":2,"a":3}`, []string{"$.x1 | 1 is not of type 'string' | patternProperties/^x/type", "$ | 'a', 'y' do not match any of the regexes: '^x' | additionalProperties"}},
-		"one property of another name":  {`{"patternProperties":{"^x":{}},"additionalProperties":false}`, `{"y":2}`, []string{"$ | 'y' does not match any of the regexes: '^x' | additionalProperties"}},
-		"additional ones have a schema": {`{"additionalProperties":{"type":"string"}}`, `{"b":1,"a":2}`, []string{"$.b | 1 is not of type 'string' | additionalProperties/type", "$.a | 2 is not of type 'string' | additionalProperties/type"}},
-		"a wrong type of a wrong value": {`{"enum":["a"],"type":"string","const":"a"}`, `1`, []string{"$ | 1 is not one of ['a'] | enum", "$ | 1 is not of type 'string' | type", "$ | 'a' was expected | const"}},
-		"a wrong type of a right value": {`{"enum":[{"a":1.0,"b":[2]}],"type":"string"}`, `{"b":[2.0],"a":1}`, []string{"$ | {'b': [2.0], 'a': 1} is not of type 'string' | type"}},
-		"one of several types":          {`{"type":["string","null"]}`, `true`, []string{"$ | True is not of type 'string', 'null' | type"}},
-		"odd names":                     {`{"properties":{"a b/c~d%é":{"type":"string"}},"required":["it's"]}`, `{"a b/c~d%é":5}`, []string{"$.a b/c~d%é | 5 is not of type 'string' | properties/a b/c~d%é/type", `$ | "it's" is a required property | required`}},
-		"a reference by another name":   {`{"$id":"http://x/y","definitions":{"d":{"$id":"#d","type":"string"}},"properties":{"a":{"$ref":"#d"}}}`, `{"a":1}`, []string{"$.a | number is not one of the types [string] | properties/a"}},
+		"a format in a constant":            {`{"const":{"format":"x"}}`, `{"format":"x"}`, nil},
+		"a false schema":                    {`{"properties":{"a":false}}`, `{"a":1}`, []string{"$.a | False schema does not allow 1 | properties/a"}},
+		"anyOf, none valid":                 {`{"anyOf":[{"type":"string"},{"required":["x"]}]}`, `{}`, []string{"$ | {} is not valid under any of the given schemas | anyOf"}},
+		"a property named like a keyword":   {`{"properties":{"anyOf":{"required":["x"],"minProperties":1}}}`, `{"anyOf":{}}`, []string{"$.anyOf | 'x' is a required property | properties/anyOf/required", "$.anyOf | {} should be non-empty | properties/anyOf/minProperties"}},
+		"oneOf, none valid":                 {`{"oneOf":[{"type":"string"},{"type":"null"}]}`, `1`, []string{"$ | 1 is not valid under any of the given schemas | oneOf"}},
+		"oneOf, two valid":                  {`{"oneOf":[{"minimum":1},{"type":"string"},{"type":"integer"}]}`, `1`, []string{"$ | 1 is valid under each of {'type': 'integer'}, {'minimum': 1} | oneOf"}},
+		"allOf":                             {`{"allOf":[{},{"required":["x"]}]}`, `{}`, []string{"$ | 'x' is a required property | allOf/1/required"}},
+		"not":                               {`{"not":{"type":"integer"}}`, `1`, []string{"$ | 1 should not be valid under {'type': 'integer'} | not"}},
+		"if and then":                       {`{"if":{"type":"object"},"then":{"required":["x"]}}`, `{}`, []string{"$ | 'x' is a required property | then/required"}},
+		"if and else":                       {`{"if":{"type":"array"},"else":{"required":["x"]}}`, `{}`, []string{"$ | 'x' is a required property | else/required"}},
+		"contains":                          {`{"contains":{"type":"string"}}`, `[1]`, []string{"$ | None of [1] are valid under the given schema | contains"}},
+		"propertyNames":                     {`{"propertyNames":{"pattern":"^a"}}`, `{"b":1,"a":2}`, []string{"$ | 'b' does not match '^a' | propertyNames/pattern"}},
+		"a dependency":                      {`{"dependencies":{"a":["b","c"]}}`, `{"a":1,"c":2}`, []string{"$ | 'b' is a dependency of 'a' | dependencies"}},
+		"a schema dependency":               {`{"dependencies":{"a":{"required":["b"]}}}`, `{"a":1}`, []string{"$ | 'b' is a required property | dependencies/a/required"}},
+		"several unmatched properties":      {`{"patternProperties":{"^x":{"type":"string"}},"additionalProperties":false}`, `{"x1":1,"y":2,"a":3}`, []string{"$.x1 | 1 is not of type 'string' | patternProperties/^x/type", "$ | 'a', 'y' do not match any of the regexes: '^x' | additionalProperties"}},
+		"one unmatched property":            {`{"patternProperties":{"^x":{}},"additionalProperties":false}`, `{"y":2}`, []string{"$ | 'y' does not match any of the regexes: '^x' | additionalProperties"}},
+		"a schema of additional properties": {`{"additionalProperties":{"type":"string"}}`, `{"b":1,"a":2}`, []string{"$.b | 1 is not of type 'string' | additionalProperties/type", "$.a | 2 is not of type 'string' | additionalProperties/type"}},
+		"invalid type and value":            {`{"enum":["a"],"type":"string","const":"a"}`, `1`, []string{"$ | 1 is not one of ['a'] | enum", "$ | 1 is not of type 'string' | type", "$ | 'a' was expected | const"}},
+		"invalid type of a valid value":     {`{"enum":[{"a":1.0,"b":[2]}],"type":"string"}`, `{"b":[2.0],"a":1}`, []string{"$ | {'b': [2.0], 'a': 1} is not of type 'string' | type"}},
+		"one of several types":              {`{"type":["string","null"]}`, `true`, []string{"$ | True is not of type 'string', 'null' | type"}},
+		"odd names":                         {`{"properties":{"a b/c~d%é":{"type":"string"}},"required":["it's"]}`, `{"a b/c~d%é":5}`, []string{"$.a b/c~d%é | 5 is not of type 'string' | properties/a b/c~d%é/type", `$ | "it's" is a required property | required`}},
+		"a reference by $id":                {`{"$id":"http://x/y","definitions":{"d":{"$id":"#d","type":"string"}},"properties":{"a":{"$ref":"#d"}}}`, `{"a":1}`, []string{"$.a | number is not one of the types [string] | properties/a"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// The dialect's documentation names places in another way than its code.
+// TestDocumentedStyle checks the path format of the dialect's documentation, which differs from that of its implementation.
 func TestDocumentedStyle(t *testing.T) {
 	errs, err := Check(t.Context(), json.RawMessage(`{"required":["s"],"properties":{"i":{"items":{"required":["a"],"properties":{"e":{"type":"string","enum":["x"]}}}}}}`),
 		json.RawMessage(`{"i":[{"a":1,"e":2},{"[0]":1}]}`), Options{Documented: true})
@@ -121,7 +121,7 @@ func TestDocumentedStyle(t *testing.T) {
 	}
 }
 
-func TestLongValuesAreCut(t *testing.T) {
+func TestLongValuesAreTruncated(t *testing.T) {
 	got := check(t, `{"type":"string","required":["x"]}`, `["`+strings.Repeat("é", 600)+`"]`)
 	if len(got) != 1 || len(got[0]) > maxShown+100 || !strings.Contains(got[0], "…") {
 		t.Errorf("%q", got)
@@ -139,18 +139,18 @@ func TestManyMembers(t *testing.T) {
 		t.Errorf("%d errors, the first %s, the last %s", len(got), got[0], got[len(got)-1])
 	}
 	if took := time.Since(began); took > 3*time.Minute {
-		t.Errorf("it took %s", took)
+		t.Errorf("took %s", took)
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestCheckRejects(t *testing.T) {
 	tests := map[string]struct{ schema, value, want string }{
-		"a value that nests too deep":     {`{}`, strings.Repeat("[", 66) + strings.Repeat("]", 66), "nests 66 levels deep"},
+		"a value nested too deep":         {`{}`, strings.Repeat("[", 66) + strings.Repeat("]", 66), "nests 66 levels deep"},
 		"a schema that is too large":      {`{"description":"` + strings.Repeat("x", MaxBytes) + `"}`, `1`, "at most 262144"},
-		"a schema that is no schema":      {`{"type":"thing"}`, `1`, "cannot be used"},
+		"an invalid schema":               {`{"type":"thing"}`, `1`, "cannot be used"},
 		"a schema that is not JSON":       {`{`, `1`, "cannot be used"},
-		"a number of the schema":          {`{"minimum":1e999999999}`, `1`, "1e999999999 is out of range"},
-		"a number of the value":           {`{"multipleOf":2}`, `{"a":[1e999999999]}`, "1e999999999 is out of range"},
+		"a number in the schema":          {`{"minimum":1e999999999}`, `1`, "1e999999999 is out of range"},
+		"a number in the value":           {`{"multipleOf":2}`, `{"a":[1e999999999]}`, "1e999999999 is out of range"},
 		"a value that is not JSON":        {`{}`, `{`, "EOF"},
 		"a reference out of the document": {`{"$ref":"file:///etc/passwd"}`, `1`, "points outside the document"},
 		"a reference to itself":           {`{"$ref":"#"}`, `1`, "cannot be used"},
@@ -173,7 +173,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// Whatever a schema and a value are, a check ends, with words and places.
+// FuzzCheck checks that every check terminates, and that its errors have messages and paths.
 func FuzzCheck(f *testing.F) {
 	for _, s := range [][2]string{
 		{`{"required":["a"],"properties":{"a":{"type":"string","enum":["x"]}},"additionalProperties":false}`, `{"a":1,"b":2}`},
@@ -198,7 +198,7 @@ func FuzzCheck(f *testing.F) {
 			}
 		}
 		if took := time.Since(began); took > 3*time.Minute {
-			t.Fatalf("it took %s", took)
+			t.Fatalf("took %s", took)
 		}
 	})
 }

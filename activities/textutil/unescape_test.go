@@ -9,18 +9,18 @@ import (
 
 func TestUnescape(t *testing.T) {
 	tests := map[string]struct{ raw, want string }{
-		"the signs that encoding/json escapes":   {`{"a":"\u003cb\u003e \u0026 c"}`, `{"a":"<b> & c"}`},
-		"in names too":                           {`{"\u003c":1}`, `{"<":1}`},
-		"a backslash before what looks like one": {`"\\u003c"`, `"\\u003c"`},
-		"two backslashes before one":             {`"\\\u003c"`, `"\\<"`},
-		"other escapes stay":                     {`"\n\"\u000a\u2028\/"`, `"\n\"\u000a\u2028\/"`},
-		"nothing to do":                          {`{"a":[1,"é"]}`, `{"a":[1,"é"]}`},
-		"nothing":                                {``, ``},
+		"characters that encoding/json escapes": {`{"a":"\u003cb\u003e \u0026 c"}`, `{"a":"<b> & c"}`},
+		"in member names":                       {`{"\u003c":1}`, `{"<":1}`},
+		"an escaped backslash":                  {`"\\u003c"`, `"\\u003c"`},
+		"an escaped backslash before an escape": {`"\\\u003c"`, `"\\<"`},
+		"other escapes are unchanged":           {`"\n\"\u000a\u2028\/"`, `"\n\"\u000a\u2028\/"`},
+		"no escapes":                            {`{"a":[1,"é"]}`, `{"a":[1,"é"]}`},
+		"empty":                                 {``, ``},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got := string(Unescape([]byte(tc.raw))); got != tc.want {
-				t.Errorf("unescape(%s) = %s, want %s", tc.raw, got, tc.want)
+				t.Errorf("Unescape(%s) = %s, want %s", tc.raw, got, tc.want)
 			}
 		})
 	}
@@ -43,7 +43,7 @@ func FuzzUnescape(f *testing.F) {
 			t.Fatal(err)
 		}
 		if got := string(Unescape(escaped)); got != want {
-			t.Fatalf("%s became %s on its way and %s again", want, escaped, got)
+			t.Fatalf("%s was escaped as %s and unescaped as %s", want, escaped, got)
 		}
 	})
 }

@@ -58,7 +58,7 @@ func TestConverse(t *testing.T) {
 	fails(t, err, contract.ClassConnection, "the cloud's metadata address")
 }
 
-// TestMessageOutcome fails at a message, and at looking at its task: only the message may have an unknown outcome.
+// TestMessageOutcome checks failures of sending a message and of polling its task: only sending may have an unknown outcome.
 func TestMessageOutcome(t *testing.T) {
 	reset := func(http.ResponseWriter) { panic(http.ErrAbortHandler) }
 	works := func(w http.ResponseWriter) {
@@ -90,7 +90,7 @@ func TestMessageOutcome(t *testing.T) {
 	}
 }
 
-// remoteAgent takes messages, and may die after it has taken one.
+// remoteAgent is an A2A server that may die after it has accepted a message.
 type remoteAgent struct {
 	mu sync.Mutex
 	// dies is how the answer of the first message is cut; lists: it lists its tasks; forgets: it has not taken the message;
@@ -98,7 +98,7 @@ type remoteAgent struct {
 	dies           func(http.ResponseWriter)
 	lists, forgets bool
 	down           int
-	// sent are the ids of the messages that it was sent, tasks those that it knows.
+	// sent holds the ids of received messages, tasks those with a task.
 	sent, tasks []string
 }
 
@@ -148,8 +148,8 @@ func (a *remoteAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestMessagesAreSentOnce has an agent die after it has taken a message: its task is looked up, by the same attempt, by a later
-// one, and by one that an operator wants.
+// TestMessagesAreSentOnce checks that the task of a message is found after the agent died: by the same attempt, by a later one,
+// and by a retry that an operator requests.
 func TestMessagesAreSentOnce(t *testing.T) {
 	cut := func(http.ResponseWriter) {}
 	half := func(w http.ResponseWriter) {
@@ -210,7 +210,7 @@ func TestMessagesAreSentOnce(t *testing.T) {
 	}
 }
 
-// A call that is cancelled cancels the task; one whose time is over leaves it to the next.
+// A cancelled call cancels the task; a call that times out leaves it to the next attempt.
 func TestConverseGivesUp(t *testing.T) {
 	methods := make(chan string, 1000)
 	web := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

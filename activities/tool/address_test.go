@@ -10,8 +10,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// The arguments of a call choose the server: a part of its name, or its whole address. What they
-// choose is under all rules.
+// Arguments of a call may choose the server: a part of its name, or its complete address. All
+// rules apply to the chosen address.
 func TestChosenServer(t *testing.T) {
 	server := echo(t)
 	u, err := url.Parse(server)

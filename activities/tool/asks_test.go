@@ -21,17 +21,17 @@ const (
 	opened     = `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}`
 )
 
-// TestServerAsksInACall has servers ask while they hold a call, by every transport. What is not allowed is refused at once, so
-// that the call goes on, and is not announced.
+// TestServerAsksInACall checks requests of servers during a call, over every transport. Those that are not allowed are refused
+// at once, so that the call continues, and their capability is not announced.
 func TestServerAsksInACall(t *testing.T) {
 	for name, tc := range map[string]struct {
 		asks    []string
 		allowed Connection
 		note    string
-		// answers, if set, answers; without it nobody can be asked.
+		// answers, if set, answers requests; if nil, they are not supported.
 		answers func(ctx context.Context, q contract.ToolQuestion) (*contract.ServerAnswer, error)
 		want    string
-		// announced are the client's capabilities.
+		// announced holds the client's capabilities.
 		announced string
 	}{
 		"a person, whom nobody can ask": {asks: []string{asksPerson}, want: `"code":-32600`},
@@ -104,7 +104,7 @@ func never(ctx context.Context, _ contract.ToolQuestion) (*contract.ServerAnswer
 	return nil, ctx.Err()
 }
 
-// TestServerRequiresInput has servers of 2026-07-28 ask before they answer.
+// TestServerRequiresInput checks servers of protocol 2026-07-28 that require input before they answer.
 func TestServerRequiresInput(t *testing.T) {
 	for name, tc := range map[string]struct {
 		asks    []string
@@ -149,7 +149,7 @@ func many(text string, n int) []string {
 	return out
 }
 
-// TestURLsRequired has a server refuse a call until somebody has opened a URL.
+// TestURLsRequired checks a server that refuses a call until the user has opened a URL.
 func TestURLsRequired(t *testing.T) {
 	for name, tc := range map[string]struct {
 		data  string

@@ -8,7 +8,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// The operator's rules say whose calls need a person's yes, whatever a server calls its tools.
+// The operator's rules determine which calls need confirmation, whatever a server names its tools.
 func TestConfirmRules(t *testing.T) {
 	rules := map[string]ConfirmRule{
 		"mail":   {Tools: []string{"send_*"}, Timeout: time.Minute},
@@ -49,7 +49,7 @@ func TestConfirmRules(t *testing.T) {
 	}
 }
 
-// TestConfirmRulesOfConnections has flows give an operator's id to an address of their own, and another id to an operator's
+// TestConfirmRulesOfConnections checks flows that use an operator's id for their own address, or another id for an operator's
 // address.
 func TestConfirmRulesOfConnections(t *testing.T) {
 	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) {

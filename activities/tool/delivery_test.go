@@ -17,8 +17,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestOutcome fails one call in every way, over MCP and as a request of a flow. Its outcome is unknown where the server
-// may have acted on it.
+// TestOutcome fails a call in every way, over MCP and as a request of a flow. Its outcome is unknown if the server
+// may have executed it.
 func TestOutcome(t *testing.T) {
 	status := func(code int, after string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -91,7 +91,7 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// TestOutcomeWithoutAServer calls where nobody listens, and a command that dies in the call.
+// TestOutcomeWithoutAServer covers an address without a server, and a command that dies during the call.
 func TestOutcomeWithoutAServer(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
@@ -117,8 +117,8 @@ func TestOutcomeWithoutAServer(t *testing.T) {
 	}
 }
 
-// TestStreamEndsEarly ends the stream of an answer behind its first event. It is resumed, not asked for again; where the
-// server does not go on with it the outcome is unknown.
+// TestStreamEndsEarly ends the stream of an answer after its first event. It is resumed, the request is not repeated; if the
+// server does not resume it the outcome is unknown.
 func TestStreamEndsEarly(t *testing.T) {
 	const event = "id: e1\nretry: 20\ndata: \n\n"
 	begin := func(w http.ResponseWriter) {

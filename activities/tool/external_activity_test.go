@@ -35,7 +35,7 @@ func TestActivitiesOfOtherWorkers(t *testing.T) {
 	if err != nil || *how != (contract.ExternalActivity{Activity: "pack", TaskQueue: "q", StartSeconds: 60, Attempts: 1, IdempotencyKey: true}) || string(spec.Schema) != `{"type":"object"}` {
 		t.Errorf("%+v, %+v, %v", how, spec, err)
 	}
-	// No worker calls such a tool itself.
+	// The worker never calls such a tool itself.
 	_, err = tools.Call(t.Context(), contract.ToolInput{Connection: at, Name: "pack"}, Meta{})
 	fails(t, err, contract.ClassConnection, "which the run schedules itself")
 }

@@ -65,7 +65,7 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// TestHostCheck refuses the name under which the server is reached, as servers do against DNS rebinding. Other refusals
+// TestHostCheck covers servers that reject the host name of a request, to prevent DNS rebinding. Other refusals
 // that mention a host are about credentials.
 func TestHostCheck(t *testing.T) {
 	json := func(text string) string {
@@ -154,8 +154,8 @@ func TestSessionLostForEver(t *testing.T) {
 	}
 }
 
-// TestNoHiddenRetry kills the connection under a call on a connection that was used
-// before: Go's transport repeats such requests by itself if they look idempotent.
+// TestNoHiddenRetry breaks a reused connection during a call: Go's transport repeats
+// such requests by itself if they look idempotent.
 func TestNoHiddenRetry(t *testing.T) {
 	l := &legacy{}
 	l.onCall = func(w http.ResponseWriter, id json.RawMessage, n int) {
@@ -236,7 +236,7 @@ func TestInvalidTransport(t *testing.T) {
 	sse.Transport = TransportHTTP
 	_, _, err := said(open(t, sse).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
 	fails(t, err, contract.ClassConnection, "no MCP server responds over http", "connections.c.transport: sse")
-	// A page for people is at the address.
+	// The address serves an HTML page.
 	page := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		fmt.Fprint(w, "<html>Welcome</html>")
@@ -292,9 +292,8 @@ func TestUnusualSchemasAreKept(t *testing.T) {
 	}
 }
 
-// TestAnswerThatIsTakenUpAgain has a server end the stream of an answer early, as it may, and then
-// lose the session. It had taken the call: that nobody knows the session now is no leave to make it
-// a second time.
+// TestAnswerThatIsTakenUpAgain checks a server that ends the stream of an answer early and then loses
+// the session. It had accepted the call, which must therefore not be repeated in a new session.
 func TestAnswerThatIsTakenUpAgain(t *testing.T) {
 	for name, again := range map[string]http.HandlerFunc{
 		"nobody knows the session": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "session not found", http.StatusNotFound) },

@@ -29,7 +29,7 @@ type forecast struct {
 	At   float64 `json:"at"`
 }
 
-// functions opens tools that are functions and nothing else.
+// functions opens tools with Go functions only.
 func functions(t *testing.T, all ...Function) *Tools {
 	t.Helper()
 	tools, err := Open(Settings{Functions: all, MaxResultBytes: 10_000})
@@ -46,12 +46,12 @@ func byName(name, args string) contract.ToolInput {
 	return contract.ToolInput{Connection: plan.Connection{Kind: plan.ConnectionLocal}, Name: name, Arguments: json.RawMessage(args)}
 }
 
-// returns is a function that gives a value.
+// returns is a function that returns v.
 func returns[Out any](v Out) Function {
 	return Func("f", "", func(context.Context, struct{}) (Out, error) { return v, nil })
 }
 
-// fallible is a function that takes a place and may fail.
+// fallible is a function that may fail.
 func fallible(f func(ctx context.Context, in place) (string, error), o ...FunctionOption) Function {
 	return Func("f", "", f, o...)
 }
@@ -77,10 +77,10 @@ func TestFunctionsAreListed(t *testing.T) {
 	}
 }
 
-// Word is a type that reads its own JSON.
+// Word implements json.Unmarshaler.
 type Word struct{ s string }
 
-// UnmarshalJSON takes a text or a number.
+// UnmarshalJSON accepts a string or a number.
 func (w *Word) UnmarshalJSON(raw []byte) error { w.s = string(raw); return nil }
 
 type odd struct {
@@ -93,7 +93,7 @@ type odd struct {
 	More  map[string]any   `json:"more,omitempty"`
 }
 
-// What the schema allows, the type takes: of types whose JSON is not what their kind says.
+// For types with their own JSON encoding, the type must accept what its schema allows.
 func TestSchemasOfUnusualTypes(t *testing.T) {
 	tools := functions(t, Func("f", "", func(_ context.Context, in *odd) (string, error) {
 		return fmt.Sprintf("%d %s %s %s %s %s %v", in.When.Year(), in.Addr, *in.Raw, in.Bytes, in.Exact, in.Word[0].s, in.More["x"]), nil
@@ -185,7 +185,7 @@ func TestResultsOfFunctions(t *testing.T) {
 	}
 }
 
-// fails1 is a function that fails.
+// fails1 is a function that returns an error.
 func fails1(err error) Function {
 	return Func("f", "", func(context.Context, struct{}) (string, error) { return "unseen", err })
 }
@@ -317,7 +317,7 @@ func TestFunctionsThroughAConnection(t *testing.T) {
 			t.Errorf("through %q %v are repeated, want %q", id, got, want)
 		}
 	}
-	// The operator's word goes first.
+	// The operator's setting has priority.
 	if at, err = open(map[string]string{"f": "web"}).Resolve(plan.Connection{}, "f"); err != nil || at.ID != "web" || at.Kind != plan.ConnectionMCP {
 		t.Errorf("resolved to %+v, %v", at, err)
 	}

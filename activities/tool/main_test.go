@@ -25,7 +25,7 @@ import (
 // helperMode is the variable that turns this test binary into a command that serves MCP.
 const helperMode = "TOOL_TEST_HELPER"
 
-// TestMain runs the tests and then looks for goroutines that they left.
+// TestMain runs the tests and then checks for leaked goroutines.
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(helperMode); mode != "" {
 		helper(mode)
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// helper is the command behind the stdio tests.
+// helper is the command that the stdio tests start.
 func helper(mode string) {
 	switch mode {
 	case "serve":
@@ -211,7 +211,7 @@ func call(name, args string) contract.ToolInput {
 	return contract.ToolInput{Connection: plan.Connection{ID: connection}, Name: name, Arguments: json.RawMessage(args)}
 }
 
-// must makes a call that has to succeed.
+// must makes a call that must succeed.
 func must(t *testing.T, tools *Tools, name, args string) string {
 	t.Helper()
 	text, isError, err := said(tools.Call(soon(t, time.Minute), call(name, args), Meta{}))
@@ -221,7 +221,7 @@ func must(t *testing.T, tools *Tools, name, args string) string {
 	return text
 }
 
-// fails checks the class of an error, that it is a failure and that its text has parts.
+// fails checks that an error is a failure of a class and that its text contains parts.
 func fails(t *testing.T, err error, class string, parts ...string) *contract.Failure {
 	t.Helper()
 	f, ok := err.(*contract.Failure)
@@ -239,5 +239,5 @@ func fails(t *testing.T, err error, class string, parts ...string) *contract.Fai
 	return f
 }
 
-// said is a result without its images.
+// said returns the text of a result, without images.
 func said(r Result, err error) (text string, failed bool, _ error) { return r.Text, r.Failed, err }

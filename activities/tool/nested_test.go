@@ -10,7 +10,7 @@ import (
 	"weft/activities/contract"
 )
 
-// TestNestedResults gives results that nest ever deeper: each is a result, or a failure that is not repeated.
+// TestNestedResults checks that results nested ever deeper are either results or failures that are not retried.
 func TestNestedResults(t *testing.T) {
 	for _, structured := range []bool{true, false} {
 		for _, depth := range []int{900, 5000, 9996, 9999, 20000} {

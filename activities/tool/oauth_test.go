@@ -22,7 +22,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// loginsInMemory are [Logins] of one process.
+// loginsInMemory implements [Logins] in memory.
 type loginsInMemory struct {
 	lock  sync.Mutex
 	mu    sync.Mutex
@@ -50,7 +50,7 @@ func (l *loginsInMemory) Lock(context.Context, string) (func(), error) {
 	return l.lock.Unlock, nil
 }
 
-// expire has the token that is kept end.
+// expire marks the stored token as expired.
 func (l *loginsInMemory) expire(t *testing.T, id string, change func(*transport.Token)) {
 	own := map[string]json.RawMessage{}
 	var token transport.Token
@@ -68,7 +68,7 @@ func (l *loginsInMemory) expire(t *testing.T, id string, change func(*transport.
 	_ = l.Save(t.Context(), id, data)
 }
 
-// oauthServer is an MCP server with the authorization server that it names. Each refresh token is good once.
+// oauthServer is an MCP server with its authorization server. Each refresh token is valid once.
 type oauthServer struct {
 	*httptest.Server
 	mu        sync.Mutex
@@ -124,8 +124,8 @@ func newOAuthServer(t *testing.T) *oauthServer {
 	return o
 }
 
-// TestLogin checks a login from its refusal to its end: no token, a wrong issuer, a token, one renewal for all who find it expired, and a
-// refresh token that the server does not take.
+// TestLogin checks a complete login: no token, an invalid issuer, a token, a single renewal by concurrent callers once it has expired, and a
+// rejected refresh token.
 func TestLogin(t *testing.T) {
 	o := newOAuthServer(t)
 	kept, known := &loginsInMemory{saved: map[string][]byte{}}, mask.New()

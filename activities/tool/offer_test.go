@@ -72,7 +72,7 @@ func overEach(t *testing.T, s func() *server.MCPServer, mode string, test func(t
 	}
 }
 
-// TestOffer lists what a connection has, page by page.
+// TestOffer lists the tools, prompts and resources of a connection page by page.
 func TestOffer(t *testing.T) {
 	overEach(t, library, "library", func(t *testing.T, c Connection) {
 		got, err := open(t, c).Offer(soon(t, time.Minute), plan.Connection{ID: connection})

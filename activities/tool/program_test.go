@@ -72,7 +72,7 @@ func TestProgramResults(t *testing.T) {
 	}
 }
 
-// A program has PATH, HOME and its key, in the trusted folder, and nothing of the worker's.
+// A program runs in the trusted folder with PATH, HOME and its key, without the worker's environment.
 func TestProgramEnvironment(t *testing.T) {
 	t.Setenv("WEFT_TEST_SECRET", "hush")
 	dir := trusted(t, `pwd; env | grep -v '^\(_\|SHLVL\|PWD\|OLDPWD\)=' | sort`)
@@ -114,7 +114,7 @@ func TestProgramEnds(t *testing.T) {
 	fails(t, err, contract.ClassTooLarge, "printed more than 10000 bytes")
 }
 
-// ended waits until the process whose id a file has is no more.
+// ended waits until the process whose id is in a file has exited.
 func ended(t *testing.T, file string) {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -128,7 +128,7 @@ func ended(t *testing.T, file string) {
 	dropped(t, pid)
 }
 
-// Nothing runs but what a trusted folder has, as it was when the run was started.
+// Only programs of the trusted folder run, and only if unchanged since the run was started.
 func TestProgramsRefused(t *testing.T) {
 	dir := trusted(t, "echo x")
 	if err := os.Symlink("/bin/sh", filepath.Join(dir, "scripts", "s", "link")); err != nil {

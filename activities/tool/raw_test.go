@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// again serves on an address that was served before.
+// again serves on an address that was in use before.
 func again(t *testing.T, address string, h http.Handler) {
 	t.Helper()
 	var l net.Listener

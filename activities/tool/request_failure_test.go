@@ -16,14 +16,14 @@ import (
 	"weft/workflows/plan"
 )
 
-// posting is a call of a flow's own request, which changes something at the server.
+// posting is a call of a flow's own POST request.
 func posting(server string) contract.ToolInput {
 	return contract.ToolInput{Name: "book", Arguments: json.RawMessage(`{}`), Connection: plan.Connection{ID: "http:book", Kind: plan.ConnectionHTTP, URL: server,
 		Requests: []plan.Request{{Name: "book", Method: "POST", Path: "/bookings", Body: json.RawMessage(`{"seats": 2}`)}}}}
 }
 
-// TestFailingRequests has a server that fails requests of a flow at every stage. Each is made once,
-// and fails with a class that reports whether it is worth another try.
+// TestFailingRequests fails requests of a flow at every stage. Each is sent once, and fails with a
+// class that determines whether it is retried.
 func TestFailingRequests(t *testing.T) {
 	status := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -83,7 +83,7 @@ func TestFailingRequests(t *testing.T) {
 	}
 }
 
-// TestTimeoutsNameTheirPlace names where it is said how long a call may take.
+// TestTimeoutsNameTheirPlace checks that an error names the setting of the timeout.
 func TestTimeoutsNameTheirPlace(t *testing.T) {
 	web := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -125,7 +125,7 @@ func TestTimeoutsNameTheirPlace(t *testing.T) {
 	}
 }
 
-// halfAnAnswer breaks the connection behind a part of the answer.
+// halfAnAnswer closes the connection in the middle of the answer.
 func halfAnAnswer(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", "100")
 	_, _ = fmt.Fprint(w, "half")
@@ -133,7 +133,7 @@ func halfAnAnswer(w http.ResponseWriter, _ *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// endlessEvents never passes a limit that begins anew with each event.
+// endlessEvents sends small events forever: a limit per event would never be reached.
 func endlessEvents(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for r.Context().Err() == nil {
@@ -159,7 +159,7 @@ func silentHalf(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// TestRequestsToNobody asks where nothing listens, and ends calls that wait with what ended them.
+// TestRequestsToNobody covers addresses without a server, and checks that waiting calls end with the error of their context.
 func TestRequestsToNobody(t *testing.T) {
 	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true })
 	dropped := httptest.NewServer(nil)

@@ -18,7 +18,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// echo answers with what it was asked.
+// echo answers with the request.
 func echo(t *testing.T) string {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -96,7 +96,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// A flow that asks for compressed answers reads them all the same.
+// Compressed answers are read even if the flow itself requests compression.
 func TestCompressedAnswer(t *testing.T) {
 	web := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
@@ -119,7 +119,7 @@ func TestCompressedAnswer(t *testing.T) {
 	}
 }
 
-// A flow's server is under the worker's rules, whatever it is asked.
+// The worker's rules apply to a flow's server, whatever the request.
 func TestRequestRules(t *testing.T) {
 	tools, err := Open(Settings{})
 	if err != nil {
@@ -135,7 +135,7 @@ func TestRequestRules(t *testing.T) {
 	}
 }
 
-// What begins like an allowed address must not lead up again, however a server reads it.
+// An address that starts like an allowed one must not lead to a parent path, however a server interprets it.
 func TestAllowedPaths(t *testing.T) {
 	list := []string{"https://x.com/open/"}
 	for path, want := range map[string]bool{
@@ -152,7 +152,7 @@ func TestAllowedPaths(t *testing.T) {
 	}
 }
 
-// A proxy that the environment names would dial for us what the policy does not look at.
+// A proxy from the environment would connect to addresses that the policy does not check.
 func TestNoProxyOfTheEnvironment(t *testing.T) {
 	var asked atomic.Int32
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))

@@ -36,7 +36,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// issue makes a certificate, as Go has it and as PEM.
+// issue returns a certificate as a tls.Certificate and as PEM.
 func (a *authority) issue(t *testing.T, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey, string, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -84,8 +84,8 @@ func mutual(t *testing.T, h http.Handler) (srv *httptest.Server, ca, cert, key s
 	return srv, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})), cert, key
 }
 
-// Certificates that a flow names are shown to servers that want them, over both transports;
-// those of nobody, or for another host, are not.
+// Certificates that a flow names are presented to servers that require them, over both transports;
+// unknown ones, or those for another host, are not.
 func TestMutualTLSOfAFlow(t *testing.T) {
 	dir := t.TempDir()
 	for name, h := range map[string]http.Handler{
@@ -100,7 +100,7 @@ func TestMutualTLSOfAFlow(t *testing.T) {
 		if name == plan.TransportSSE {
 			path = "/sse"
 		}
-		// One is PEM itself, one the path of a file.
+		// One is PEM, the other the path of a file.
 		keyFile := filepath.Join(dir, "key"+name+".pem")
 		if err := os.WriteFile(keyFile, []byte(key), 0o600); err != nil {
 			t.Fatal(err)
@@ -132,7 +132,7 @@ func TestMutualTLSOfAFlow(t *testing.T) {
 	}
 }
 
-// Secret headers go with requests, and their values into no text.
+// Secret headers are sent with requests, and their values appear in no text.
 func TestSecretHeaders(t *testing.T) {
 	seen := make(chan http.Header, 10)
 	web := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -169,7 +169,7 @@ func TestSecretHeaders(t *testing.T) {
 	}
 }
 
-// A status counts as the author's retry policy says.
+// The author's retry policy determines which statuses are retried.
 func TestRetryStatuses(t *testing.T) {
 	status := 0
 	web := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", status) }))

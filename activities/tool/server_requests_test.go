@@ -53,7 +53,7 @@ func (a *asker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}}`, m.ID)
 	case m.Method == "tools/call":
 		a.call.Store(string(m.ID))
-		// Two lines of data are one message.
+		// Two data lines form one message.
 		say("{\"jsonrpc\":\"2.0\",\ndata: \"id\":%s,\"method\":\"ping\"}", m.ID)
 	case m.Method == "" && len(m.Result) > 0:
 		a.answers <- string(raw)
@@ -79,8 +79,8 @@ func TestServerAsksOverSSE(t *testing.T) {
 	tools.Close()
 }
 
-// A stream that does not begin as it should is told at once, and not after all the time that a
-// session may take to begin.
+// A stream with an invalid start is reported at once, and not only after the timeout for
+// starting a session.
 func TestStreamsWithAnInvalidStart(t *testing.T) {
 	for name, tc := range map[string]struct{ first, class, says string }{
 		"another server":   {"event: endpoint\ndata: http://internal.example:8000/messages?id=1\n\n", contract.ClassConnection, "endpoint is on another server: http://internal.example:8000/messages"},

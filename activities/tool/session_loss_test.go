@@ -11,7 +11,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// A model whose server has lost the session hears of it, once; who had no part in the session does not.
+// A model whose server has lost the session is informed once; models that did not use the session are not.
 func TestLossIsReportedToTheModel(t *testing.T) {
 	l := &legacy{}
 	tools := open(t, Connection{URL: start(t, l).URL})
@@ -57,8 +57,8 @@ func TestLossIsReportedToTheModel(t *testing.T) {
 	}
 }
 
-// A call that ended with its server, before it had an answer, has left nothing to build on: the next
-// attempt is made, and nobody is told of a loss.
+// A call whose server died before it answered has no state to lose: it is attempted again, and no
+// loss is reported.
 func TestNothingIsLostWithTheFirstCall(t *testing.T) {
 	l := &legacy{}
 	l.onCall = func(w http.ResponseWriter, id json.RawMessage, n int) {
@@ -93,7 +93,7 @@ func TestLossesForgetTheOldest(t *testing.T) {
 	}
 }
 
-// TestSessionsContinue makes the calls of a run on one worker after another.
+// TestSessionsContinue makes the calls of a run on several workers in turn.
 func TestSessionsContinue(t *testing.T) {
 	l := &legacy{many: true}
 	web := start(t, l)
@@ -153,7 +153,7 @@ func TestLostProcesses(t *testing.T) {
 	}
 }
 
-// TestHolds: the sessions of commands and of streams end with the worker.
+// TestHolds checks that sessions of commands and of SSE streams end with the worker.
 func TestHolds(t *testing.T) {
 	tools, err := Open(Settings{Connections: map[string]Connection{"http": {URL: "https://a.example/mcp"}, "sse": {URL: "https://a.example/sse", Transport: TransportSSE},
 		"command": {Transport: TransportStdio, Command: "x"}}})

@@ -155,7 +155,7 @@ func TestCommandThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// A command that is started again has forgotten everything, too.
+// A restarted command has lost its state, too.
 func TestLossOfACommand(t *testing.T) {
 	tools := open(t, overStdio(t, "serve"))
 	m := Meta{Caller: "a"}

@@ -12,7 +12,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// A flow's own command is started only where the operator allows it.
+// A flow's own command is started only if the operator allows it.
 func TestCommandOfAFlow(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -111,7 +111,7 @@ func TestSurroundingsOfAFlowsCommand(t *testing.T) {
 	fails(t, err, contract.ClassConnection, "write absolute paths")
 }
 
-// Headers that a flow brings go with its requests, and are checked.
+// Headers that a flow supplies are validated and sent with its requests.
 func TestHeadersOfAFlow(t *testing.T) {
 	seen := make(chan string, 10)
 	web := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

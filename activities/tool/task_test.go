@@ -11,7 +11,7 @@ import (
 	"weft/tests/programs"
 )
 
-// TestTasks makes a call that becomes a task, and looks at it with other workers until it has ended.
+// TestTasks makes a call that becomes a task, which other workers poll until it has ended.
 func TestTasks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		states []string

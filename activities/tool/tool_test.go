@@ -21,7 +21,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// ways are the transports, each with the same server.
+// ways lists the transports, each with the same server.
 var ways = map[string]func(*testing.T, chan<- string) Connection{
 	"streamable HTTP": overHTTP,
 	"SSE":             overSSE,
@@ -273,7 +273,7 @@ func TestServerRestarts(t *testing.T) {
 	must(t, tools, "echo", `{}`)
 }
 
-// TestSlowDiscovery has a server take its time to say which versions it speaks: it is not taken for an older one.
+// TestSlowDiscovery checks that a server that is slow to list its versions is not mistaken for an older one.
 func TestSlowDiscovery(t *testing.T) {
 	t.Parallel()
 	h := server.NewStreamableHTTPServer(newServer(nil))

@@ -19,7 +19,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// A server's numbers are shown as people write them.
+// TestProgressText checks that numbers of progress notifications are shown without exponents.
 func TestProgressText(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"progress":1500000,"total":20000000}`:          "1500000/20000000",
@@ -147,7 +147,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestPolicyAtTheDial has a name that only the dial finds to be private.
+// TestPolicyAtTheDial uses a public name that resolves to a private address.
 func TestPolicyAtTheDial(t *testing.T) {
 	r := address.New(address.Allowed{}, "http://innocent.example/")
 	err := r.Control("tcp4", "169.254.169.254:80", nil)
@@ -210,7 +210,7 @@ func TestLoopbackAlone(t *testing.T) {
 			t.Errorf("%s: the remedy is %s", url, f.Remedy)
 		}
 	}
-	// A name of this machine that leads elsewhere is no loopback.
+	// A name of this machine that resolves to another address is not loopback.
 	if err := address.New(address.Allowed{Loopback: true}, "http://localhost/").Control("tcp4", "10.0.0.1:80", nil); err == nil {
 		t.Error("localhost at a private address is allowed")
 	}
@@ -361,7 +361,7 @@ func TestReply(t *testing.T) {
 	}
 }
 
-// Several outputs are a result's texts in their order, unless it names them.
+// Several outputs are the texts of a result in order, unless the result names them.
 func TestReplyOfSeveralOutputs(t *testing.T) {
 	tests := map[string]struct{ raw, want string }{
 		"texts":          {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"{\"n\":1}"}],"structuredContent":{"result":["a"]}}`, `{"x":"a","y":"{\"n\":1}"}`},
@@ -382,7 +382,7 @@ func TestReplyOfSeveralOutputs(t *testing.T) {
 	}
 }
 
-// What begins like an image is shown, whatever type the server tells; all else is told in words.
+// Data that starts like an image is shown, whatever its declared type; all else is described in text.
 func TestImagesOfAReply(t *testing.T) {
 	png, gif := base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n\x1a\nrest")), base64.StdEncoding.EncodeToString([]byte("GIF89a"))
 	part := func(kind, data string) string {

@@ -18,7 +18,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// dated is a server that speaks one version of the protocol alone, written by hand.
+// dated is a hand-written server that supports only one version of the protocol.
 type dated struct {
 	version string
 
@@ -68,7 +68,7 @@ func (d *dated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refusing is a server that refuses other versions than its own, where it might name its own.
+// refusing is a server that rejects other versions and does not name its own.
 type refusing struct {
 	dated
 	status, code int
@@ -93,8 +93,8 @@ func (d *refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.dated.ServeHTTP(w, r)
 }
 
-// Servers answer with the version that they speak: with every one that was ever published the
-// tools work, and its name goes along with each call. Another is an operator's to mend.
+// Servers answer with their protocol version: tools work with every published version, which is
+// sent with each call. An unknown version is an error that an operator must fix.
 func TestVersions(t *testing.T) {
 	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
 		t.Run(version, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 const first, second = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
 
-// The signature is that of the specification's own example.
+// TestSign checks the signature of the example in the Standard Webhooks specification.
 func TestSign(t *testing.T) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(first, "whsec_"))
 	if err != nil {
@@ -35,20 +35,20 @@ func TestSend(t *testing.T) {
 		status  int
 		allowed bool
 		class   string
-		says    string
+		text    string
 	}{
-		"taken":           {204, true, "", ""},
-		"busy":            {503, true, contract.ClassUnavailable, "answered 503"},
+		"accepted":        {204, true, "", ""},
+		"unavailable":     {503, true, contract.ClassUnavailable, "answered 503"},
 		"a redirect":      {302, true, contract.ClassUnavailable, "answered 302"},
-		"refused":         {400, true, contract.ClassUnavailable, "answered 400"},
+		"bad request":     {400, true, contract.ClassUnavailable, "answered 400"},
 		"gone for good":   {410, true, contract.ClassDenied, "answered 410 Gone"},
 		"a private place": {204, false, contract.ClassDenied, "webhooks: {ops: {allow_private: true}}"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			asked := 0
+			requests := 0
 			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				asked++
+				requests++
 				body, _ := io.ReadAll(r.Body)
 				at, signature := r.Header.Get("webhook-timestamp"), r.Header.Get("webhook-signature")
 				keys := [][]byte{}
@@ -73,22 +73,22 @@ func TestSend(t *testing.T) {
 			hooks.now = func() time.Time { return time.Unix(77, 0) }
 			err := hooks.Send(t.Context(), event)
 			if tc.class == "" {
-				if err != nil || asked != 1 {
-					t.Errorf("%v after %d requests", err, asked)
+				if err != nil || requests != 1 {
+					t.Errorf("%v after %d requests", err, requests)
 				}
 				return
 			}
-			if f := (*contract.Failure)(nil); !errors.As(err, &f) || f.Class != tc.class || !strings.Contains(f.Error(), tc.says) {
-				t.Errorf("got %v, want %s: %s", err, tc.class, tc.says)
+			if f := (*contract.Failure)(nil); !errors.As(err, &f) || f.Class != tc.class || !strings.Contains(f.Error(), tc.text) {
+				t.Errorf("got %v, want %s: %s", err, tc.class, tc.text)
 			}
-			if tc.allowed != (asked == 1) {
-				t.Errorf("asked %d times", asked)
+			if tc.allowed != (requests == 1) {
+				t.Errorf("got %d requests", requests)
 			}
 		})
 	}
 }
 
-func TestSendToNobody(t *testing.T) {
+func TestSendWithoutWebhooks(t *testing.T) {
 	var none *Hooks
 	if err := none.Send(context.Background(), &contract.WebhookInput{Name: "ops"}); err != nil || none.Wanted() != nil {
 		t.Errorf("got %v", err)
@@ -102,11 +102,11 @@ func TestOpen(t *testing.T) {
 	got := strings.Join(problems, "\n")
 	for _, want := range []string{"webhooks.a.url: must be an http", "webhooks.b.url: must be", "webhooks.b.secret_env: secret 1 is invalid", `webhooks.c.events: unknown event "run.started"`, "webhooks.c.secret_env: the variable is not set"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("%s\nhas no %s", got, want)
+			t.Errorf("%s\ndoes not contain %s", got, want)
 		}
 	}
 	if strings.Contains(got, "u:p") {
-		t.Error("a password is shown")
+		t.Error("the message contains a password")
 	}
 	hooks, problems := Open(map[string]Hook{"b": {URL: "https://h/", Secrets: []string{first}}, "a": {URL: "https://h/", Secrets: []string{first}, Events: []string{contract.EventRunFinished}}})
 	if w := hooks.Wanted(); len(problems) > 0 || len(w) != 2 || w[0].Name != "a" || len(w[1].Events) != len(contract.WebhookEvents) {

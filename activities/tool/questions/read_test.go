@@ -9,7 +9,7 @@ import (
 	"weft/activities/tool/questions"
 )
 
-// TestSampling reads what servers ask the model. What is wrong is refused with its place.
+// TestSampling checks sampling requests of servers. An invalid one is rejected with the path of its error.
 func TestSampling(t *testing.T) {
 	const png, wav = "iVBORw0KGgo=", "UklGRiQAAABXQVZFZm10IA=="
 	user := func(content string) string { return `{"messages":[{"role":"user","content":` + content + `}]}` }
@@ -52,7 +52,7 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// TestElicitation reads what servers ask people.
+// TestElicitation checks requests of servers for user input.
 func TestElicitation(t *testing.T) {
 	for params, want := range map[string]string{
 		`{"message":"a","requestedSchema":{"type":"object"}}`: "",

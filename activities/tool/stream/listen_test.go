@@ -12,8 +12,8 @@ import (
 	"weft/activities/tool/stream"
 )
 
-// TestListener opens the stream of a session while calls are in progress, goes on with one that ends, and leaves servers alone
-// that have none.
+// TestListener checks that the stream of a session is open while calls are in progress, is resumed when it ends, and is not
+// requested again from servers without one.
 func TestListener(t *testing.T) {
 	for name, tc := range map[string]struct {
 		// serve answers the n-th request, from 1 on.
