@@ -119,7 +119,7 @@ var valid = map[string]bool{"authored/scalar_in_referenced_components.json": tru
 func TestCorpusInvalid(t *testing.T) {
 	dir, rows := corpus(t, "agentspec-invalid")
 	if len(rows) != len(faults)+len(valid) {
-		t.Errorf("the corpus has %d files, %d are listed here", len(rows), len(faults)+len(sound))
+		t.Errorf("the corpus has %d files, %d are listed here", len(rows), len(faults)+len(valid))
 	}
 	for _, row := range rows {
 		for _, profile := range []string{model.ProfileDefault, model.ProfileStrict} {
