@@ -91,7 +91,7 @@ func TestLargeAgents(t *testing.T) {
 	}
 }
 
-// FuzzAdapt checks that no folder causes a panic, a hang or a plan together with an error.
+// FuzzFolder checks that no folder causes a panic, a hang or a plan together with an error.
 func FuzzFolder(f *testing.F) {
 	paths, _ := filepath.Glob("testdata/*.txtar")
 	for _, path := range paths {
