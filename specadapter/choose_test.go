@@ -12,8 +12,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// other is a dialect whose documents have "steps"; it takes components and declares inputs.
-type other struct{ given *source.Host }
+// other is a dialect whose documents have "steps"; it supports components and declares inputs.
+type other struct{ received *source.Host }
 
 func (other) Name() string         { return "other" }
 func (other) Profiles() []string   { return []string{"default"} }
@@ -24,7 +24,7 @@ func (other) Detect(doc *source.Document) (bool, string) {
 }
 
 func (o other) Adapt(_ *source.Document, _ string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
-	*o.given = host
+	*o.received = host
 	return &plan.Flow{Version: plan.Version, Name: "x", Dialect: "other",
 		Nodes: []plan.Node{{ID: "a", Name: "a", Kind: plan.KindAgent, Agent: &plan.Agent{MaxCalls: 1, MaxErrors: 1}}},
 		Edges: []plan.Edge{{ID: "1", From: plan.Start, To: "a"}, {ID: "2", From: "a", To: plan.End}}}, plan.Source{}, nil
@@ -37,30 +37,30 @@ func (other) Traits() specadapter.Traits {
 // withOther adds the dialect for one test.
 func withOther(t *testing.T) *source.Host {
 	t.Helper()
-	given, before := &source.Host{}, specadapter.Dialects
-	specadapter.Dialects = append(before[:len(before):len(before)], other{given})
+	received, before := &source.Host{}, specadapter.Dialects
+	specadapter.Dialects = append(before[:len(before):len(before)], other{received})
 	t.Cleanup(func() { specadapter.Dialects = before })
-	return given
+	return received
 }
 
-func TestDialectsAreDistinguished(t *testing.T) {
+func TestDetectDialect(t *testing.T) {
 	withOther(t)
 	tests := map[string]struct {
 		text, dialect string
-		// code, text and help are of the first diagnostic; what is empty is not looked at.
+		// code, says and help are of the first diagnostic; empty fields are not compared.
 		code, says, help string
 	}{
-		"one recognises it": {text: `{"steps": []}`},
-		"none does": {text: `{"x": 1}`, code: specadapter.CodeDialect, says: "unknown dialect: the document is an object",
+		"one match": {text: `{"steps": []}`},
+		"no match": {text: `{"x": 1}`, code: specadapter.CodeDialect, says: "unknown dialect: the document is an object",
 			help: `other looks for an object with "steps"`},
-		"several do": {text: `{"nodes": [], "steps": []}`, code: specadapter.CodeAmbiguous, says: "matches several dialects: continuum, other",
+		"ambiguous": {text: `{"nodes": [], "steps": []}`, code: specadapter.CodeAmbiguous, says: "matches several dialects: continuum, other",
 			help: `select one with -dialect; continuum looks for an object with "nodes"`},
-		"what is in the way is named": {text: `{"nodes": [], "defaultModel": "a/b"}`, code: specadapter.CodeDialect, says: "unknown dialect",
+		"excluded by a field": {text: `{"nodes": [], "defaultModel": "a/b"}`, code: specadapter.CodeDialect, says: "unknown dialect",
 			help: `koog looks for an object with "agents" that have a "type", "transitions" or "defaultModel", and without "nodes"`},
-		"agents of two kinds": {text: `{"nodes": [], "agents": [{"type": "task"}]}`, code: specadapter.CodeDialect, says: "unknown dialect",
+		"excluded by agents' type": {text: `{"nodes": [], "agents": [{"type": "task"}]}`, code: specadapter.CodeDialect, says: "unknown dialect",
 			help: `continuum looks for an object with "nodes", or with "agents" and "data_connections", and no agents with a "type"`},
-		"several do, and one is named": {text: `{"nodes": [], "steps": []}`, dialect: "other"},
-		"none has the name":            {text: `{"steps": []}`, dialect: "nobody", code: specadapter.CodeDialect, says: `unknown dialect "nobody"`, help: "other"},
+		"ambiguous, dialect selected": {text: `{"nodes": [], "steps": []}`, dialect: "other"},
+		"unknown dialect selected":    {text: `{"steps": []}`, dialect: "nobody", code: specadapter.CodeDialect, says: `unknown dialect "nobody"`, help: "other"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -82,8 +82,8 @@ func TestDialectsAreDistinguished(t *testing.T) {
 	}
 }
 
-func TestComponentsReachTheDialectsThatTakeThem(t *testing.T) {
-	given := withOther(t)
+func TestComponents(t *testing.T) {
+	received := withOther(t)
 	o := specadapter.Options{Host: source.Host{
 		Components:   []source.Component{{Name: "llm.yaml", Text: "a: 1"}},
 		ComponentIDs: []source.ComponentID{{ID: "llm", Name: "llm.yaml", Key: "a"}},
@@ -91,8 +91,8 @@ func TestComponentsReachTheDialectsThatTakeThem(t *testing.T) {
 	if res, diags := specadapter.Load("x.json", []byte(`{"steps": []}`), o); res == nil {
 		t.Fatal(diags)
 	}
-	if diff := cmp.Diff(o.Host, *given); diff != "" {
-		t.Errorf("the adapter was given (-want +got):\n%s", diff)
+	if diff := cmp.Diff(o.Host, *received); diff != "" {
+		t.Errorf("host of the adapter (-want +got):\n%s", diff)
 	}
 	res, diags := specadapter.Load("g.json", grid(4), o)
 	if res != nil || len(diags) != 1 || diags[0].Code != specadapter.CodeComponents ||
@@ -100,6 +100,6 @@ func TestComponentsReachTheDialectsThatTakeThem(t *testing.T) {
 		t.Errorf("continuum with components gave %v", diags)
 	}
 	if !specadapter.TraitsOf("other").Inputs || specadapter.TraitsOf("continuum") != (specadapter.Traits{}) || specadapter.TraitsOf("nobody") != (specadapter.Traits{}) {
-		t.Error("traits are wrong")
+		t.Error("unexpected traits")
 	}
 }

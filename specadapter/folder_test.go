@@ -13,12 +13,12 @@ import (
 
 func TestLocate(t *testing.T) {
 	tests := map[string]struct{ path, root, main string }{
-		"in agents/":     {"/x/config/agents/a/agent.json", "/x/config", "agents/a/agent.json"},
-		"elsewhere":      {"/x/a/agent.json", "/x", "a/agent.json"},
-		"at the top":     {"/agent.json", "/", "agent.json"},
-		"below the top":  {"/a/agent.json", "/", "a/agent.json"},
-		"named agents":   {"/agents/agent.json", "/", "agents/agent.json"},
-		"a relative one": {"config/agents/a/agent.json", "config", "agents/a/agent.json"},
+		"in agents/":         {"/x/config/agents/a/agent.json", "/x/config", "agents/a/agent.json"},
+		"not in agents/":     {"/x/a/agent.json", "/x", "a/agent.json"},
+		"in the root":        {"/agent.json", "/", "agent.json"},
+		"one below the root": {"/a/agent.json", "/", "a/agent.json"},
+		"only in agents/":    {"/agents/agent.json", "/", "agents/agent.json"},
+		"relative path":      {"config/agents/a/agent.json", "config", "agents/a/agent.json"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -41,9 +41,9 @@ func TestReadFolder(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if f.Name != "agents/a/agent.json" {
-		t.Errorf("the folder itself was changed: %s", f.Name)
+		t.Errorf("Under changed its receiver: %s", f.Name)
 	}
 	if _, err := specadapter.ReadFolder(fsys, "agents/b/agent.json"); err == nil {
-		t.Error("a folder that is not there is read")
+		t.Error("no error for a missing folder")
 	}
 }

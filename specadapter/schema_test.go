@@ -17,8 +17,8 @@ import (
 	"weft/specadapter/source"
 )
 
-// TestSchemas compares the schema of each dialect with the published file; UPDATE=1 rewrites it. It holds all
-// examples to it.
+// TestSchemas compares the schema of each dialect with the published file (UPDATE=1 rewrites it) and validates all
+// examples against it.
 func TestSchemas(t *testing.T) {
 	for _, d := range specadapter.Dialects {
 		t.Run(d.Name(), func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestSchemas(t *testing.T) {
 				t.Errorf("%s is out of date (%v); rewrite it with UPDATE=1", name, err)
 			}
 			if bytes.Contains(got, []byte(`"description": ""`)) {
-				t.Errorf("%s has something without a description", name)
+				t.Errorf("%s has an empty description", name)
 			}
 			schema, err := jsonschema.CompileString("https://weft.example/"+name, string(got))
 			if err != nil {
@@ -49,7 +49,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// What validate accepts the schema does too: WayFlow's types are known by their names, wherever they stand.
+// TestSchemaOfPlugins checks that the schema accepts WayFlow's types wherever validate does.
 func TestSchemaOfPlugins(t *testing.T) {
 	schema, err := jsonschema.Compile(filepath.Join("agentspec", "schema.json"))
 	if err != nil {
@@ -63,12 +63,12 @@ func TestSchemaOfPlugins(t *testing.T) {
 	if doc == nil {
 		t.Fatal(diags)
 	}
-	if problem := holds(t, schema, doc); problem != "" {
+	if problem := validate(t, schema, doc); problem != "" {
 		t.Error(problem)
 	}
 }
 
-// examples holds the examples of a dialect to its schema, and returns how many there are.
+// examples validates the examples of a dialect against its schema and returns how many there are.
 func examples(t *testing.T, d specadapter.Adapter, schema *jsonschema.Schema) int {
 	n := 0
 	root := filepath.Join("..", "tests", "examples")
@@ -85,11 +85,11 @@ func examples(t *testing.T, d specadapter.Adapter, schema *jsonschema.Schema) in
 			t.Errorf("%s: %v", name, diags)
 			return nil
 		}
-		if is, _ := d.Detect(doc); !is {
+		if ok, _ := d.Detect(doc); !ok {
 			return nil
 		}
 		n++
-		if problem := holds(t, schema, doc); problem != "" {
+		if problem := validate(t, schema, doc); problem != "" {
 			t.Errorf("%s: %s", name, problem)
 		}
 		return nil
@@ -100,8 +100,8 @@ func examples(t *testing.T, d specadapter.Adapter, schema *jsonschema.Schema) in
 	return n
 }
 
-// holds returns what a schema says against a document.
-func holds(t *testing.T, schema *jsonschema.Schema, doc *source.Document) string {
+// validate returns the schema's errors for a document, or "".
+func validate(t *testing.T, schema *jsonschema.Schema, doc *source.Document) string {
 	t.Helper()
 	v, err := decode(doc.Root.JSON())
 	if err != nil {
@@ -136,7 +136,7 @@ func decode(text []byte) (out any, err error) {
 	return out, d.Decode(&out)
 }
 
-// A JSON Schema in a document is held to the rules of JSON Schemas, as validate holds it.
+// TestSchemaOfSchemas checks that the schema rejects an invalid JSON Schema in a document exactly if validate does.
 func TestSchemaOfSchemas(t *testing.T) {
 	documents := map[string]string{
 		"blueprint": `{"name":"x","description":"d","system_prompt":"s","parameters_schema":SCHEMA}`,
@@ -154,12 +154,12 @@ func TestSchemaOfSchemas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for text, fits := range schemas {
+		for text, valid := range schemas {
 			raw := []byte(strings.Replace(document, "SCHEMA", text, 1))
 			doc, _ := source.Parse("x.json", raw)
 			res, diags := specadapter.Load("x.json", raw, specadapter.Options{Dialect: dialect})
-			if problem := holds(t, schema, doc); (problem == "") != fits || (res != nil) != fits {
-				t.Errorf("%s in %s: the schema says %q, validate %v; it fits: %v", text, dialect, problem, diags, fits)
+			if problem := validate(t, schema, doc); (problem == "") != valid || (res != nil) != valid {
+				t.Errorf("%s in %s: schema error %q, validate %v, want valid %v", text, dialect, problem, diags, valid)
 			}
 		}
 	}

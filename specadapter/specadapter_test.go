@@ -15,8 +15,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// grid is a flow of n nodes: forks of three, joined again, with conditions, tools and a
-// drawing.
+// grid returns a flow of n nodes with three-way forks and joins, conditions, tools and
+// deferred nodes.
 func grid(n int) []byte {
 	var nodes, edges []string
 	edge := func(from, to, question string) {
@@ -41,7 +41,7 @@ func grid(n int) []byte {
 	return fmt.Appendf(nil, "{\n\t\"name\": \"Grid\",\n\t\"nodes\": [%s],\n\t\"edges\": [%s]\n}", strings.Join(nodes, ",\n"), strings.Join(edges, ",\n"))
 }
 
-func TestLoadChoosesLimits(t *testing.T) {
+func TestLoadLimits(t *testing.T) {
 	r, diags := specadapter.Load("grid.json", grid(4), specadapter.Options{Bounds: plan.Bounds{Limits: plan.Limits{MaxSteps: 7}}, Policy: plan.Policy{ToolSeconds: 9}})
 	if r == nil {
 		t.Fatal(diags)
@@ -59,12 +59,12 @@ func TestLoadChoosesLimits(t *testing.T) {
 	}
 }
 
-// The graphs of the conformance cases are all legal, and L2 names the nodes that run twice
-// in them for want of defer.
+// TestConformanceGraphs checks that the graphs of the conformance cases load, and that L2 names the
+// nodes that run twice because defer is missing.
 func TestConformanceGraphs(t *testing.T) {
 	raw, err := os.ReadFile("../../shared/cases/continuum_graph_cases.json")
 	if err != nil {
-		t.Skipf("the conformance cases are not here: %v", err)
+		t.Skipf("conformance cases not found: %v", err)
 	}
 	var all struct {
 		Cases []struct {
@@ -101,7 +101,7 @@ func TestConformanceGraphs(t *testing.T) {
 	}
 }
 
-// A plan survives its own JSON, and says the same hash.
+// TestPlanDecodes checks that a plan and its hash survive a JSON round trip.
 func TestPlanDecodes(t *testing.T) {
 	r, diags := specadapter.Load("grid.json", grid(40), specadapter.Options{})
 	if r == nil {
@@ -152,7 +152,7 @@ func TestMermaid(t *testing.T) {
 	}
 }
 
-// What Mermaid draws reads back as the same edges: as execution_plan it is no L5.
+// TestMermaidReadsBack checks that a drawing reads back as the same edges: as execution_plan it causes no L5.
 func TestMermaidReadsBack(t *testing.T) {
 	r, diags := specadapter.Load("grid.json", grid(40), specadapter.Options{})
 	if r == nil {
@@ -180,7 +180,7 @@ func TestMermaidReadsBack(t *testing.T) {
 	}
 }
 
-// No document of the largest size takes more than seconds, however it is wrong.
+// TestLargeDocuments checks that documents of the largest size load within bounds, however invalid they are.
 func TestLargeDocuments(t *testing.T) {
 	var ids, bad, cycle []string
 	for i := range 10_000 {
@@ -197,9 +197,9 @@ func TestLargeDocuments(t *testing.T) {
 			fmt.Sprintf(`{"id": "d%d", "source": "node-%d", "target": "node-%d"}`, i, i+1, (i*13)%9_999+1))
 	}
 	tests := map[string]string{
-		"one cycle of all nodes":       strings.Join(cycle, ","),
-		"a hundred thousand bad edges": strings.Join(append(cycle, bad...), ","),
-		"a dense graph":                `{"id": "s", "source": "START", "target": "node-0"},` + strings.Join(fan, ","),
+		"cycle of all nodes":    strings.Join(cycle, ","),
+		"100,000 invalid edges": strings.Join(append(cycle, bad...), ","),
+		"dense graph":           `{"id": "s", "source": "START", "target": "node-0"},` + strings.Join(fan, ","),
 	}
 	for name, edges := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestLargeDocuments(t *testing.T) {
 	}
 }
 
-// BenchmarkLoad is parsing, checking and planning 1,000 nodes; the target is 50 ms.
+// BenchmarkLoad parses, checks and compiles 1,000 nodes; the target is 50 ms.
 func BenchmarkLoad(b *testing.B) {
 	text := grid(1000)
 	for b.Loop() {
@@ -253,7 +253,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		for _, d := range diags {
 			if d.Code == specadapter.CodePlan {
-				t.Fatalf("the adapter missed %v", d)
+				t.Fatalf("the adapter does not report %v", d)
 			}
 		}
 		if r == nil {
@@ -267,12 +267,12 @@ func FuzzLoad(f *testing.F) {
 			t.Fatal(err)
 		}
 		if m := drawing.Mermaid(r.Flow, nil); strings.Count(m, "\n") != 3+len(r.Flow.Nodes)+len(r.Flow.Edges) {
-			t.Fatalf("the drawing has other lines than nodes and edges:\n%s", m)
+			t.Fatalf("the drawing does not have one line per node and edge:\n%s", m)
 		}
 	})
 }
 
-// TestSchemaKeyHasNoEffect loads examples with and without the key by which editors find a schema.
+// TestSchemaKeyHasNoEffect loads examples with and without the $schema key that editors use.
 func TestSchemaKeyHasNoEffect(t *testing.T) {
 	for _, pattern := range []string{"continuum/*.json", "koog/*.json", "agentspec/*.yaml", "blueprint/*/*/agent.json", "blueprint/*/*/*/agent.json"} {
 		files, err := filepath.Glob("../tests/examples/" + pattern)

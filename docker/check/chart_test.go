@@ -25,7 +25,7 @@ import (
 
 const chartDir = "../chart"
 
-// object is a rendered document of whatever kind.
+// object is a rendered document of any kind.
 type object struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
@@ -33,17 +33,17 @@ type object struct {
 	Spec       map[string]any `json:"spec"`
 }
 
-// release is what one set of values renders to.
+// release is the chart rendered for one set of values.
 type release struct {
 	deployment appsv1.Deployment
 	// serve is the Deployment of starter serve.
 	serve     appsv1.Deployment
 	configMap corev1.ConfigMap
-	// others are by kind.
+	// others are the remaining documents by kind.
 	others map[string]string
 }
 
-// render renders the chart as helm template does. The error is Helm's.
+// render renders the chart as helm template does. It returns Helm's error.
 func render(t *testing.T, values string) (map[string]string, error) {
 	t.Helper()
 	c, err := loader.Load(chartDir)
@@ -61,9 +61,9 @@ func render(t *testing.T, values string) (map[string]string, error) {
 	return engine.Render(c, all)
 }
 
-// released renders the chart and decodes what comes out, strictly: a field that Kubernetes
-// does not know is an error.
-func released(t *testing.T, values string) *release {
+// newRelease renders the chart and decodes the result strictly: a field that Kubernetes does
+// not have is an error.
+func newRelease(t *testing.T, values string) *release {
 	t.Helper()
 	files, err := render(t, values)
 	if err != nil {
@@ -116,7 +116,7 @@ func released(t *testing.T, values string) *release {
 	return r
 }
 
-// env is the environment that a container gets, with a text for each secret.
+// env is a container's environment, with a placeholder for each secret.
 type env map[string]string
 
 func (e env) LookupEnv(name string) (string, bool) { v, ok := e[name]; return v, ok }
@@ -129,13 +129,13 @@ func (e env) Environ() []string {
 	return out
 }
 
-// settings reads what the worker of a release would read.
+// settings loads the settings of a release's worker.
 func (r *release) settings(t *testing.T) (*config.Config, env) {
 	t.Helper()
 	return r.settingsOf(t, &r.deployment)
 }
 
-// settingsOf reads what the program of a Deployment would read.
+// settingsOf loads the settings of a Deployment's program.
 func (r *release) settingsOf(t *testing.T, d *appsv1.Deployment) (*config.Config, env) {
 	t.Helper()
 	c := d.Spec.Template.Spec.Containers[0]
@@ -152,10 +152,10 @@ func (r *release) settingsOf(t *testing.T, d *appsv1.Deployment) (*config.Config
 	}
 	cfg, err := config.Load(config.Options{File: file, Env: e})
 	if err != nil {
-		t.Fatalf("the worker refuses its settings: %v", err)
+		t.Fatalf("the worker rejects its settings: %v", err)
 	}
 	if len(cfg.Warnings) > 0 {
-		t.Errorf("the worker warns of its settings: %v", cfg.Warnings)
+		t.Errorf("warnings about the worker's settings: %v", cfg.Warnings)
 	}
 	return cfg, e
 }
@@ -171,15 +171,15 @@ func TestChartLint(t *testing.T) {
 	}
 }
 
-func TestChartRunsOnACluster(t *testing.T) {
-	r := released(t, plain+"config: {limits: {max_steps: 50}, worker: {log: text}}\nsecrets: [models]\nstopSeconds: 90\n")
+func TestChartOnCluster(t *testing.T) {
+	r := newRelease(t, plain+"config: {limits: {max_steps: 50}, worker: {log: text}}\nsecrets: [models]\nstopSeconds: 90\n")
 	cfg, e := r.settings(t)
 	if cfg.Worker.Slots != config.SlotsResources || cfg.TaskQueue != "weft" || cfg.Limits.MaxSteps != 50 || cfg.Worker.Log != config.LogText || cfg.Worker.HealthListen != ":8086" || e["TEMPORAL_TLS"] != "" {
 		t.Errorf("the worker's settings are %+v", cfg)
 	}
 	pod := r.deployment.Spec.Template.Spec
 	if grace := *pod.TerminationGracePeriodSeconds; float64(grace) <= cfg.Worker.StopTimeout.Seconds() || cfg.Worker.StopTimeout.Seconds() != 90 {
-		t.Errorf("the pod gets %d s to end, its calls %v", grace, cfg.Worker.StopTimeout)
+		t.Errorf("the pod's grace period is %d s, the worker's stop timeout %v", grace, cfg.Worker.StopTimeout)
 	}
 	c := pod.Containers[0]
 	if !*pod.SecurityContext.RunAsNonRoot || !*c.SecurityContext.ReadOnlyRootFilesystem || *c.SecurityContext.AllowPrivilegeEscalation || c.Image != "weft/worker:devel" {
@@ -190,7 +190,7 @@ func TestChartRunsOnACluster(t *testing.T) {
 	}
 	for _, p := range c.Ports {
 		if p.Name == "health" && p.ContainerPort != 8086 || p.Name == "metrics" && p.ContainerPort != 9464 {
-			t.Errorf("port %+v is not the one that the worker listens on", p)
+			t.Errorf("the worker does not listen on port %+v", p)
 		}
 	}
 	kinds := slices.Sorted(maps.Keys(r.others))
@@ -199,7 +199,7 @@ func TestChartRunsOnACluster(t *testing.T) {
 	}
 	var pdb policyv1.PodDisruptionBudget
 	if err := yaml.Unmarshal([]byte(r.others["PodDisruptionBudget"]), &pdb); err != nil || !maps.Equal(pdb.Spec.Selector.MatchLabels, r.deployment.Spec.Selector.MatchLabels) {
-		t.Errorf("the budget is for %v, %v", pdb.Spec.Selector, err)
+		t.Errorf("the disruption budget selects %v, %v", pdb.Spec.Selector, err)
 	}
 	for k, v := range r.deployment.Spec.Selector.MatchLabels {
 		if r.deployment.Spec.Template.Labels[k] != v {
@@ -208,11 +208,11 @@ func TestChartRunsOnACluster(t *testing.T) {
 	}
 }
 
-func TestChartRunsOnTemporalCloud(t *testing.T) {
+func TestChartOnTemporalCloud(t *testing.T) {
 	cloud := "temporal: {address: 'agents.a1b2c.tmprl.cloud:7233', namespace: agents.a1b2c, "
 	tests := map[string]struct {
 		values string
-		// env is what the worker must have; auth is what KEDA must have.
+		// env is the environment that the worker needs; auth is what KEDA needs.
 		env  map[string]string
 		auth []string
 	}{
@@ -225,7 +225,7 @@ func TestChartRunsOnTemporalCloud(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := released(t, tc.values+"autoscaling: {enabled: true, minReplicas: 0, maxReplicas: 7, targetQueueSize: 3}\nmetrics: {podMonitor: true}\nflows: {configMap: flows}\nstore: {claim: payloads}\n")
+			r := newRelease(t, tc.values+"autoscaling: {enabled: true, minReplicas: 0, maxReplicas: 7, targetQueueSize: 3}\nmetrics: {podMonitor: true}\nflows: {configMap: flows}\nstore: {claim: payloads}\n")
 			_, e := r.settings(t)
 			for k, v := range tc.env {
 				if e[k] != v {
@@ -233,7 +233,7 @@ func TestChartRunsOnTemporalCloud(t *testing.T) {
 				}
 			}
 			if r.deployment.Spec.Replicas != nil {
-				t.Error("the chart sets the number of replicas, which KEDA does")
+				t.Error("the chart sets replicas, which KEDA controls")
 			}
 			for _, want := range []string{"endpoint: \"agents.a1b2c.tmprl.cloud:7233\"", "namespace: \"agents.a1b2c\"", "taskQueue: \"weft\"", "maxReplicaCount: 7", "targetQueueSize: \"3\"", "name: prod-weft"} {
 				if !strings.Contains(r.others["ScaledObject"], want) {
@@ -246,24 +246,24 @@ func TestChartRunsOnTemporalCloud(t *testing.T) {
 				}
 			}
 			if r.others["PodMonitor"] == "" || e["WEFT_FLOWS_DIR"] != "/etc/weft/flows" || e["WEFT_STORE_DIR"] != "/var/lib/weft/store" {
-				t.Errorf("kinds are %v, the environment %v", slices.Sorted(maps.Keys(r.others)), e)
+				t.Errorf("kinds are %v, environment is %v", slices.Sorted(maps.Keys(r.others)), e)
 			}
 			mounted(t, &r.deployment.Spec.Template.Spec)
 		})
 	}
 }
 
-// TestChartVersions compares the build that workers say they are of with the one whose backlog is
-// followed.
+// TestChartVersions checks that the build id of the workers is the one whose backlog KEDA
+// scales on.
 func TestChartVersions(t *testing.T) {
 	const scaled = "autoscaling: {enabled: true}\n"
-	if r := released(t, plain+scaled); strings.Contains(r.others["ScaledObject"], "workerDeployment") {
-		t.Errorf("workers without a version have one in\n%s", r.others["ScaledObject"])
+	if r := newRelease(t, plain+scaled); strings.Contains(r.others["ScaledObject"], "workerDeployment") {
+		t.Errorf("version of unversioned workers in\n%s", r.others["ScaledObject"])
 	}
-	r := released(t, plain+scaled+"versioning: {deployment: agents, buildId: v1.2.0}\nconfig: {worker: {versioning: pinned}}\n")
+	r := newRelease(t, plain+scaled+"versioning: {deployment: agents, buildId: v1.2.0}\nconfig: {worker: {versioning: pinned}}\n")
 	cfg, _ := r.settings(t)
 	if v := cfg.Versioning(); v.Deployment != "agents" || v.BuildID != "v1.2.0" || v.Behavior != config.VersioningPinned {
-		t.Errorf("the workers are of %+v", v)
+		t.Errorf("the workers' version is %+v", v)
 	}
 	for _, want := range []string{"workerDeploymentName: \"agents\"\n", "workerDeploymentBuildId: \"v1.2.0\"\n"} {
 		if !strings.Contains(r.others["ScaledObject"], want) {
@@ -273,7 +273,7 @@ func TestChartVersions(t *testing.T) {
 }
 
 func TestChartServe(t *testing.T) {
-	r := released(t, plain+`
+	r := newRelease(t, plain+`
 taskQueue: agents
 secrets: [keys]
 store: {claim: payloads}
@@ -301,9 +301,9 @@ serve:
 	if want := []string{"serve", "-listen", "0.0.0.0:8765"}; !slices.Equal(c.Args, want) || e["WEFT_CONFIG"] != c.VolumeMounts[0].MountPath {
 		t.Errorf("the arguments are %v, the settings %s in %s", c.Args, e["WEFT_CONFIG"], c.VolumeMounts[0].MountPath)
 	}
-	// Requests under way get ten seconds when it closes.
+	// The server gives open requests ten seconds when it stops.
 	if wait := c.Lifecycle.PreStop.Sleep.Seconds + 10; *pod.TerminationGracePeriodSeconds <= wait || r.serve.Spec.Replicas != nil {
-		t.Errorf("the pod gets %d s to end, it needs %d", *pod.TerminationGracePeriodSeconds, wait)
+		t.Errorf("the pod's grace period is %d s, it needs more than %d", *pod.TerminationGracePeriodSeconds, wait)
 	}
 	var service corev1.Service
 	var pdb policyv1.PodDisruptionBudget
@@ -331,7 +331,7 @@ serve:
 	}
 }
 
-// mounted checks that each volume is used and each mount has its volume.
+// mounted checks that each volume is mounted and each mount has a volume.
 func mounted(t *testing.T, pod *corev1.PodSpec) {
 	t.Helper()
 	var volumes, mounts []string
@@ -348,15 +348,15 @@ func mounted(t *testing.T, pod *corev1.PodSpec) {
 
 func TestChartRejectsInvalidValues(t *testing.T) {
 	tests := map[string]struct{ values, want string }{
-		"no address":                    {"{}", "set temporal.address to host:port of Temporal's frontend"},
-		"an address that is a URL":      {"temporal: {address: 'https://t:7233'}", "/temporal/address"},
-		"a misspelt value":              {plain + "replica: 3", "replica"},
-		"a setting that the chart sets": {plain + "config: {worker: {stop_timeout: 5m}}", "stop_timeout"},
-		"a server without tokens":       {plain + "serve: {enabled: true}", "set serve.tokens.secret to the Secret with the clients' tokens"},
-		"a number that is none":         {plain + "replicas: many", "replicas"},
-		"a deployment without a build":  {plain + "versioning: {deployment: agents}", "set versioning.buildId to the build"},
-		"a build without a deployment":  {plain + "versioning: {buildId: v1}", "set versioning.deployment to the name"},
-		"a deployment with a dot":       {plain + "versioning: {deployment: a.b, buildId: v1}", "/versioning/deployment"},
+		"no address":                      {"{}", "set temporal.address to host:port of Temporal's frontend"},
+		"address that is a URL":           {"temporal: {address: 'https://t:7233'}", "/temporal/address"},
+		"misspelt value":                  {plain + "replica: 3", "replica"},
+		"setting that the chart controls": {plain + "config: {worker: {stop_timeout: 5m}}", "stop_timeout"},
+		"server without tokens":           {plain + "serve: {enabled: true}", "set serve.tokens.secret to the Secret with the clients' tokens"},
+		"invalid number":                  {plain + "replicas: many", "replicas"},
+		"deployment without a build":      {plain + "versioning: {deployment: agents}", "set versioning.buildId to the build"},
+		"build without a deployment":      {plain + "versioning: {buildId: v1}", "set versioning.deployment to the name"},
+		"deployment with a dot":           {plain + "versioning: {deployment: a.b, buildId: v1}", "/versioning/deployment"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

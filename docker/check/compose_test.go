@@ -44,7 +44,7 @@ func TestComposeServices(t *testing.T) {
 		}
 		for _, port := range s.Ports {
 			if port.HostIP != "127.0.0.1" {
-				t.Errorf("%s: port %s is bound to %q, want 127.0.0.1 alone", name, port.Published, port.HostIP)
+				t.Errorf("%s: port %s is bound to %q, want 127.0.0.1", name, port.Published, port.HostIP)
 			}
 		}
 		for _, v := range s.Volumes {
@@ -61,8 +61,8 @@ func TestComposeServices(t *testing.T) {
 	}
 }
 
-// TestComposeBuildsEachImageOnce looks for services that would build the same image at the same
-// time, which fails where the image is new, and for those that would ask a registry for it.
+// TestComposeBuildsEachImageOnce checks that no two services build the same image, which fails if both build
+// at the same time, and that no service pulls a built image from a registry.
 func TestComposeBuildsEachImageOnce(t *testing.T) {
 	p := project(t)
 	built := map[string][]string{}
@@ -77,16 +77,16 @@ func TestComposeBuildsEachImageOnce(t *testing.T) {
 		}
 	}
 	if len(built) != 2 {
-		t.Errorf("the images are %v, want two", built)
+		t.Errorf("images are %v, want two", built)
 	}
 	for image, by := range built {
 		if len(by) != 1 || slices.Contains(p.Services[by[0]].Profiles, "run") {
-			t.Errorf("%s is built by %v, want one service that is always there", image, by)
+			t.Errorf("%s is built by %v, want one service without a profile", image, by)
 		}
 	}
 }
 
-// settings reads what a service's program would read.
+// settings loads the settings of a service's program.
 func settings(t *testing.T, s types.ServiceConfig) (*config.Config, env) {
 	t.Helper()
 	e := env{"TEMPORAL_CONFIG_FILE": filepath.Join(t.TempDir(), "none.toml")}
@@ -97,15 +97,15 @@ func settings(t *testing.T, s types.ServiceConfig) (*config.Config, env) {
 	}
 	cfg, err := config.Load(config.Options{Env: e})
 	if err != nil {
-		t.Fatalf("%s refuses its settings: %v", s.Name, err)
+		t.Fatalf("%s rejects its settings: %v", s.Name, err)
 	}
 	if _, err := cfg.OpenCodec(); err != nil {
-		t.Errorf("%s refuses its keys: %v", s.Name, err)
+		t.Errorf("%s rejects its keys: %v", s.Name, err)
 	}
 	return cfg, e
 }
 
-// TestComposeServers follows the way from this machine's ports to HTTP servers and codec.
+// TestComposeServers checks the path from this machine's ports to the HTTP servers and the codec server.
 func TestComposeServers(t *testing.T) {
 	p := project(t)
 	token := *p.Services["proxy"].Environment["CODEC_TOKEN"]
@@ -122,10 +122,10 @@ func TestComposeServers(t *testing.T) {
 	}
 	cfg, e := settings(t, p.Services["codec"])
 	if _, err := cfg.CodecTokens(); err != nil || e["WEFT_CODEC_TOKENS"] != "proxy:"+token || !slices.Equal(cfg.Codec.Origins, []string{"http://127.0.0.1:8233"}) {
-		t.Errorf("the codec takes %q from %v, %v; the proxy has %q", e["WEFT_CODEC_TOKENS"], cfg.Codec.Origins, err, token)
+		t.Errorf("the codec server accepts %q from %v, %v; the proxy has %q", e["WEFT_CODEC_TOKENS"], cfg.Codec.Origins, err, token)
 	}
 	if at := p.Services["ui"].Environment["TEMPORAL_CODEC_ENDPOINT"]; at == nil || *at != "http://127.0.0.1:8766" {
-		t.Errorf("the Web UI asks %v", at)
+		t.Errorf("the Web UI uses the codec server %v", at)
 	}
 	caddyfile, err := os.ReadFile("../Caddyfile")
 	if err != nil {
@@ -133,7 +133,7 @@ func TestComposeServers(t *testing.T) {
 	}
 	for _, want := range []string{"{$SERVE_PORT:8765}", "{$SERVERS:serve-1:8765 serve-2:8765}", "{$CODEC_PORT:8766}", "{$CODEC:codec:8766}", "health_uri /health"} {
 		if !strings.Contains(string(caddyfile), want) {
-			t.Errorf("the proxy's file has no %s", want)
+			t.Errorf("the proxy's configuration has no %s", want)
 		}
 	}
 	ports := []string{}
@@ -154,13 +154,13 @@ func TestComposeWorkers(t *testing.T) {
 			t.Errorf("%s: settings %+v, warnings %v", name, cfg.Worker, cfg.Warnings)
 		}
 		if s.StopGracePeriod == nil || time.Duration(*s.StopGracePeriod) <= cfg.Worker.StopTimeout {
-			t.Errorf("%s is killed after %v, its calls may go on for %v", name, s.StopGracePeriod, cfg.Worker.StopTimeout)
+			t.Errorf("%s is killed after %v, but its calls may run for %v", name, s.StopGracePeriod, cfg.Worker.StopTimeout)
 		}
 	}
 }
 
-// TestPrometheusReadsWhatThereIs compares the targets with the services and their ports.
-func TestPrometheusReadsWhatThereIs(t *testing.T) {
+// TestPrometheusTargets compares Prometheus' targets with the services and their ports.
+func TestPrometheusTargets(t *testing.T) {
 	raw, err := os.ReadFile("../prometheus.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -194,6 +194,6 @@ func TestPrometheusReadsWhatThereIs(t *testing.T) {
 		t.Errorf("targets are %v, want %v", targets, want)
 	}
 	if e := project(t).Services["temporal"].Environment["PROMETHEUS_ENDPOINT"]; e == nil || *e != "0.0.0.0:9090" {
-		t.Errorf("Temporal gives its metrics at %v", e)
+		t.Errorf("Temporal's metrics are at %v", e)
 	}
 }

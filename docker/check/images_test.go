@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// maxImage bounds an image in bytes.
+// maxImage is the maximum size of an image in bytes.
 const maxImage = 64 << 20
 
-// buildah runs the tool, or skips where there is none.
+// buildah runs buildah, or skips the test if it is not installed.
 func buildah(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	if _, err := exec.LookPath("buildah"); err != nil {
@@ -30,7 +30,7 @@ func buildah(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	return strings.TrimSpace(out.String()), errs.String(), err
 }
 
-// container makes a container of an image, or skips where make images has not built it.
+// container creates a container of an image, or skips the test if make images has not built it.
 func container(t *testing.T, program string) (name, version string) {
 	t.Helper()
 	version = os.Getenv("WEFT_IMAGES")
@@ -54,13 +54,13 @@ func TestImages(t *testing.T) {
 				t.Errorf("version says %q, want %s and a revision: %v %s", out, version, err, errs)
 			}
 			checkConfig(t, name, program)
-			checkSettled(t, program, version)
+			checkReproducible(t, program, version)
 			checkFiles(t, name, program)
 		})
 	}
 }
 
-// checkConfig looks at what an image says about itself.
+// checkConfig checks an image's configuration.
 func checkConfig(t *testing.T, name, program string) {
 	t.Helper()
 	raw, errs, err := buildah(t, "inspect", name)
@@ -81,16 +81,16 @@ func checkConfig(t *testing.T, name, program string) {
 	}
 	got := c.Docker.Config
 	if got.User != "65532:65532" || !slices.Equal(got.Entrypoint, []string{"/" + program}) {
-		t.Errorf("the image runs %v as %q", got.Entrypoint, got.User)
+		t.Errorf("entrypoint is %v, user %q", got.Entrypoint, got.User)
 	}
 	if program == "worker" && (got.Healthcheck == nil || !slices.Equal(got.Healthcheck.Test, []string{"CMD", "/worker", "health"})) {
-		t.Errorf("the health check is %+v", got.Healthcheck)
+		t.Errorf("health check is %+v", got.Healthcheck)
 	}
 }
 
-// checkSettled looks for what would be another at the next build of the same source: the ids of
-// containers, and layers of another date.
-func checkSettled(t *testing.T, program, version string) {
+// checkReproducible checks that an image has nothing that changes with each build of the same source: container
+// ids, or layers with other dates.
+func checkReproducible(t *testing.T, program, version string) {
 	t.Helper()
 	raw, errs, err := buildah(t, "inspect", "--type", "image", "weft/"+program+":"+version)
 	if err != nil {
@@ -118,7 +118,7 @@ func checkSettled(t *testing.T, program, version string) {
 	}
 }
 
-// checkFiles looks at all files of an image: a static program, certificates and licences, of each module that is in it.
+// checkFiles checks that an image has only a static program, certificates and the licence of each module in the program.
 func checkFiles(t *testing.T, name, program string) {
 	t.Helper()
 	root, errs, err := buildah(t, "mount", name)
@@ -171,14 +171,14 @@ func checkFiles(t *testing.T, name, program string) {
 	}
 	defer f.Close()
 	if libs, err := f.ImportedLibraries(); err != nil && !errors.Is(err, elf.ErrNoSymbols) || len(libs) > 0 {
-		t.Errorf("the program needs %v, %v", libs, err)
+		t.Errorf("the program links %v, %v", libs, err)
 	}
 }
 
 // unlicensed are modules without a licence file.
 var unlicensed = map[string]bool{"github.com/nexus-rpc/nexus-proto-annotations": true}
 
-// modules are those that a bill of materials has.
+// modules returns the modules of a bill of materials.
 func modules(t *testing.T, raw []byte) []string {
 	t.Helper()
 	var bill struct {
@@ -198,7 +198,7 @@ func modules(t *testing.T, raw []byte) []string {
 	return out
 }
 
-// TestBillOfMaterials reads what docker/sbom.sh says of a program.
+// TestBillOfMaterials checks the output of docker/sbom.sh for a program.
 func TestBillOfMaterials(t *testing.T) {
 	for _, tool := range []string{"bash", "jq"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -220,7 +220,7 @@ func TestBillOfMaterials(t *testing.T) {
 	}
 }
 
-// TestImagesRun lets the programs of the images work where there is nothing to work for.
+// TestImagesRun checks the exit codes and messages of the images' programs when what they need is missing.
 func TestImagesRun(t *testing.T) {
 	tests := map[string]struct {
 		program string
@@ -228,9 +228,9 @@ func TestImagesRun(t *testing.T) {
 		code    int
 		want    string
 	}{
-		"a worker without Temporal": {"worker", []string{}, 3, "no Temporal at 127.0.0.1:1"},
-		"health of no worker":       {"worker", []string{"health"}, 1, "no worker responds at :8086"},
-		"a flow that is not there":  {"starter", []string{"validate", "/none.json"}, 2, "/none.json"},
+		"worker without Temporal": {"worker", []string{}, 3, "no Temporal at 127.0.0.1:1"},
+		"health without a worker": {"worker", []string{"health"}, 1, "no worker responds at :8086"},
+		"missing flow":            {"starter", []string{"validate", "/none.json"}, 2, "/none.json"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -239,7 +239,7 @@ func TestImagesRun(t *testing.T) {
 			out, errs, err := buildah(t, args...)
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || exit.ExitCode() != tc.code || !strings.Contains(out+errs, tc.want) {
-				t.Errorf("it ends with %v and says %q %q, want exit code %d and %q", err, out, errs, tc.code, tc.want)
+				t.Errorf("got %v, output %q %q, want exit code %d and %q", err, out, errs, tc.code, tc.want)
 			}
 		})
 	}

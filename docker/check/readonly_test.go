@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// confined runs a program in an image's files as its user, where nothing can be written: what
-// read_only of the Compose file and readOnlyRootFilesystem of the chart ask of a container's
-// engine. The folder flows is mounted as a volume is. It ends with 99 where the files can be
-// written after all.
+// confined runs a program as its user on an image's files, mounted read-only, as a container engine does for
+// read_only in the Compose file and readOnlyRootFilesystem in the chart. The folder flows is mounted
+// like a volume. The exit code is 99 if the files are writable
+// anyway.
 const confined = `root=$1; flows=$2; shift 2
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
@@ -26,13 +26,13 @@ mount -o remount,bind,ro "$root"
 if touch "$root/written" 2>/dev/null || touch "$root/flows/written" 2>/dev/null; then exit 99; fi
 exec chroot --userspec=65532:65532 "$root" "$@"`
 
-// cell is the files of an image, which cannot be written.
+// cell is a read-only mount of an image's files.
 type cell struct {
 	root, flows string
 	env         []string
 }
 
-// newCell mounts an image, or skips where that cannot be done.
+// newCell mounts an image, or skips the test if that is impossible.
 func newCell(t *testing.T, program string, env ...string) *cell {
 	t.Helper()
 	name, _ := container(t, program)
@@ -44,7 +44,7 @@ func newCell(t *testing.T, program string, env ...string) *cell {
 		t.Fatalf("%v: %s", err, errs)
 	}
 	t.Cleanup(func() { _, _, _ = buildah(t, "umount", name) })
-	for _, dir := range []string{"proc", "flows"} { // an engine makes them, too
+	for _, dir := range []string{"proc", "flows"} { // as an engine does
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -56,14 +56,14 @@ func newCell(t *testing.T, program string, env ...string) *cell {
 	return &cell{root, flows, env}
 }
 
-// command is the program with arguments.
+// command returns a command that runs a program in the cell.
 func (c *cell) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("unshare", append([]string{"--mount", "sh", "-ec", confined, "sh", c.root, c.flows}, args...)...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, c.env...)
 	return cmd
 }
 
-// stay starts a program and ends it, as an engine does, with the test.
+// stay starts a program and, as an engine does, stops it at the end of the test.
 func (c *cell) stay(t *testing.T, args ...string) {
 	t.Helper()
 	var log bytes.Buffer
@@ -75,27 +75,27 @@ func (c *cell) stay(t *testing.T, args ...string) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // all that began it has become the program itself
+		_ = cmd.Process.Signal(syscall.SIGTERM) // each wrapper has replaced itself by the program
 		select {
 		case err := <-ended:
 			if err != nil {
-				t.Errorf("%v ends with %v", args, err)
+				t.Errorf("%v exited with %v", args, err)
 			}
 		case <-time.After(time.Minute):
 			_ = cmd.Process.Kill()
-			t.Errorf("%v does not end", args)
+			t.Errorf("%v did not exit", args)
 		}
 		if t.Failed() {
-			t.Logf("%v said:\n%s", args, log.String())
+			t.Logf("%v stdout:\n%s", args, log.String())
 		}
 	})
 }
 
-// sealKeys is the variable with a worker's keys.
+// sealKeys sets the worker's seal keys.
 const sealKeys = "WEFT_SEAL_KEYS=local:b25seSBmb3IgdGhpcyBtYWNoaW5lLCAzMiBieXRlcy4="
 
-// TestImagesReadOnly lets a worker and a starter serve of the images work in files that they cannot
-// write, and a flow run to its end: nothing needs a place to write to.
+// TestImagesReadOnly runs the images' worker and starter serve on read-only files and runs a flow to its
+// end: nothing needs a writable file system.
 func TestImagesReadOnly(t *testing.T) {
 	server := os.Getenv("WEFT_DEVSERVER")
 	if server == "" {
@@ -123,19 +123,19 @@ func TestImagesReadOnly(t *testing.T) {
 		return err == nil && resp.StatusCode == http.StatusOK
 	}, &out)
 	flow := starter.command("/starter", "-flow", "/flows/continuum/triage.json", "-input", "@/flows/continuum/triage.input.txt", "-model", "script", "-script", "/flows/continuum/triage.script")
-	var said, told bytes.Buffer
-	flow.Stdout, flow.Stderr = &said, &told
-	if err := flow.Run(); err != nil || !strings.Contains(said.String(), "refund") {
-		t.Errorf("the flow ends with %v and says %q\n%s", err, said.String(), told.String())
+	var stdout, stderr bytes.Buffer
+	flow.Stdout, flow.Stderr = &stdout, &stderr
+	if err := flow.Run(); err != nil || !strings.Contains(stdout.String(), "refund") {
+		t.Errorf("the flow exited with %v, output %q\n%s", err, stdout.String(), stderr.String())
 	}
 }
 
-// eventually waits until something is so, and says what was seen last where it never is.
+// eventually waits until a condition holds, and otherwise fails with the last output.
 func eventually(t *testing.T, what string, so func() bool, last *[]byte) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !so(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s does not say that all is well, but %s", what, *last)
+			t.Fatalf("%s is not ready, last output %s", what, *last)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"weft/tests/programs"
 )
 
-// TestImagesHealth lets the worker of the image work for a server, and its health check say so.
+// TestImagesHealth runs the image's worker against a server and checks its health check.
 func TestImagesHealth(t *testing.T) {
 	server := os.Getenv("WEFT_DEVSERVER")
 	if server == "" {
@@ -46,20 +46,20 @@ func TestImagesHealth(t *testing.T) {
 	if !healthy {
 		t.Errorf("the health check says %s %s", out, errs)
 	}
-	// buildah kills what it runs when it is told to stop; how a worker ends is tested elsewhere.
+	// buildah kills its process when it is stopped; graceful shutdown is tested elsewhere.
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
 	select {
 	case <-ended:
 	case <-time.After(time.Minute):
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		t.Error("the container does not end")
+		t.Error("the container did not exit")
 	}
 	if t.Failed() {
 		t.Logf("the worker said:\n%s", log.String())
 	}
 }
 
-// temporal starts a server in memory and gives its address.
+// temporal starts an in-memory server and returns its address.
 func temporal(t *testing.T, program string) string {
 	t.Helper()
 	cmd := exec.Command(program, "-db", ":memory:", "-port", "0", "-ui-port", "0", "-worker=false")
@@ -69,7 +69,7 @@ func temporal(t *testing.T, program string) string {
 	return ready.Address
 }
 
-// free is an address that nothing listens on.
+// free returns an address that nothing listens on.
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

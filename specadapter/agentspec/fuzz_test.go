@@ -10,8 +10,8 @@ import (
 	"weft/specadapter/source"
 )
 
-// FuzzPlan mutates documents that run. A model makes a plan that the interpreter takes, or
-// diagnostics that say why not, and nothing panics.
+// FuzzPlan mutates valid documents: compiling must not panic, and must return either a valid plan
+// or the errors that explain why there is none.
 func FuzzPlan(f *testing.F) {
 	paths, _ := filepath.Glob("../../tests/examples/agentspec/*.yaml")
 	for _, path := range paths {
@@ -24,11 +24,11 @@ func FuzzPlan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		res, diags := specadapter.Load("f.yaml", text, specadapter.Options{Dialect: agentspec.Name})
 		if (res == nil) != source.HasErrors(diags) {
-			t.Fatalf("a plan: %v, with %v", res != nil, diags)
+			t.Fatalf("plan %v with diagnostics %v", res != nil, diags)
 		}
 		for _, d := range diags {
 			if d.Code == specadapter.CodePlan {
-				t.Fatalf("the interpreter does not take the plan: %s", d)
+				t.Fatalf("the interpreter rejects the plan: %s", d)
 			}
 		}
 	})

@@ -9,8 +9,8 @@ import (
 	"weft/specadapter"
 )
 
-// An OCID does not tell whose model it is; the field provider does.
-func TestModelsOfOracle(t *testing.T) {
+// TestOCIModels checks that the field provider determines the vendor of a model given as an OCID, which does not name it.
+func TestOCIModels(t *testing.T) {
 	for _, tc := range []struct{ provider, id, want string }{
 		{`"COHERE"`, "ocid1.generativeaiendpoint.oc1.us.a", "oci/cohere/ocid1.generativeaiendpoint.oc1.us.a"},
 		{`"COHERE"`, "cohere.command-a-03-2025", "oci/cohere.command-a-03-2025"},
@@ -23,20 +23,20 @@ func TestModelsOfOracle(t *testing.T) {
 		if res == nil {
 			t.Fatal(diags)
 		}
-		found := ""
+		got := ""
 		for _, n := range res.Flow.Nodes {
 			if n.Agent != nil {
-				found = n.Agent.Model
+				got = n.Agent.Model
 			}
 		}
-		if found != tc.want {
-			t.Errorf("%s of %s is %q, want %q", tc.id, tc.provider, found, tc.want)
+		if got != tc.want {
+			t.Errorf("%s of %s is %q, want %q", tc.id, tc.provider, got, tc.want)
 		}
 	}
 }
 
-// A document says by which of OpenAI's protocols a model is asked, or leaves it to the worker.
-func TestAPIOfModels(t *testing.T) {
+// TestModelAPI checks that a document selects the OpenAI API by which its model is called, or leaves it to the worker.
+func TestModelAPI(t *testing.T) {
 	const config = `{"component_type":%q,"name":"m","model_id":"gpt-5","url":"https://x.example.com/v1"%s}`
 	const agent = `{"component_type":"Agent","agentspec_version":"26.1.2","name":"a","system_prompt":"x","llm_config":%s}`
 	const oci = `{"component_type":"OciGenAiConfig","name":"m","model_id":"openai.gpt-5","compartment_id":"c","api_type":%q,"client_config":{"component_type":"OciClientConfigWithInstancePrincipal","name":"c","service_endpoint":"https://x.example.com"}}`

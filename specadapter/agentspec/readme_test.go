@@ -13,7 +13,7 @@ import (
 
 var supported = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([0-9.]+) \\| (yes|yes, with `unsupported`) \\| (yes|no) \\|$")
 
-// The README's table of components is the table in the code.
+// TestREADMEComponents checks that the README's table of components matches the catalog.
 func TestREADMEComponents(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 	"weft/specadapter/source"
 )
 
-// What is said of a secret in a document names the reference and a setting that there is; with
-// the reference in its place the document is a plan. No message shows the secret.
+// TestSecretAdvice checks that the error for an inline secret names the reference and the setting to use without
+// showing the secret, and that the document compiles with the reference.
 func TestSecretAdvice(t *testing.T) {
 	agent := func(model, tools string) string {
 		return `{"component_type":"Agent","agentspec_version":"26.1.2","name":"a","system_prompt":"x","llm_config":` + model + `,"tools":[` + tools + `]}`
 	}
 	const model = `{"component_type":"OpenAiConfig","name":"m","model_id":"m"}`
 	tests := map[string]struct{ doc, ref, setting string }{
-		"a header":   {agent(model, `{"component_type":"RemoteTool","name":"crm","url":"https://crm.example.com:8443/x","http_method":"GET","sensitive_headers":{"Authorization":SECRET}}`), "crm.sensitive_headers.Authorization", `secrets: {"crm.sensitive_headers.Authorization": {value: "${NAME}", hosts: ["crm.example.com:8443"]}}`},
-		"a key file": {agent(model, `{"component_type":"MCPTool","name":"t","client_transport":{"component_type":"SSEmTLSTransport","name":"c","url":"https://h/sse","key_file":SECRET,"cert_file":{"$component_ref":"c.cert_file"},"ca_file":{"$component_ref":"c.ca_file"}}}`), "c.key_file", `secrets: {"c.key_file": {value: "${NAME}", hosts: ["h"]}}`},
-		"a key":      {agent(`{"component_type":"OpenAiConfig","name":"m","model_id":"m","api_key":SECRET}`, ""), "m.api_key", `providers: {openai: {key_env: NAME}}`},
-		"a file of keys": {agent(`{"component_type":"OciGenAiConfig","name":"m","model_id":"m","compartment_id":"c","client_config":{"component_type":"OciClientConfigWithApiKey","name":"k","service_endpoint":"https://x","auth_profile":"DEFAULT","auth_file_location":SECRET}}`, ""),
+		"header":   {agent(model, `{"component_type":"RemoteTool","name":"crm","url":"https://crm.example.com:8443/x","http_method":"GET","sensitive_headers":{"Authorization":SECRET}}`), "crm.sensitive_headers.Authorization", `secrets: {"crm.sensitive_headers.Authorization": {value: "${NAME}", hosts: ["crm.example.com:8443"]}}`},
+		"key file": {agent(model, `{"component_type":"MCPTool","name":"t","client_transport":{"component_type":"SSEmTLSTransport","name":"c","url":"https://h/sse","key_file":SECRET,"cert_file":{"$component_ref":"c.cert_file"},"ca_file":{"$component_ref":"c.ca_file"}}}`), "c.key_file", `secrets: {"c.key_file": {value: "${NAME}", hosts: ["h"]}}`},
+		"API key":  {agent(`{"component_type":"OpenAiConfig","name":"m","model_id":"m","api_key":SECRET}`, ""), "m.api_key", `providers: {openai: {key_env: NAME}}`},
+		"OCI credentials file": {agent(`{"component_type":"OciGenAiConfig","name":"m","model_id":"m","compartment_id":"c","client_config":{"component_type":"OciClientConfigWithApiKey","name":"k","service_endpoint":"https://x","auth_profile":"DEFAULT","auth_file_location":SECRET}}`, ""),
 			"k.auth_file_location", `providers: {oci: {auth_file: "/path/of/it"}}`},
 	}
 	for name, tc := range tests {
@@ -36,7 +36,7 @@ func TestSecretAdvice(t *testing.T) {
 	}
 }
 
-// TestOAuthAdvice has a server that wants a login: credentials belong to the worker's connection of its name.
+// TestOAuthAdvice checks the advice for a server with OAuth: the login belongs to the worker's connection of the same name.
 func TestOAuthAdvice(t *testing.T) {
 	doc := []byte(`{"component_type":"Agent","agentspec_version":"26.1.2","name":"a","system_prompt":"x","llm_config":{"component_type":"OpenAiConfig","name":"m","model_id":"m"},
 "toolboxes":[{"component_type":"MCPToolBox","name":"box","client_transport":{"component_type":"StreamableHTTPTransport","name":"mail","url":"https://mcp.example/mcp",

@@ -21,7 +21,7 @@ var (
 	documented = regexp.MustCompile("(?m)^\\| `([A-Za-z0-9-]+)` \\| (?:error|warning|info|-)")
 )
 
-// The README's table of codes and the goldens name the same codes.
+// TestREADMECodes checks that the README's table and the goldens have the same codes.
 func TestREADMECodes(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -46,7 +46,7 @@ func TestREADMECodes(t *testing.T) {
 	}
 	for code := range table {
 		if !seen[code] {
-			t.Errorf("README.md has the code %s, which no golden shows", code)
+			t.Errorf("README.md has the code %s, but no golden does", code)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestEncoding(t *testing.T) {
 	}
 }
 
-// No agent takes more than seconds, however it is wrong.
+// TestLargeAgents checks that large agents load within bounds, however invalid they are.
 func TestLargeAgents(t *testing.T) {
 	list := func(n int, item string) string { return strings.Repeat(item+",", n) + item }
 	numbered := func(n int, format string) string {
@@ -71,13 +71,13 @@ func TestLargeAgents(t *testing.T) {
 	}
 	agent := func(fields string) string { return `{"name":"a","description":"b",` + fields + `}` }
 	tests := map[string]struct{ agent, prompt, capability string }{
-		"capabilities without end":   {agent(`"capabilities":[` + list(200_000, `"c"`) + `]`), "", `{"name":"c","description":"d"}`},
-		"a capability of a megabyte": {agent(`"capabilities":[` + list(900, `"c"`) + `]`), "", `{"name":"c","description":"` + strings.Repeat("x", 1<<20) + `"}`},
-		"servers without end":        {agent(`"mcp_servers":{` + numbered(50_000, `"s%d":{"ref":"x"},`) + `}`), "", ""},
-		"headers without end":        {agent(`"mcp_servers":{"s":{"url":"http://h","headers":{` + numbered(50_000, `"h%d":"",`) + `}}}`), "", ""},
-		"placeholders without end":   {agent(`"parameters_schema":{"properties":{` + numbered(10_000, `"p%d":{},`) + `},"additionalProperties":false}`), numbered(80_000, "${params.x%d}\n"), ""},
-		"unknown fields":             {agent(numbered(100_000, `"x%d":1,`)), "", ""},
-		"hooks":                      {agent(`"hooks":{` + numbered(100_000, `"x%d":1,`) + `}`), "", ""},
+		"many capabilities": {agent(`"capabilities":[` + list(200_000, `"c"`) + `]`), "", `{"name":"c","description":"d"}`},
+		"large capability":  {agent(`"capabilities":[` + list(900, `"c"`) + `]`), "", `{"name":"c","description":"` + strings.Repeat("x", 1<<20) + `"}`},
+		"many servers":      {agent(`"mcp_servers":{` + numbered(50_000, `"s%d":{"ref":"x"},`) + `}`), "", ""},
+		"many headers":      {agent(`"mcp_servers":{"s":{"url":"http://h","headers":{` + numbered(50_000, `"h%d":"",`) + `}}}`), "", ""},
+		"many placeholders": {agent(`"parameters_schema":{"properties":{` + numbered(10_000, `"p%d":{},`) + `},"additionalProperties":false}`), numbered(80_000, "${params.x%d}\n"), ""},
+		"unknown fields":    {agent(numbered(100_000, `"x%d":1,`)), "", ""},
+		"hooks":             {agent(`"hooks":{` + numbered(100_000, `"x%d":1,`) + `}`), "", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestLargeAgents(t *testing.T) {
 	}
 }
 
-// No folder, however it is wrong, panics, hangs or gives a plan beside an error.
+// FuzzFolder checks that no folder causes a panic, a hang or a plan together with an error.
 func FuzzFolder(f *testing.F) {
 	paths, _ := filepath.Glob("testdata/*.txtar")
 	for _, path := range paths {

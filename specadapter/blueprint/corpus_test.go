@@ -17,8 +17,8 @@ import (
 
 const corpus = "../../../shared/corpus/blueprints"
 
-// corpusFiles are the files of the corpus as their framework lays them out: agents/ and the
-// registries side by side.
+// corpusFiles returns the files of the corpus in the framework's layout: agents/ and the registries
+// side by side.
 func corpusFiles(t *testing.T) (files fstest.MapFS, agents []string) {
 	t.Helper()
 	if _, err := os.Stat(corpus); err != nil {
@@ -49,7 +49,7 @@ func corpusFiles(t *testing.T) (files fstest.MapFS, agents []string) {
 	return files, agents
 }
 
-// codes lists the codes of diagnostics of a severity, each once.
+// codes returns the distinct codes of the diagnostics of a severity.
 func codes(diags []source.Diagnostic, s source.Severity) string {
 	var out []string
 	for _, d := range diags {
@@ -61,16 +61,16 @@ func codes(diags []source.Diagnostic, s source.Severity) string {
 	return strings.Join(out, " ")
 }
 
-// What keeps agents of the corpus from running, by their folder, or by the name before @; all
-// others load. Those of the past that name the orchestrator by an address of their own have it
-// as any other MCP server.
+// rejected are the expected errors of agents of the corpus, by folder or by the name before @; all others load. Older
+// agents that set the orchestrator's address themselves have it as an ordinary MCP
+// server.
 var (
-	refused = map[string]string{
+	rejected = map[string]string{
 		"browser-tester": "inline-command",
 		"confluence-researcher@2025-11-30-8a95473":         "inline-command",
 		"test-script-coordinator-owned@2026-01-24-93ad426": "script",
 	}
-	// warned are the warnings of today's agents; those of the past have no prompt beside them.
+	// warned are the expected warnings of current agents; older ones have no prompt file.
 	warned = map[string]string{
 		"high-demand-agent":         "no-effect no-prompt",
 		"current-working-directory": "script", // the corpus has no programs
@@ -89,9 +89,9 @@ func TestCorpus(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, diags := specadapter.Load(f.Name, f.Text, specadapter.Options{Host: source.Host{Files: f.Files}})
-		want, known := refused[folder]
+		want, known := rejected[folder]
 		if !known {
-			want = refused[name]
+			want = rejected[name]
 		}
 		if want == "" {
 			loaded++
@@ -104,17 +104,17 @@ func TestCorpus(t *testing.T) {
 		}
 		for _, d := range diags {
 			if d.Line == 0 || d.Help == "" || files[d.File] == nil {
-				t.Errorf("%s: %s has no place or no help", folder, d)
+				t.Errorf("%s: %s has no position or no help", folder, d)
 			}
 		}
 	}
 	if len(agents) < 60 || loaded < 45 {
-		t.Errorf("%d agents, %d of which run", len(agents), loaded)
+		t.Errorf("%d agents, %d of which load", len(agents), loaded)
 	}
 }
 
-// The documents of the corpus that are not an agent's folder: agents in the framework's texts and
-// those that its runners own; all others are of no dialect.
+// TestCorpusDocuments loads the corpus' documents that are not agent folders: agents in the framework's documentation
+// and its runners' own agents load; all others have no dialect.
 func TestCorpusDocuments(t *testing.T) {
 	files, _ := corpusFiles(t)
 	want := map[string]string{

@@ -20,7 +20,7 @@ import (
 	"weft/workflows/plan/pytext"
 )
 
-// sharedCases reads cases of the dialect's framework, where they are.
+// sharedCases reads cases of the dialect's framework, or skips the test if there are none.
 func sharedCases(t *testing.T, name string, out any) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "cases", name))
@@ -32,7 +32,7 @@ func sharedCases(t *testing.T, name string, out any) {
 	}
 }
 
-// commandLine is the command line of a procedural agent.
+// commandLine returns the command line of a procedural agent.
 func commandLine(command string, raw json.RawMessage) ([]string, error) {
 	words, err := split(command)
 	if err != nil || len(raw) == 0 {
@@ -51,16 +51,16 @@ func TestArguments(t *testing.T) {
 		want            []string
 		bad             string
 	}{
-		"a program alone":     {"run", "", []string{"run"}, ""},
-		"blanks":              {"  a\tb \n", "", []string{"a", "b"}, ""},
-		"quotes":              {`a 'b c' "d e"f''`, "", []string{"a", "b c", "d ef"}, ""},
-		"an empty word":       {`a '' ""`, "", []string{"a", "", ""}, ""},
-		"backslashes":         {`a\ b 'c\d' "e\f\"\\"`, "", []string{"a b", `c\d`, `e\f"\`}, ""},
-		"nothing is expanded": {`$HOME * ~ #x`, "", []string{"$HOME", "*", "~", "#x"}, ""},
-		"a quote left open":   {`a 'b`, "", nil, "unclosed quote"},
-		"a backslash at last": {`a \`, "", nil, "trailing backslash"},
-		"values in order":     {"x", `{"b":true,"a":false,"n":null,"f":1.50,"l":["ü",true,null],"o":{"k":[1]},"s":"-x y"}`, []string{"x", "--b", "--n", "None", "--f", "1.5", "--l", "ü,True,None", "--o", "{'k': [1]}", "--s", "-x y"}, ""},
-		"no object":           {"x", `{`, nil, "unexpected end of text"},
+		"program only":       {"run", "", []string{"run"}, ""},
+		"blanks":             {"  a\tb \n", "", []string{"a", "b"}, ""},
+		"quotes":             {`a 'b c' "d e"f''`, "", []string{"a", "b c", "d ef"}, ""},
+		"empty word":         {`a '' ""`, "", []string{"a", "", ""}, ""},
+		"backslashes":        {`a\ b 'c\d' "e\f\"\\"`, "", []string{"a b", `c\d`, `e\f"\`}, ""},
+		"no expansion":       {`$HOME * ~ #x`, "", []string{"$HOME", "*", "~", "#x"}, ""},
+		"unclosed quote":     {`a 'b`, "", nil, "unclosed quote"},
+		"trailing backslash": {`a \`, "", nil, "trailing backslash"},
+		"values in order":    {"x", `{"b":true,"a":false,"n":null,"f":1.50,"l":["ü",true,null],"o":{"k":[1]},"s":"-x y"}`, []string{"x", "--b", "--n", "None", "--f", "1.5", "--l", "ü,True,None", "--o", "{'k': [1]}", "--s", "-x y"}, ""},
+		"invalid JSON":       {"x", `{`, nil, "unexpected end of text"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-func TestArgumentsAsTheFrameworkMakesThem(t *testing.T) {
+func TestArgumentsMatchFramework(t *testing.T) {
 	var in []struct {
 		Command    string
 		Parameters json.RawMessage
@@ -96,7 +96,7 @@ func TestArgumentsAsTheFrameworkMakesThem(t *testing.T) {
 	}
 }
 
-func TestUsageAsTheFrameworkWritesIt(t *testing.T) {
+func TestUsageMatchesFramework(t *testing.T) {
 	var in []struct {
 		Script struct {
 			Name, Description string
@@ -141,7 +141,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// A server is what the registry says, with the agent's config on top.
+// TestServers checks that a server's configuration is the registry's, overridden by the agent's.
 func TestServers(t *testing.T) {
 	doc, diags := source.Parse("agents/a/agent.json", []byte(`{"name":"a","description":"b"}`))
 	if doc == nil {
@@ -231,7 +231,7 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// TestCollectBesideStrayFiles reads the agents of a real folder, in which a file lies beside them.
+// TestCollectBesideStrayFiles checks that other files in agents/ are ignored.
 func TestCollectBesideStrayFiles(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, agentsFS(map[string]string{"agents/a/agent.mcp.json": `{"mcpServers":{"x":{"ref":"orchestrator"}}}`, "agents/README.md": "# Agents", "agents/notes": "x"})); err != nil {
@@ -243,8 +243,8 @@ func TestCollectBesideStrayFiles(t *testing.T) {
 	}
 }
 
-// TestCollectLeavesOutAgents has agents beside an orchestrator of which a file cannot be read: they are left out, with a
-// warning that says why, and the others can be started.
+// TestCollectLeavesOutAgents checks that the orchestrator's unreadable agents are left out with a warning, and that the
+// others are collected.
 func TestCollectLeavesOutAgents(t *testing.T) {
 	dir := t.TempDir()
 	agents := func(name string) string { return filepath.Join(dir, "agents", name) }
@@ -288,7 +288,7 @@ func TestCollectLeavesOutAgents(t *testing.T) {
 	}
 }
 
-// An agent outside agents/ finds registries beside it and within it.
+// TestCollectElsewhere checks that an agent outside agents/ finds registries in its folder and in the parent folder.
 func TestCollectElsewhere(t *testing.T) {
 	fsys := fstest.MapFS{}
 	for _, name := range []string{"x/agent.json", "capabilities/c/capability.json", "x/capabilities/d/capability.json"} {
@@ -328,11 +328,11 @@ func TestCollectBounds(t *testing.T) {
 		fsys fs.FS
 		want string
 	}{
-		"too many":     {agentsFS(many), "more than 500 files"},
-		"too much":     {agentsFS(large), "more than 4194304 bytes"},
-		"too long":     {agentsFS(map[string]string{"capabilities/c/capability.text.md": strings.Repeat("x", MaxFileBytes+1)}), "read capabilities/c/capability.text.md: it exceeds the limit of 1048576 bytes"},
-		"no file":      {os.DirFS(dir), "read agents/a/agent.mcp.json: it is not a regular file"},
-		"no main file": {fstest.MapFS{}, "read agents/a/agent.json: file does not exist"},
+		"too many":       {agentsFS(many), "more than 500 files"},
+		"too large":      {agentsFS(large), "more than 4194304 bytes"},
+		"file too large": {agentsFS(map[string]string{"capabilities/c/capability.text.md": strings.Repeat("x", MaxFileBytes+1)}), "read capabilities/c/capability.text.md: it exceeds the limit of 1048576 bytes"},
+		"not a file":     {os.DirFS(dir), "read agents/a/agent.mcp.json: it is not a regular file"},
+		"no main file":   {fstest.MapFS{}, "read agents/a/agent.json: file does not exist"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -343,7 +343,7 @@ func TestCollectBounds(t *testing.T) {
 	}
 }
 
-// Links may not lead out of the folder.
+// TestCollectFollowsNoLinkOutside checks that symbolic links do not lead out of the folder.
 func TestCollectFollowsNoLinkOutside(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"secret.md": "secret", "root/agents/a/agent.json": "{}", "root/agents/b/agent.system-prompt.md": "inside"} {
@@ -374,7 +374,7 @@ func TestCollectFollowsNoLinkOutside(t *testing.T) {
 	}
 }
 
-// Whatever a folder's files say, what is collected is bounded and what is asked for is inside.
+// FuzzCollect checks that the collected files are bounded and lie inside the folder, whatever the files contain.
 func FuzzCollect(f *testing.F) {
 	f.Add(`{"capabilities":["c"],"hooks":{"on_run_start":{"agent_name":"b"}}}`, `{"mcpServers":{"x":{"ref":"orchestrator"}}}`)
 	f.Add(`{"script":"../x","capabilities":[1,null,"/"]}`, `{"mcpServers":[]}`)

@@ -12,8 +12,8 @@ import (
 	"weft/specadapter/source"
 )
 
-// A procedural agent's script is pinned, by itself, as a hook and as an agent that another one
-// starts. Without its file a reader of the document is warned, and no run is started with it.
+// TestScriptPinned checks that a procedural agent's script is pinned for the agent itself, for a hook and for an agent that
+// another one starts. Without the script, loading only warns and starting fails.
 func TestScriptPinned(t *testing.T) {
 	base := map[string]string{
 		"agents/a/agent.json": `{"name":"a","description":"d","type":"procedural","script":"s"}`,
@@ -24,19 +24,19 @@ func TestScriptPinned(t *testing.T) {
 	sum := sha256.Sum256([]byte(content))
 	tests := map[string]struct {
 		agent, entry, file string
-		// started and read are what is wrong for a start and for a reader; "" is a pinned script.
+		// started and read are the diagnostic when starting and when only reading; "" is a pinned script.
 		started, read string
 	}{
-		"beside":            {"a", "run.sh", "scripts/s/run.sh", "", ""},
-		"in a folder":       {"a", "bin/run it.sh", "scripts/s/bin/run it.sh", "", ""},
-		"with a dot":        {"a", "./run.sh", "scripts/s/run.sh", "", ""},
-		"as a hook":         {"h", "run.sh", "scripts/s/run.sh", "", ""},
-		"of another":        {"o", "run.sh", "scripts/s/run.sh", "", ""},
-		"missing":           {"a", "run.sh", "", "error script", "warning script"},
-		"missing, a hook's": {"h", "run.sh", "", "error script", "warning script"},
-		"missing, another":  {"o", "run.sh", "", "warning not-started", ""},
-		"out of the folder": {"a", "../t/run.sh", "scripts/t/run.sh", "error script", "error script"},
-		"absolute":          {"a", "/bin/true", "", "error script", "error script"},
+		"same folder":               {"a", "run.sh", "scripts/s/run.sh", "", ""},
+		"subfolder":                 {"a", "bin/run it.sh", "scripts/s/bin/run it.sh", "", ""},
+		"leading dot":               {"a", "./run.sh", "scripts/s/run.sh", "", ""},
+		"hook":                      {"h", "run.sh", "scripts/s/run.sh", "", ""},
+		"of another agent":          {"o", "run.sh", "scripts/s/run.sh", "", ""},
+		"missing":                   {"a", "run.sh", "", "error script", "warning script"},
+		"missing, hook":             {"h", "run.sh", "", "error script", "warning script"},
+		"missing, of another agent": {"o", "run.sh", "", "warning not-started", ""},
+		"outside the folder":        {"a", "../t/run.sh", "scripts/t/run.sh", "error script", "error script"},
+		"absolute":                  {"a", "/bin/true", "", "error script", "error script"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -54,18 +54,18 @@ func TestScriptPinned(t *testing.T) {
 			}
 			for starting, want := range map[bool]string{true: tc.started, false: tc.read} {
 				res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Host: source.Host{Files: folder.Files, Starting: starting}})
-				if got := told(diags); got != want {
+				if got := scriptDiagnostic(diags); got != want {
 					t.Errorf("starting %v: got %q, want %q: %v", starting, got, want, diags)
 				}
 				if (res == nil) != strings.HasPrefix(want, "error") {
-					t.Errorf("starting %v: a plan is there: %v, %v", starting, res != nil, diags)
+					t.Errorf("starting %v: plan %v, %v", starting, res != nil, diags)
 				}
 				if res != nil && want == "" && tc.file != "" && !pinnedIn(t, res, hex.EncodeToString(sum[:])) {
-					t.Errorf("starting %v: the plan does not hold the script's hash", starting)
+					t.Errorf("starting %v: the plan does not have the script's hash", starting)
 				}
 				for _, d := range diags {
 					if d.Code == "script" && (d.File != "scripts/s/script.json" || d.Line != 1 || d.Col < 40 || d.Help == "" || !strings.Contains(d.Text, tc.entry)) {
-						t.Errorf("%s has not its place, value and remedy", d)
+						t.Errorf("%s lacks position, value or remedy", d)
 					}
 				}
 			}
@@ -73,8 +73,8 @@ func TestScriptPinned(t *testing.T) {
 	}
 }
 
-// told is the first diagnostic of the script's file or its agent, as severity and code.
-func told(diags []source.Diagnostic) string {
+// scriptDiagnostic returns the first diagnostic of the script's file or its agent, as severity and code.
+func scriptDiagnostic(diags []source.Diagnostic) string {
 	for _, d := range diags {
 		if d.Code == "script" || d.Code == "not-started" {
 			return d.Severity.String() + " " + d.Code

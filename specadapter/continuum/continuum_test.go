@@ -16,7 +16,7 @@ var (
 	documented = regexp.MustCompile("(?m)^\\| `([A-Za-z0-9-]+)` \\| (?:error|warning|info|-)")
 )
 
-// The README's table of codes and the goldens name the same codes.
+// TestREADMECodes checks that the README's table and the goldens have the same codes.
 func TestREADMECodes(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -42,7 +42,7 @@ func TestREADMECodes(t *testing.T) {
 	seen["too-many"] = true // TestTooMany; its document is too long for an archive
 	for code := range table {
 		if !seen[code] {
-			t.Errorf("README.md has the code %s, which no golden shows", code)
+			t.Errorf("README.md has the code %s, but no golden does", code)
 		}
 	}
 }

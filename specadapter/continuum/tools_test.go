@@ -10,7 +10,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// Names that the model sees are legal, unique and the same on every call.
+// TestToolNames checks that tool names for the model are valid, unique and deterministic.
 func TestToolNames(t *testing.T) {
 	long := strings.Repeat("long.", 20)
 	conns := connections{list: []plan.Connection{{ID: "1", Name: "My Server"}, {ID: "2", Name: "My Server"}, {ID: "3"}}, byID: map[string]int{"1": 0, "2": 1, "3": 2}}
@@ -18,17 +18,17 @@ func TestToolNames(t *testing.T) {
 		bindings [][2]string // name, connection
 		want     []string
 	}{
-		"its own name":              {[][2]string{{"search", "1"}, {"b c", "1"}}, []string{"search", "b_c"}},
-		"two connections":           {[][2]string{{"search", "1"}, {"search", "3"}}, []string{"My_Server_search", "3_search"}},
-		"connections of one name":   {[][2]string{{"search", "1"}, {"search", "2"}}, []string{"My_Server_search", "My_Server_search_#"}},
-		"prefix that is a name":     {[][2]string{{"x", "1"}, {"x", "3"}, {"3_x", "1"}}, []string{"My_Server_x", "3_x_#", "3_x"}},
-		"a system tool's name":      {[][2]string{{"get-state", "1"}, {"get state", "3"}}, []string{"get-state", "3_get_state"}},
-		"one name after cleaning":   {[][2]string{{"a.b", "1"}, {"a b", "1"}}, []string{"My_Server_a_b", "My_Server_a_b_#"}},
-		"no connection":             {[][2]string{{"a", ""}, {"a", "1"}}, []string{"a", "My_Server_a"}},
-		"too long":                  {[][2]string{{long, "1"}}, []string{source.SafeName(long)[:55] + "_#"}},
-		"a bound sub-agent":         {[][2]string{{"call_sub_agent", "1"}}, []string{"call_sub_agent"}},
-		"two bound sub-agents":      {[][2]string{{"call_sub_agent", "1"}, {"call_sub_agent", "3"}}, []string{"My_Server_call_sub_agent", "3_call_sub_agent"}},
-		"a name that resembles one": {[][2]string{{"call sub agent", "1"}}, []string{"My_Server_call_sub_agent"}},
+		"unchanged name":               {[][2]string{{"search", "1"}, {"b c", "1"}}, []string{"search", "b_c"}},
+		"two connections":              {[][2]string{{"search", "1"}, {"search", "3"}}, []string{"My_Server_search", "3_search"}},
+		"connections of the same name": {[][2]string{{"search", "1"}, {"search", "2"}}, []string{"My_Server_search", "My_Server_search_#"}},
+		"prefix that is a name":        {[][2]string{{"x", "1"}, {"x", "3"}, {"3_x", "1"}}, []string{"My_Server_x", "3_x_#", "3_x"}},
+		"name of a system tool":        {[][2]string{{"get-state", "1"}, {"get state", "3"}}, []string{"get-state", "3_get_state"}},
+		"same name after cleaning":     {[][2]string{{"a.b", "1"}, {"a b", "1"}}, []string{"My_Server_a_b", "My_Server_a_b_#"}},
+		"no connection":                {[][2]string{{"a", ""}, {"a", "1"}}, []string{"a", "My_Server_a"}},
+		"too long":                     {[][2]string{{long, "1"}}, []string{source.SafeName(long)[:55] + "_#"}},
+		"a bound sub-agent":            {[][2]string{{"call_sub_agent", "1"}}, []string{"call_sub_agent"}},
+		"two bound sub-agents":         {[][2]string{{"call_sub_agent", "1"}, {"call_sub_agent", "3"}}, []string{"My_Server_call_sub_agent", "3_call_sub_agent"}},
+		"name like a sub-agent's":      {[][2]string{{"call sub agent", "1"}}, []string{"My_Server_call_sub_agent"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestToolNames(t *testing.T) {
 				}
 			}
 			if again := assignNames(tools, conns); !reflect.DeepEqual(got, again) {
-				t.Errorf("then %v, now %v", got, again)
+				t.Errorf("got %v, then %v", got, again)
 			}
 		})
 	}
@@ -61,7 +61,7 @@ func TestManyToolsOfOneName(t *testing.T) {
 	seen := map[string]bool{}
 	for _, tool := range assignNames(tools, connections{}) {
 		if seen[tool.As] || len(tool.As) > maxToolName || source.SafeName(tool.As) != tool.As {
-			t.Fatalf("%q is double or illegal", tool.As)
+			t.Fatalf("%q is a duplicate or invalid", tool.As)
 		}
 		seen[tool.As] = true
 	}
@@ -77,7 +77,7 @@ func TestReadMermaid(t *testing.T) {
 		"labels with anything":    {`a["x --> y]"] --> b{Is it [ok]?} --> c((round)) --> d[(db)] --> e>flag] --> f[/lean/]` + "\nf@{ shape: rect } --> g:::big --> h", "a>b b>c c>d d>e e>f f>g g>h"},
 		"semicolons and comments": {"graph LR; a-->b; b-->c;\n%% c --> x\nsubgraph one\nc --> d\nend\nclassDef x fill:#fff\nstyle a fill:#f9f", "a>b b>c c>d"},
 		"UUIDs":                   {"0000-11-aa --> 0000-22-bb", "0000-11-aa>0000-22-bb"},
-		"not read":                {"1. go --> \n--> b\na[open --> b\n-->", ""},
+		"ignored":                 {"1. go --> \n--> b\na[open --> b\n-->", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// sample has all that a drawing can have: a fork, a deferred join, conditions, loops of two
-// nodes and of one, two edges in parallel, a node that nothing leads to, hostile texts.
+// sample has everything a drawing can contain: a fork, a deferred join, conditions, self-loops and
+// longer ones, parallel edges, an unreachable node, hostile strings.
 func sample() *plan.Flow {
 	return &plan.Flow{
 		Name: "A <sample> & more",
@@ -62,7 +62,7 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// svg draws a flow and checks that it is one XML document, twice the same.
+// svg draws a flow and checks that the result is well-formed XML and deterministic.
 func svg(t *testing.T, f *plan.Flow, states States) string {
 	t.Helper()
 	got, err := SVG(f, states)
@@ -99,8 +99,8 @@ func TestNoDrawing(t *testing.T) {
 		flow *plan.Flow
 		want string
 	}{
-		"an edge to nowhere": {flow: &plan.Flow{Edges: []plan.Edge{{ID: "e", From: plan.Start, To: "a"}}}, want: `the edge "e" from "START" to "a" has an unknown node`},
-		"too large":          {flow: ladder(2000), want: "the flow is too large to draw: 2000 nodes and 3999 edges"},
+		"edge to an unknown node": {flow: &plan.Flow{Edges: []plan.Edge{{ID: "e", From: plan.Start, To: "a"}}}, want: `the edge "e" from "START" to "a" has an unknown node`},
+		"too large":               {flow: ladder(2000), want: "the flow is too large to draw: 2000 nodes and 3999 edges"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestNoDrawing(t *testing.T) {
 	svg(t, &plan.Flow{}, nil)
 }
 
-// ladder is a chain of n nodes, from each of which an edge leads back to the first.
+// ladder returns a chain of n nodes with an edge from each back to the first.
 func ladder(n int) *plan.Flow {
 	f := &plan.Flow{Edges: []plan.Edge{{From: plan.Start, To: "n0"}}}
 	for i := range n {
@@ -124,8 +124,8 @@ func ladder(n int) *plan.Flow {
 	return f
 }
 
-// Whatever the graph is: no box and no text lies on another, and all of it is on the page.
-func TestNothingLiesOnAnything(t *testing.T) {
+// TestNoOverlap checks for random graphs that boxes do not overlap and are on the page.
+func TestNoOverlap(t *testing.T) {
 	for seed := range int64(300) {
 		rng := rand.New(rand.NewSource(seed))
 		f := &plan.Flow{}
@@ -156,7 +156,7 @@ func TestNothingLiesOnAnything(t *testing.T) {
 			for j := range i {
 				b := &g.vertices[j]
 				if a.w > 0 && b.w > 0 && a.x-a.w/2 < b.x+b.w/2 && b.x-b.w/2 < a.x+a.w/2 && a.y-a.h/2 < b.y+b.h/2 && b.y-b.h/2 < a.y+a.h/2 {
-					t.Fatalf("seed %d: %v lies on %v", seed, a.lines, b.lines)
+					t.Fatalf("seed %d: %v overlaps %v", seed, a.lines, b.lines)
 				}
 			}
 		}
@@ -168,12 +168,12 @@ func TestWrap(t *testing.T) {
 		text string
 		want []string
 	}{
-		"nothing":            {"  ", nil},
+		"blank":              {"  ", nil},
 		"between words":      {"aaaa bbbb cccc", []string{"aaaa bbbb", "cccc"}},
-		"a word too long":    {"aa bbbbbbbbbbbbb cc", []string{"aa", "bbbbbbbbbb", "bbb cc"}},
+		"long word":          {"aa bbbbbbbbbbbbb cc", []string{"aa", "bbbbbbbbbb", "bbb cc"}},
 		"more than fits":     {"aaaaaaaaaa bbbbbbbbbb cccccccccc dddddddddd", []string{"aaaaaaaaaa", "bbbbbbbbbb", "cccccccccc…"}},
-		"what cannot be":     {"a\x00\u202eb\nc\xff", []string{"ab c\uFFFD"}},
-		"one endless letter": {strings.Repeat("Ａ", 20), []string{"ＡＡＡＡＡ", "ＡＡＡＡＡ", "ＡＡＡＡＡ…"}},
+		"invalid characters": {"a\x00\u202eb\nc\xff", []string{"ab c\uFFFD"}},
+		"wide letters":       {strings.Repeat("Ａ", 20), []string{"ＡＡＡＡＡ", "ＡＡＡＡＡ", "ＡＡＡＡＡ…"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// FuzzDrawings draws what anybody may have written.
+// FuzzDrawings draws arbitrary names and questions.
 func FuzzDrawings(f *testing.F) {
 	f.Add("a", "A", "why?", "done")
 	f.Add("]]></svg>", "\"'&<>", "\x00\u2028\xff", "")

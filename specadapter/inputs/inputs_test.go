@@ -13,19 +13,19 @@ import (
 
 func TestRead(t *testing.T) {
 	tests := map[string]struct{ name, raw, want string }{
-		"an object":               {"p.json", `{"b": 1, "a": "x"}`, ""},
-		"YAML":                    {"p.yaml", "b: 1\na: x\n", ""},
-		"a list":                  {"p.json", "\n [1]", `p.json:2:2: error: the parameters are an array, expected an object [params-object]`},
-		"a text":                  {"p.json", `"x"`, `p.json:1:1: error: the parameters are "x", expected an object [params-object]`},
-		"no JSON":                 {"p.json", `{"a": }`, `p.json:1:7: error: not JSON: `},
-		"a key twice":             {"p.json", "{\"a\": 1,\n\"a\": 2}", `p.json:2:1: error: duplicate key "a", first used at line 1 [duplicate-key]`},
-		"nothing":                 {"p.json", ``, `p.json:1:1: error: the document is empty [empty-document]`},
-		"a number out of range":   {"p.json", `{"a": [{"b": 1e999}]}`, `p.json:1:14: error: the number 1e999 in "a.0.b" is out of range [number-range]`},
-		"a number with no end":    {"p.json", `{"a": ` + strings.Repeat("9", 500) + `}`, `p.json:1:7: error: the number 999`},
-		"nesting without an end":  {"p.json", `{"a": ` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, `p.json:1:1: error: the parameters are nested 71 deep, over the limit of 64 [too-large]`},
-		"too much":                {"p.json", `{"a": "` + strings.Repeat("x", MaxBytes) + `"}`, `p.json: error: the parameters have 1048585 bytes, over the limit of 1048576 [too-large]`},
-		"half a character":        {"p.json", `{"a": "\ud800"}`, `p.json:1:8: error: the escape \ud800 is half of a surrogate pair [invalid-utf8]`},
-		"bytes that are no UTF-8": {"p.json", "{\"a\": \"\xff\"}", `p.json:1:8: error: byte 0xff is not valid UTF-8 [invalid-utf8]`},
+		"object":                {"p.json", `{"b": 1, "a": "x"}`, ""},
+		"YAML":                  {"p.yaml", "b: 1\na: x\n", ""},
+		"list":                  {"p.json", "\n [1]", `p.json:2:2: error: the parameters are an array, expected an object [params-object]`},
+		"string":                {"p.json", `"x"`, `p.json:1:1: error: the parameters are "x", expected an object [params-object]`},
+		"invalid JSON":          {"p.json", `{"a": }`, `p.json:1:7: error: not JSON: `},
+		"duplicate key":         {"p.json", "{\"a\": 1,\n\"a\": 2}", `p.json:2:1: error: duplicate key "a", first used at line 1 [duplicate-key]`},
+		"empty":                 {"p.json", ``, `p.json:1:1: error: the document is empty [empty-document]`},
+		"number out of range":   {"p.json", `{"a": [{"b": 1e999}]}`, `p.json:1:14: error: the number 1e999 in "a.0.b" is out of range [number-range]`},
+		"very long number":      {"p.json", `{"a": ` + strings.Repeat("9", 500) + `}`, `p.json:1:7: error: the number 999`},
+		"nested too deep":       {"p.json", `{"a": ` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, `p.json:1:1: error: the parameters are nested 71 deep, over the limit of 64 [too-large]`},
+		"too large":             {"p.json", `{"a": "` + strings.Repeat("x", MaxBytes) + `"}`, `p.json: error: the parameters have 1048585 bytes, over the limit of 1048576 [too-large]`},
+		"half a surrogate pair": {"p.json", `{"a": "\ud800"}`, `p.json:1:8: error: the escape \ud800 is half of a surrogate pair [invalid-utf8]`},
+		"invalid UTF-8":         {"p.json", "{\"a\": \"\xff\"}", `p.json:1:8: error: byte 0xff is not valid UTF-8 [invalid-utf8]`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// What a run is given is written anew from flags or a body, so that keys are named and not places.
+// TestReadValues checks errors in parameters from flags or a request body, which have keys but no positions.
 func TestReadValues(t *testing.T) {
 	for _, in := range []*plan.Inputs{{Mode: plan.InputsNamed}, {Mode: plan.InputsMerged}} {
 		var v Values
@@ -66,18 +66,18 @@ func TestCheck(t *testing.T) {
 		params string
 		want   string
 	}{
-		"merged, right":              {plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(report)}, `{"prompt":"p","topic":"t"}`, ""},
-		"merged, without a prompt":   {plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(report)}, `{"topic":"t"}`, `Parameters do not match agent's parameters_schema ("writer"): $: 'prompt' is a required property`},
-		"authoritative, right":       {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: json.RawMessage(report)}, `{"topic":"t"}`, ""},
-		"authoritative, with prompt": {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: json.RawMessage(report)}, `{"topic":"t","prompt":"p"}`, `("writer"): $: Additional properties are not allowed ('prompt' was unexpected)`},
-		"several, in order":          {plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(report)}, `{"tags":["a","c"],"x":1}`, `: $: 'topic' is a required property; $: 'prompt' is a required property; $.tags.1: 'c' is not one of ['a', 'b']; $: Additional properties are not allowed ('x' was unexpected)`},
-		"documented":                 {plan.Inputs{Mode: plan.InputsMerged, Style: plan.StyleDocumented, Schema: json.RawMessage(report)}, `{"tags":["a","c"],"prompt":"p"}`, `: $.topic: 'topic' is a required property; $.tags[1]: 'c' is not one of ['a', 'b']`},
-		"an integer too large":       {plan.Inputs{Mode: plan.InputsNamed, Schema: json.RawMessage(`{"properties":{"i":{"type":"integer"},"n":{"type":"number"},"l":{"type":"array","items":{"type":"integer"}}}}`)}, `{"i":99999999999999999999,"n":99999999999999999999,"l":[1,-9223372036854775809]}`, `("writer"): $.i: 99999999999999999999 is not a 64-bit integer; $.l: item 2: -9223372036854775809 is not a 64-bit integer`},
-		"integers of 64 bits":        {plan.Inputs{Mode: plan.InputsNamed, Schema: json.RawMessage(`{"properties":{"i":{"type":"integer"},"l":{"type":"integer"}}}`)}, `{"i":9223372036854775807,"l":-9223372036854775808}`, ""},
-		"no schema":                  {plan.Inputs{Mode: plan.InputsMerged}, `{"prompt":""}`, `: $.prompt: '' should be non-empty`},
-		"a schema that is null":      {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: json.RawMessage(`null`)}, `{}`, `: $: 'prompt' is a required property`},
-		"a hostile schema":           {plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(`{"allOf":[{"$ref":"file:///etc/passwd"}]}`)}, `{"prompt":"p"}`, `points outside the document`},
-		"a program without a schema": {plan.Inputs{Mode: plan.InputsProcedural}, `{}`, ""},
+		"merged, valid":                {plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(report)}, `{"prompt":"p","topic":"t"}`, ""},
+		"merged, without a prompt":     {plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(report)}, `{"topic":"t"}`, `Parameters do not match agent's parameters_schema ("writer"): $: 'prompt' is a required property`},
+		"authoritative, valid":         {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: json.RawMessage(report)}, `{"topic":"t"}`, ""},
+		"authoritative, with prompt":   {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: json.RawMessage(report)}, `{"topic":"t","prompt":"p"}`, `("writer"): $: Additional properties are not allowed ('prompt' was unexpected)`},
+		"several, in order":            {plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(report)}, `{"tags":["a","c"],"x":1}`, `: $: 'topic' is a required property; $: 'prompt' is a required property; $.tags.1: 'c' is not one of ['a', 'b']; $: Additional properties are not allowed ('x' was unexpected)`},
+		"documented":                   {plan.Inputs{Mode: plan.InputsMerged, Style: plan.StyleDocumented, Schema: json.RawMessage(report)}, `{"tags":["a","c"],"prompt":"p"}`, `: $.topic: 'topic' is a required property; $.tags[1]: 'c' is not one of ['a', 'b']`},
+		"integer out of range":         {plan.Inputs{Mode: plan.InputsNamed, Schema: json.RawMessage(`{"properties":{"i":{"type":"integer"},"n":{"type":"number"},"l":{"type":"array","items":{"type":"integer"}}}}`)}, `{"i":99999999999999999999,"n":99999999999999999999,"l":[1,-9223372036854775809]}`, `("writer"): $.i: 99999999999999999999 is not a 64-bit integer; $.l: item 2: -9223372036854775809 is not a 64-bit integer`},
+		"64-bit integers":              {plan.Inputs{Mode: plan.InputsNamed, Schema: json.RawMessage(`{"properties":{"i":{"type":"integer"},"l":{"type":"integer"}}}`)}, `{"i":9223372036854775807,"l":-9223372036854775808}`, ""},
+		"no schema":                    {plan.Inputs{Mode: plan.InputsMerged}, `{"prompt":""}`, `: $.prompt: '' should be non-empty`},
+		"null schema":                  {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: json.RawMessage(`null`)}, `{}`, `: $: 'prompt' is a required property`},
+		"schema with a file reference": {plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(`{"allOf":[{"$ref":"file:///etc/passwd"}]}`)}, `{"prompt":"p"}`, `points outside the document`},
+		"procedural, no schema":        {plan.Inputs{Mode: plan.InputsProcedural}, `{}`, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The error is the body that clients of the framework know, member by member.
+// TestErrorBody checks that the error has the members that the framework's clients expect.
 func TestErrorBody(t *testing.T) {
 	err := Check(t.Context(), "writer", &plan.Inputs{Mode: plan.InputsMerged}, params(t, `{"prompt":7}`))
 	raw, marshalErr := json.Marshal(err)
@@ -105,10 +105,10 @@ func TestErrorBody(t *testing.T) {
 
 func TestMerge(t *testing.T) {
 	tests := map[string]struct{ in, want string }{
-		"prompt goes to the end": {`{"type":"object","required":["t"],"properties":{"t":{}},"additionalProperties":false}`,
+		"prompt is appended": {`{"type":"object","required":["t"],"properties":{"t":{}},"additionalProperties":false}`,
 			`{"type": "object", "required": ["t", "prompt"], "properties": {"t": {}, "prompt": {"type": "string", "minLength": 1}}, "additionalProperties": false}`},
-		"what is missing is made":       {`{"title":"x"}`, `{"title": "x", "type": "object", "properties": {"prompt": {"type": "string", "minLength": 1}}, "required": ["prompt"]}`},
-		"the author's own prompt stays": {`{"type":["object"],"properties":{"prompt":{"type":"integer"}},"required":["prompt"]}`, `{"type": "object", "properties": {"prompt": {"type": "integer"}}, "required": ["prompt"]}`},
+		"missing members are added":    {`{"title":"x"}`, `{"title": "x", "type": "object", "properties": {"prompt": {"type": "string", "minLength": 1}}, "required": ["prompt"]}`},
+		"existing prompt is unchanged": {`{"type":["object"],"properties":{"prompt":{"type":"integer"}},"required":["prompt"]}`, `{"type": "object", "properties": {"prompt": {"type": "integer"}}, "required": ["prompt"]}`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -127,14 +127,14 @@ func TestText(t *testing.T) {
 		in           plan.Inputs
 		params, want string
 	}{
-		"merged":                           {plan.Inputs{Mode: plan.InputsMerged, Schema: some}, all, "<inputs>\n" + fmt.Sprintf(block, "") + "\n\nDo it."},
-		"documented":                       {plan.Inputs{Mode: plan.InputsMerged, Schema: some, Style: plan.StyleDocumented}, `{"prompt":"p","none":null,"in":[null]}`, "<inputs>\nnone: None\nin: [null]\n</inputs>\n\np"},
-		"authoritative":                    {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: some}, all, "<inputs>\n" + fmt.Sprintf(block, "prompt: Do it.\n")},
-		"merged, the prompt alone":         {plan.Inputs{Mode: plan.InputsMerged, Schema: some}, `{"prompt":"a\nb"}`, "a\nb"},
-		"authoritative, the empty schema":  {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: json.RawMessage(`{}`)}, `{"prompt":"p"}`, "<inputs>\nprompt: p\n</inputs>"},
-		"authoritative, no schema":         {plan.Inputs{Mode: plan.InputsAuthoritative}, `{"prompt":"p"}`, "p"},
-		"authoritative, nothing":           {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: some}, `{}`, "<inputs>\n</inputs>"},
-		"a prompt that is a number by law": {plan.Inputs{Mode: plan.InputsMerged, Schema: some}, `{"prompt":3}`, "3"},
+		"merged":                      {plan.Inputs{Mode: plan.InputsMerged, Schema: some}, all, "<inputs>\n" + fmt.Sprintf(block, "") + "\n\nDo it."},
+		"documented":                  {plan.Inputs{Mode: plan.InputsMerged, Schema: some, Style: plan.StyleDocumented}, `{"prompt":"p","none":null,"in":[null]}`, "<inputs>\nnone: None\nin: [null]\n</inputs>\n\np"},
+		"authoritative":               {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: some}, all, "<inputs>\n" + fmt.Sprintf(block, "prompt: Do it.\n")},
+		"merged, prompt only":         {plan.Inputs{Mode: plan.InputsMerged, Schema: some}, `{"prompt":"a\nb"}`, "a\nb"},
+		"authoritative, empty schema": {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: json.RawMessage(`{}`)}, `{"prompt":"p"}`, "<inputs>\nprompt: p\n</inputs>"},
+		"authoritative, no schema":    {plan.Inputs{Mode: plan.InputsAuthoritative}, `{"prompt":"p"}`, "p"},
+		"authoritative, no values":    {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: some}, `{}`, "<inputs>\n</inputs>"},
+		"prompt that is a number":     {plan.Inputs{Mode: plan.InputsMerged, Schema: some}, `{"prompt":3}`, "3"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestFromText(t *testing.T) {
 	}
 }
 
-// flow is an agent with placeholders.
+// flow returns a flow with an agent that has placeholders.
 func flow(prompt, schema string) *plan.Flow {
 	agent := &plan.Agent{Prompt: prompt, System: "x"}
 	if schema != "" {
@@ -183,27 +183,27 @@ func TestStart(t *testing.T) {
 		t.Errorf("schema is %s, want %s", got, want)
 	}
 	if after, _ := json.Marshal(f); string(after) != string(before) {
-		t.Error("the flow itself was changed")
+		t.Error("the original flow was changed")
 	}
 	f.Inputs.Placeholders = false
 	if same, _, err := Start(t.Context(), f, Values{Params: FromText("x")}); same != f || err != nil {
-		t.Errorf("without placeholders it is another flow, %v", err)
+		t.Errorf("without placeholders the flow was copied, %v", err)
 	}
 }
 
-func TestStartRefuses(t *testing.T) {
+func TestStartErrors(t *testing.T) {
 	long := FromText(strings.Repeat("x", 600_000))
 	tests := map[string]struct {
 		flow   *plan.Flow
 		params *Params
 		want   string
 	}{
-		"wrong parameters":                    {flow("x", ""), FromText(""), "'' should be non-empty"},
-		"a prompt that grows":                 {flow("${params.prompt}${params.prompt}", ""), long, "the system prompt has at least 1200000 bytes"},
-		"a prompt that grows beyond memory":   {flow(strings.Repeat("${params.prompt}", 60_000), ""), long, "the system prompt has"},
-		"a schema that grows":                 {flow("x", `{"a":"${params.prompt}","b":"${params.prompt}"}`), long, "the system prompt has at least"},
-		"a schema that is wrong then":         {flow("x", `{"pattern":"${params.prompt}"}`), FromText("("), `the output schema is invalid after its placeholders are replaced: "pattern"`},
-		"parameters that are too long a text": {flow("x", ""), FromText(strings.Repeat("x", MaxBytes+1)), "the text of the parameters has 1048577 bytes"},
+		"invalid parameters":             {flow("x", ""), FromText(""), "'' should be non-empty"},
+		"expanded prompt too large":      {flow("${params.prompt}${params.prompt}", ""), long, "the system prompt has at least 1200000 bytes"},
+		"expanded prompt exceeds memory": {flow(strings.Repeat("${params.prompt}", 60_000), ""), long, "the system prompt has"},
+		"expanded schema too large":      {flow("x", `{"a":"${params.prompt}","b":"${params.prompt}"}`), long, "the system prompt has at least"},
+		"expanded schema invalid":        {flow("x", `{"pattern":"${params.prompt}"}`), FromText("("), `the output schema is invalid after its placeholders are replaced: "pattern"`},
+		"text of parameters too long":    {flow("x", ""), FromText(strings.Repeat("x", MaxBytes+1)), "the text of the parameters has 1048577 bytes"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -235,8 +235,8 @@ func FuzzStart(f *testing.F) {
 	})
 }
 
-// The addresses and headers of connections are replaced, too, and what is required must have a
-// value then.
+// TestStartConnections checks that placeholders in the URLs and headers of connections are replaced, and that
+// required headers must have a value.
 func TestStartConnections(t *testing.T) {
 	base := func(h ...plan.Header) *plan.Flow {
 		f := flow("x", "")
@@ -248,7 +248,7 @@ func TestStartConnections(t *testing.T) {
 		value, want string
 	}{
 		"replaced":                  {plan.Header{Name: "A", Value: "${scope.who}/${runtime.run_id}"}, "blue/r1", ""},
-		"required and there":        {plan.Header{Name: "A", Value: "${scope.who}", Required: true}, "blue", ""},
+		"required and set":          {plan.Header{Name: "A", Value: "${scope.who}", Required: true}, "blue", ""},
 		"required and secret":       {plan.Header{Name: "A", Value: "Bearer ${env.T}", Secret: true, Required: true}, "Bearer ${env.T}", ""},
 		"required and missing":      {plan.Header{Name: "A", Value: "x ${scope.other}", Required: true}, "", `"shelf" requires the config A`},
 		"required and empty":        {plan.Header{Name: "A", Value: "", Required: true}, "", `"shelf" requires the config A`},
@@ -274,6 +274,6 @@ func TestStartConnections(t *testing.T) {
 	}
 	_, _, err := Start(t.Context(), base(plan.Header{Name: "A", Required: true}), Values{Params: FromText("p")})
 	if raw, _ := json.Marshal(err); !strings.HasPrefix(string(raw), `{"error":"missing_required_mcp_config","message":"`) || !strings.HasSuffix(string(raw), `"server_name":"shelf","missing_fields":["A"]}`) {
-		t.Errorf("as JSON it is %s", raw)
+		t.Errorf("JSON is %s", raw)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"weft/workflows/plan/pytext"
 )
 
-// sharedCases reads cases of the dialect's framework, where they are.
+// sharedCases reads cases of the dialect's framework, or skips the test if there are none.
 func sharedCases(t *testing.T, name string, out any) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "cases", name))
@@ -33,7 +33,7 @@ func params(t *testing.T, raw string) *Params {
 	return p
 }
 
-// body is an error body without the agent's name, or null.
+// body returns an error's body without the agent's name, or nil.
 func body(t *testing.T, err error) any {
 	t.Helper()
 	if err == nil {
@@ -50,7 +50,7 @@ func body(t *testing.T, err error) any {
 	return v
 }
 
-func TestParametersAsTheFrameworkChecksThem(t *testing.T) {
+func TestParametersMatchFramework(t *testing.T) {
 	var in struct {
 		Cases []struct {
 			Name, Type string
@@ -81,7 +81,7 @@ func TestParametersAsTheFrameworkChecksThem(t *testing.T) {
 	}
 }
 
-func TestTextAsTheFrameworkWritesIt(t *testing.T) {
+func TestTextMatchesFramework(t *testing.T) {
 	var in struct {
 		Cases []struct {
 			Name       string
@@ -125,7 +125,7 @@ func TestTextAsTheFrameworkWritesIt(t *testing.T) {
 	}
 }
 
-func TestPlaceholdersAsTheFrameworkReplacesThem(t *testing.T) {
+func TestPlaceholdersMatchFramework(t *testing.T) {
 	var in struct {
 		Params, Scope json.RawMessage
 		Env           map[string]string

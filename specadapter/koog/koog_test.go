@@ -13,7 +13,7 @@ import (
 
 func TestGolden(t *testing.T) { adaptertest.Golden(t) }
 
-// flow is a document whose first agent decides between two others by a condition.
+// flow returns a document whose first agent branches to another one or to the end on a condition.
 func flow(condition string) []byte {
 	return []byte(`{"id": "f", "version": "1", "defaultModel": "openai/gpt-4o", "agents": [
 {"name": "a", "type": "task", "params": {"task": "t"}},
@@ -21,7 +21,7 @@ func flow(condition string) []byte {
 "transitions": [{"from": "a", "to": "b", "condition": ` + condition + `}, {"from": "a", "to": "__finish__"}]}`)
 }
 
-// The reference table of the protocol's text loads as it stands, in both profiles.
+// TestDocumentedConditions checks that both profiles accept the conditions of the protocol's documentation.
 func TestDocumentedConditions(t *testing.T) {
 	for _, c := range []string{
 		`{"variable": "input.data", "operation": "EQUALS", "value": "invoice"}`,
@@ -42,7 +42,7 @@ func TestDocumentedConditions(t *testing.T) {
 	}
 }
 
-// Values of conditions are JSON's types in the profile default: what is quoted is a text.
+// TestConditionValues checks that the default profile keeps the JSON type of a condition's value: quoted values are strings.
 func TestConditionValues(t *testing.T) {
 	tests := map[string]struct{ want, koog string }{
 		`80`:         {`80`, `80.0`},
@@ -87,7 +87,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// The largest documents take seconds at most, however they are wrong.
+// TestLargeDocuments checks that the largest documents load within bounds, however invalid they are.
 func TestLargeDocuments(t *testing.T) {
 	agents, chain, invalid, fan := make([]string, 0, 5000), []string{}, []string{}, []string{}
 	for i := range 5000 {
@@ -98,19 +98,19 @@ func TestLargeDocuments(t *testing.T) {
 		invalid = append(invalid, fmt.Sprintf(`{"from":"agen-%d","to":"agents-%d","condition":{"variable":"x","operation":"equal","value":[]}}`, i, i))
 		fan = append(fan, fmt.Sprintf(`{"from":"agent-0","to":"agent-%d","condition":{"variable":"input.data","operation":"more","value":%d}}`, i%5000, i%9000))
 	}
-	for name, list := range map[string][]string{"chain": chain, "wrong": invalid, "fan": fan} {
+	for name, list := range map[string][]string{"chain": chain, "invalid": invalid, "fan": fan} {
 		t.Run(name, func(t *testing.T) {
 			text := fmt.Sprintf(`{"id":"x","version":"1","agents":[%s],"transitions":[%s]}`, strings.Join(agents, ","), strings.Join(list, ","))
-			began := time.Now()
+			start := time.Now()
 			_, diags := specadapter.Load("x.json", []byte(text), specadapter.Options{})
-			if took := time.Since(began); took > 3*time.Minute || len(diags) == 0 {
+			if took := time.Since(start); took > 3*time.Minute || len(diags) == 0 {
 				t.Errorf("%d diagnostics took %v", len(diags), took)
 			}
 		})
 	}
 }
 
-// No document makes the adapter panic or give neither a plan nor an error.
+// FuzzAdapt checks that the adapter never panics and returns either a plan or an error.
 func FuzzAdapt(f *testing.F) {
 	f.Add(flow(`{"variable": "output.success", "operation": "not", "value": "x"}`))
 	f.Add([]byte(`{"id":"x","version":1,"agents":[{"name":"p","type":"parallel","params":{"agents":["c"],"merge":{"variable":"results.0.output","operation":"equals","value":{"type":"int","data":1}}}},{"name":"c","type":"react"}],"tools":[{"name":"t","type":"mcp","parameters":{"transport":"stdio","command":"x"}}]}`))
@@ -127,8 +127,8 @@ func FuzzAdapt(f *testing.F) {
 	})
 }
 
-// Every name of Koog's becomes a provider's, however Koog lets it be written.
-func TestKoogsNames(t *testing.T) {
+// TestModelSpellings checks that every spelling of Koog's model names maps to the provider's name.
+func TestModelSpellings(t *testing.T) {
 	for text, want := range map[string]string{
 		"openai/chat.gpt4o": "openai/gpt-4o", "openai/GPT4oMini": "openai/gpt-4o-mini", "openai/gpt5_2pro": "openai/gpt-5.2-pro",
 		"mistral/chat.codestral": "mistral/codestral-latest", "ollama/meta.llama3.2:3b": "ollama/llama3.2:3b", "ollama/alibaba/qwq": "ollama/qwq",
@@ -143,9 +143,9 @@ func TestKoogsNames(t *testing.T) {
 	}
 }
 
-// A transformation that names its part as neither input's nor output's is taken as input's, and
-// said to be; null for the list of agents is not a list.
-func TestPartsAndNothing(t *testing.T) {
+// TestUnqualifiedFields checks that a transformation of neither input nor output is read from the input with a
+// warning, and that null is not a list of agents.
+func TestUnqualifiedFields(t *testing.T) {
 	for doc, want := range map[string]string{
 		`{"id":"x","version":"1","agents":[{"name":"a","type":"transform","params":{"transformations":[{"value":"result.success"}]}}]}`: "transformation",
 		`{"id":"x","version":"1","agents":[{"name":"a","type":"transform","params":{"transformations":[{"value":"success"}]}}]}`:        "",
@@ -163,20 +163,20 @@ func TestPartsAndNothing(t *testing.T) {
 	}
 }
 
-// What is known of a value stays known where it goes on as it is.
-func TestTypesGoOn(t *testing.T) {
+// TestTypePropagation checks that a known type is propagated through agents that pass the value unchanged.
+func TestTypePropagation(t *testing.T) {
 	const flow = `{"id":"x","version":"1","agents":[{"name":"v","type":"verify","params":{"task":"t"}},{"name":"w","type":"task","params":{"task":"t"}},
 {"name":"a","type":"transform"},{"name":"b","type":"transform"}],"transitions":[%s,{"from":"b","to":"__finish__","condition":{"variable":%q,"operation":"equals","value":%s}},{"from":"b","to":"%s"}]}`
 	const straight, part = `{"from":"v","to":"a"},{"from":"a","to":"b"}`, `{"from":"v","to":"a","transformation":{"value":"output.feedback"}},{"from":"a","to":"b"}`
 	const two = `{"from":"w","to":"a"},{"from":"a","to":"b"},{"from":"v","to":"b"}`
 	for name, tc := range map[string]struct{ ways, variable, value, back, want string }{
-		"a critique's success is no text":  {straight, "input.success", `"x"`, "__finish__", "never-holds"},
-		"it is true or false":              {straight, "input.success", `true`, "__finish__", ""},
-		"a critique has no data":           {straight, "input.data", `true`, "__finish__", "never-holds"},
-		"a transition's part is a text":    {part, "input.data", `true`, "__finish__", "never-holds"},
-		"it may be this text":              {part, "input.data", `"x"`, "__finish__", ""},
-		"two ways with different values":   {two, "input.success", `"x"`, "__finish__", ""},
-		"a loop that brings the same back": {straight, "input.success", `"x"`, "a", ""},
+		"success is not a string":        {straight, "input.success", `"x"`, "__finish__", "never-holds"},
+		"success is a boolean":           {straight, "input.success", `true`, "__finish__", ""},
+		"a verification has no data":     {straight, "input.data", `true`, "__finish__", "never-holds"},
+		"feedback is a string":           {part, "input.data", `true`, "__finish__", "never-holds"},
+		"feedback may have this value":   {part, "input.data", `"x"`, "__finish__", ""},
+		"two paths with different types": {two, "input.success", `"x"`, "__finish__", ""},
+		"loop with the same value":       {straight, "input.success", `"x"`, "a", ""},
 	} {
 		_, diags := specadapter.Load("f.json", fmt.Appendf(nil, flow, tc.ways, tc.variable, tc.value, tc.back), specadapter.Options{})
 		got := ""

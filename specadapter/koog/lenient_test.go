@@ -9,7 +9,7 @@ import (
 	"weft/specadapter/source"
 )
 
-// unquoted is a flow without a quote that is not needed.
+// unquoted is a flow without optional quotes.
 const unquoted = `{
   id: lenient, version: 1.0,
   defaultModel: openai/gpt-4o-mini,
@@ -32,7 +32,7 @@ func codes(diags []source.Diagnostic) string {
 	return strings.Join(out, ", ")
 }
 
-// Texts and keys without quotes are the first code's JSON; both profiles take them.
+// TestLenientJSON checks that both profiles accept unquoted keys and strings, as the first code does.
 func TestLenientJSON(t *testing.T) {
 	for _, profile := range []string{"default", "koog"} {
 		res, diags := specadapter.Load("flow.json", []byte(unquoted), specadapter.Options{Profile: profile})
@@ -50,16 +50,16 @@ func TestLenientJSON(t *testing.T) {
 	}
 }
 
-// What is not JSON without its quotes either has the error of JSON.
-func TestNotEvenLenient(t *testing.T) {
+// TestInvalidLenientJSON checks that invalid lenient JSON fails with a syntax error.
+func TestInvalidLenientJSON(t *testing.T) {
 	for name, edit := range map[string][2]string{
-		"a comma too many": {"version: 1.0,", "version: 1.0,,"},
-		"a comma missing":  {"id: lenient,", "id: lenient"},
+		"extra comma":      {"version: 1.0,", "version: 1.0,,"},
+		"missing comma":    {"id: lenient,", "id: lenient"},
 		"single quotes":    {"id: lenient", "id: 'lenient'"},
-		"cut off":          {"]\n}", "]"},
-		"a blank inside":   {"type: verify", "type: verify it"},
-		"more behind":      {"]\n}", "]\n} x"},
-		"a comment":        {"id:", "// x\nid:"},
+		"truncated":        {"]\n}", "]"},
+		"space in a value": {"type: verify", "type: verify it"},
+		"trailing text":    {"]\n}", "]\n} x"},
+		"comment":          {"id:", "// x\nid:"},
 	} {
 		text := strings.Replace(unquoted, edit[0], edit[1], 1)
 		res, diags := specadapter.Load("flow.json", []byte(text), specadapter.Options{})
@@ -69,7 +69,7 @@ func TestNotEvenLenient(t *testing.T) {
 	}
 	modeLater := strings.Replace(unquoted, "input.data", "output.data", 1)
 	if res, diags := specadapter.Load("flow.json", []byte(modeLater), specadapter.Options{Profile: "koog"}); res != nil || !strings.Contains(codes(diags), "error syntax") {
-		t.Errorf("the later code takes no text without quotes: %v", diags)
+		t.Errorf("the later code must reject unquoted strings: %v", diags)
 	}
 	if res, diags := specadapter.Load("flow.json", []byte(modeLater), specadapter.Options{}); res == nil {
 		t.Errorf("default: %v", diags)
@@ -80,7 +80,7 @@ func TestNotEvenLenient(t *testing.T) {
 	}
 }
 
-// Numbers stand for texts and texts for numbers where the published code takes them so.
+// TestTextsAndNumbers checks that numbers are accepted as strings, and strings as numbers, where the published code does.
 func TestTextsAndNumbers(t *testing.T) {
 	doc := `{"id": 7, "version": 2, "defaultModel": null, "agents": [
  {"name": "a", "type": "task", "model": "openai/gpt4o", "runtime": null, "prompt": null, "config": {"temperature": "0.25", "maxIterations": "9", "topP": null}, "params": {"task": true}, "output": null}]}`
@@ -99,7 +99,7 @@ func TestTextsAndNumbers(t *testing.T) {
 	}
 }
 
-// A blank operation is one that there is not: the first code takes the transition always.
+// TestBlankOperations checks that a blank operation is unknown: the first code always takes the transition.
 func TestBlankOperations(t *testing.T) {
 	for _, op := range []string{`""`, `"  "`, `"equal"`} {
 		doc := flow(`{"variable": "input.data", "operation": ` + op + `, "value": 1}`)
@@ -131,7 +131,7 @@ func TestBlankOperations(t *testing.T) {
 	}
 }
 
-// Two tools of one name are an error; the published code does not mind, but the author may.
+// TestToolsOfOneName checks that two tools of the same name are an error, and only a warning in the profile koog.
 func TestToolsOfOneName(t *testing.T) {
 	const one = `{"name": "t", "type": "mcp", "parameters": {"transport": "sse", "url": "http://localhost:%d/"}}`
 	tools := fmt.Sprintf(one+","+one+","+one, 1, 2, 3)
@@ -147,9 +147,9 @@ func TestToolsOfOneName(t *testing.T) {
 	}
 }
 
-// A number stands for a header's text, with a warning; the first code takes it, too, and the
-// modeLater one does not.
-func TestHeadersThatAreNoTexts(t *testing.T) {
+// TestNonStringHeaders checks that a number is accepted as a header's value with a warning; the first code
+// accepts it silently and the later one rejects it.
+func TestNonStringHeaders(t *testing.T) {
 	doc := func(value, variable string) []byte {
 		return []byte(`{"id": "f", "version": "1", "defaultModel": "openai/gpt4o", "tools": [{"name": "t", "type": "mcp",
 "parameters": {"transport": "sse", "url": "http://localhost:1/", "headers": {"X-Tenant": ` + value + `}}}],
@@ -178,12 +178,12 @@ func TestHeadersThatAreNoTexts(t *testing.T) {
 	}
 	secret := strings.Replace(string(doc("123456", "input.data")), "X-Tenant", "X-Api-Key", 1)
 	if _, diags := specadapter.Load("f.json", []byte(secret), specadapter.Options{}); strings.Contains(fmt.Sprint(diags), "123456") {
-		t.Errorf("the secret is repeated: %v", diags)
+		t.Errorf("a message shows the secret: %v", diags)
 	}
 }
 
-// So it is with what else is a text in a list.
-func TestElementsThatAreNoTexts(t *testing.T) {
+// TestNonStringElements checks that numbers are accepted as strings in lists, with a warning.
+func TestNonStringElements(t *testing.T) {
 	doc := []byte(`{"id": "f", "version": "1", "tools": [{"name": "t", "type": "mcp", "parameters": {"transport": "stdio", "command": "serve", "args": ["--port", 8080, true]}}],
 "agents": [{"name": "p", "type": "parallel", "params": {"agents": [7]}}, {"name": "7", "type": "task", "params": {"task": "t"}}]}`)
 	res, diags := specadapter.Load("f.json", doc, specadapter.Options{})
@@ -198,7 +198,7 @@ func TestElementsThatAreNoTexts(t *testing.T) {
 	}
 }
 
-// An operation that there is not is said as the author wrote it.
+// TestUnknownOperationsAsWritten checks that an unknown operation is quoted in its original case.
 func TestUnknownOperationsAsWritten(t *testing.T) {
 	doc := flow(`{"variable": "input.data", "operation": "BIGGER", "value": 1}`)
 	for _, profile := range []string{"default", "koog"} {

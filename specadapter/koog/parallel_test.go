@@ -8,7 +8,7 @@ import (
 	"weft/specadapter"
 )
 
-// nested is a flow of parallel agents: name, and the names of the agents in it.
+// nested returns a flow of parallel agents, each given as its name and the names of the agents in it.
 func nested(parallelAgents ...[]string) []byte {
 	var agents []string
 	for _, b := range parallelAgents {
@@ -18,9 +18,9 @@ func nested(parallelAgents ...[]string) []byte {
 	return []byte(`{"id": "f", "version": "1", "defaultModel": "openai/gpt4o", "agents": [` + strings.Join(agents, ",\n") + `], "transitions": [{"from": "p0", "to": "__finish__"}]}`)
 }
 
-// Parallel agents inside each other are the later code's; none runs in itself, and there is an end
-// to how many of them a plan holds.
-func TestParallelInsideEachOther(t *testing.T) {
+// TestNestedParallelAgents checks that only the later code accepts nested parallel agents, that none contains
+// itself, and that the size of the plan is bounded.
+func TestNestedParallelAgents(t *testing.T) {
 	var doubled [][]string
 	for i := range 20 {
 		doubled = append(doubled, []string{fmt.Sprintf("p%d", i), fmt.Sprintf("p%d", i+1), fmt.Sprintf("q%d", i+1)}, []string{fmt.Sprintf("q%d", i), fmt.Sprintf("p%d", i+1), fmt.Sprintf("q%d", i+1)})
@@ -36,11 +36,11 @@ func TestParallelInsideEachOther(t *testing.T) {
 		modeIntended, modeLater string
 		nodes                   int
 	}{
-		"one in another":           {doc: nested([]string{"p0", "p1", "t"}, []string{"p1", "t", "u"}), modeIntended: "error parallel", nodes: 3 + 2 + 2 + 2 + 2},
-		"one in itself":            {doc: nested([]string{"p0", "t", "p0"}), modeIntended: "error parallel", modeLater: "error parallel"},
-		"two in each other":        {doc: nested([]string{"p0", "p1"}, []string{"p1", "t", "p2"}, []string{"p2", "p1"}), modeIntended: "error parallel, error parallel, error parallel", modeLater: "error parallel"},
-		"twice as many each level": {doc: nested(doubled...), modeIntended: strings.TrimSuffix(strings.Repeat("error parallel, ", 80), ", "), modeLater: "error too-many"},
-		"deep":                     {doc: nested(deep...), modeIntended: strings.TrimSuffix(strings.Repeat("error parallel, ", 1000), ", "), modeLater: "error too-many"},
+		"nested":             {doc: nested([]string{"p0", "p1", "t"}, []string{"p1", "t", "u"}), modeIntended: "error parallel", nodes: 3 + 2 + 2 + 2 + 2},
+		"in itself":          {doc: nested([]string{"p0", "t", "p0"}), modeIntended: "error parallel", modeLater: "error parallel"},
+		"cycle of two":       {doc: nested([]string{"p0", "p1"}, []string{"p1", "t", "p2"}, []string{"p2", "p1"}), modeIntended: "error parallel, error parallel, error parallel", modeLater: "error parallel"},
+		"doubled each level": {doc: nested(doubled...), modeIntended: strings.TrimSuffix(strings.Repeat("error parallel, ", 80), ", "), modeLater: "error too-many"},
+		"deep":               {doc: nested(deep...), modeIntended: strings.TrimSuffix(strings.Repeat("error parallel, ", 1000), ", "), modeLater: "error too-many"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for profile, want := range map[string]string{"default": tc.modeIntended, "koog": tc.modeLater} {

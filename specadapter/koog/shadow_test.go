@@ -8,8 +8,8 @@ import (
 	"weft/specadapter"
 )
 
-// branches is a flow whose agent of a kind has these conditions, one a line from line 3 on;
-// "always" is a transition without one.
+// branches returns a flow in which an agent has the given conditions, one per line starting at line 3;
+// "always" is a transition without a condition.
 func branches(agent string, conditions ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "{\"id\":\"f\",\"version\":\"1\",\"agents\":[%s],\n\"transitions\":[\n", agent)
@@ -28,7 +28,7 @@ func branches(agent string, conditions ...string) string {
 	return b.String() + "]}"
 }
 
-// A transition is shadowed where those before it take all that it could.
+// TestShadowedTransitions checks that a transition is reported if earlier ones always take precedence.
 func TestShadowedTransitions(t *testing.T) {
 	const (
 		task    = `{"name":"a","type":"task","params":{"task":"t"}}`
@@ -39,8 +39,8 @@ func TestShadowedTransitions(t *testing.T) {
 	tests := map[string]struct {
 		agent      string
 		conditions []string
-		// dead is the line of the transition that is never taken, 0 if there is none; by is in
-		// the text.
+		// dead is the line of the transition that is never taken, or 0; its message contains
+		// by.
 		dead int
 		by   string
 	}{
@@ -51,18 +51,18 @@ func TestShadowedTransitions(t *testing.T) {
 		"both halves":                   {task, []string{"input.data less 50", "input.data more_or_equal 50", "input.data less_or_equal 60"}, 5, "those at lines 3, 4"},
 		"a gap of one number":           {task, []string{"input.data less 50", "input.data more 50", "input.data equals 50"}, 0, ""},
 		"equals and its opposite":       {task, []string{`input.data equals "x"`, `input.data not_equals "x"`, "always"}, 5, "those at lines 3, 4"},
-		"what not_equals takes":         {task, []string{`input.data not_equals "x"`, `input.data equals "y"`, "always"}, 4, "the one at line 3"},
+		"equals after not_equals":       {task, []string{`input.data not_equals "x"`, `input.data equals "y"`, "always"}, 4, "the one at line 3"},
 		"texts by case":                 {task, []string{`input.data equals "x"`, `input.data equals "X"`, "always"}, 0, ""},
 		"texts in their order":          {task, []string{`input.data more "a"`, `input.data more "b"`, "always"}, 4, "the one at line 3"},
 		"texts against their order":     {task, []string{`input.data more "b"`, `input.data more "a"`, "always"}, 0, ""},
-		"true and false of a check":     {verify, []string{"input.success equals true", "input.success NOT true", "always"}, 5, "those at lines 3, 4"},
-		"true and false of anything":    {task, []string{"input.data equals true", "input.data equals false", "always"}, 0, ""},
-		"true in two words":             {task, []string{"input.data equals true", "input.data and true", "always"}, 4, "the one at line 3"},
+		"both values of a verification": {verify, []string{"input.success equals true", "input.success NOT true", "always"}, 5, "those at lines 3, 4"},
+		"both booleans of any value":    {task, []string{"input.data equals true", "input.data equals false", "always"}, 0, ""},
+		"equals true and and true":      {task, []string{"input.data equals true", "input.data and true", "always"}, 4, "the one at line 3"},
 		"a boolean that is not true":    {verify, []string{"input.success not_equals true", "output.success not true", "always"}, 4, "the one at line 3"},
-		"parts of a check":              {verify, []string{"input.success equals true", `input.feedback equals "x"`, "always"}, 0, ""},
-		"always, in words":              {verify, []string{"input.success or true", "always"}, 4, "the one at line 3"},
-		"numbers that are all there is": {integer, []string{"input.data less 5", "input.data more_or_equal 5", "always"}, 5, "those at lines 3, 4"},
-		"texts alone":                   {react, []string{`input.data not_equals "x"`, `input.data equals "x"`, "always"}, 5, "those at lines 3, 4"},
+		"fields of a verification":      {verify, []string{"input.success equals true", `input.feedback equals "x"`, "always"}, 0, ""},
+		"or true":                       {verify, []string{"input.success or true", "always"}, 4, "the one at line 3"},
+		"all integers":                  {integer, []string{"input.data less 5", "input.data more_or_equal 5", "always"}, 5, "those at lines 3, 4"},
+		"strings only":                  {react, []string{`input.data not_equals "x"`, `input.data equals "x"`, "always"}, 5, "those at lines 3, 4"},
 		"huge numbers":                  {task, []string{"input.data more 1e308", "input.data less -1e308", "input.data more_or_equal 1e308", "always"}, 0, ""},
 	}
 	for name, tc := range tests {

@@ -10,8 +10,8 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// A condition that some value meets is never said not to hold, nor always to hold where some value does not meet it, and a
-// transition that some value takes is never said not to be taken.
+// TestWarningsAreTrue checks against random conditions that never-holds is not reported for a condition that holds for some
+// value, and shadowed not for a transition that some value takes.
 func TestWarningsAreTrue(t *testing.T) {
 	const task = `{"name":"a","type":"task","params":{"task":"t"}%s}`
 	schema := func(s string) string { return fmt.Sprintf(task, `,"output":{"schema":`+s+`}`) }
@@ -79,7 +79,7 @@ func TestWarningsAreTrue(t *testing.T) {
 	}
 }
 
-// conditional are the edges with a condition.
+// conditional returns the edges with a condition.
 func conditional(f *plan.Flow) []plan.Edge {
 	var out []plan.Edge
 	for _, e := range f.Edges {
@@ -103,7 +103,7 @@ func holds(t *testing.T, c *plan.Compare, raw string) bool {
 	return value.Holds(c.Rules, c.Op, have, want)
 }
 
-// What comes out of a transformation has the type of the part that it takes, where the value is a verification's result.
+// TestTypesOfTransformedValues checks that a transformation has the type of the field it selects from a verification's result.
 func TestTypesOfTransformedValues(t *testing.T) {
 	flow := func(agent string) string {
 		return `{"id":"f","version":"1","agents":[` + agent + `,{"name":"t","type":"transform","params":{"transformations":[{"value":"input.success"}]}}],
@@ -121,7 +121,7 @@ func TestTypesOfTransformedValues(t *testing.T) {
 	}
 }
 
-// Mistakes of all kinds in one document are reported together, and nothing is said that follows from another mistake.
+// TestAllDiagnosticsAtOnce checks that all errors of a document are reported together, without errors that follow from others.
 func TestAllDiagnosticsAtOnce(t *testing.T) {
 	doc := func(kind, to, operation string) []byte {
 		return []byte(`{"id":"f","version":"1","agents":[

@@ -11,45 +11,45 @@ import (
 	"time"
 )
 
-func TestParseRefuses(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	deep := strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1)
 	bomb := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c <= 'h'; c++ {
 		bomb += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", c-1), 10), ","))
 	}
 	tests := map[string]struct{ name, text, want string }{
-		"nothing":                        {"f.json", " \n", `f.json:1:1: error: the document is empty [empty-document]`},
-		"a comment alone":                {"f.yaml", "# x\n", `f.yaml:1:1: error: the document is empty [empty-document]`},
-		"bytes that are no UTF-8":        {"f.json", "{\"a\":\n \"\xff\"}", `f.json:2:3: error: byte 0xff is not valid UTF-8 [invalid-utf8]`},
+		"empty":                          {"f.json", " \n", `f.json:1:1: error: the document is empty [empty-document]`},
+		"only a comment":                 {"f.yaml", "# x\n", `f.yaml:1:1: error: the document is empty [empty-document]`},
+		"invalid UTF-8":                  {"f.json", "{\"a\":\n \"\xff\"}", `f.json:2:3: error: byte 0xff is not valid UTF-8 [invalid-utf8]`},
 		"UTF-16":                         {"f.yaml", "\xff\xfea\x00", `f.yaml:1:1: error: byte 0xff is not valid UTF-8 [invalid-utf8]`},
-		"a cut text":                     {"f.json", "{\"a\": [1,\n2", `f.json:2:2: error: unexpected end of text [syntax]`},
-		"text behind the document":       {"f.json", "{}\n{}", `f.json:2:1: error: not JSON: invalid character '{' after top-level value [syntax]`},
+		"truncated":                      {"f.json", "{\"a\": [1,\n2", `f.json:2:2: error: unexpected end of text [syntax]`},
+		"text after the document":        {"f.json", "{}\n{}", `f.json:2:1: error: not JSON: invalid character '{' after top-level value [syntax]`},
 		"single quotes":                  {"f.json", "{'a': 1}", `f.json:1:2: error: not JSON: invalid character '\'' looking for beginning of object key string [syntax]`},
 		"a comment in JSON":              {"f.json", "{ // x\n}", `f.json:1:3: error: not JSON: invalid character '/' looking for beginning of object key string [syntax]`},
 		"NaN":                            {"f.json", `{"a": NaN}`, `f.json:1:7: error: not JSON: invalid character 'N' looking for beginning of value [syntax]`},
 		"a missing comma":                {"f.json", "{\"a\": 1\n \"b\": 2}", `f.json:2:2: error: not JSON: invalid character '"' after object key:value pair [syntax]`},
 		"line break in a string":         {"f.json", "{\"a\": \"x\ny\"}", `f.json:1:9: error: not JSON: invalid character '\n' in string literal [syntax]`},
-		"a double key, behind a BOM":     {"f.json", "\ufeff{\"ä\": 1, \"ä\": 2}", `f.json:1:11: error: duplicate key "ä", first used at line 1 [duplicate-key]`},
-		"a double key by escape":         {"f.json", "{\"a\": 1,\r\n \"\\u0061\": 2}", `f.json:2:2: error: duplicate key "a", first used at line 1 [duplicate-key]`},
-		"a double key in YAML":           {"f.yml", "a: 1\nb: 2\na: 3\n", `f.yml:3:1: error: duplicate key "a", first used at line 1 [duplicate-key]`},
-		"half a character":               {"f.json", `["x", "\ud83d\u0041"]`, `f.json:1:8: error: the escape \ud83d is half of a surrogate pair [invalid-utf8]`},
+		"duplicate key, after a BOM":     {"f.json", "\ufeff{\"ä\": 1, \"ä\": 2}", `f.json:1:11: error: duplicate key "ä", first used at line 1 [duplicate-key]`},
+		"duplicate key by escape":        {"f.json", "{\"a\": 1,\r\n \"\\u0061\": 2}", `f.json:2:2: error: duplicate key "a", first used at line 1 [duplicate-key]`},
+		"duplicate key in YAML":          {"f.yml", "a: 1\nb: 2\na: 3\n", `f.yml:3:1: error: duplicate key "a", first used at line 1 [duplicate-key]`},
+		"half a surrogate pair":          {"f.json", `["x", "\ud83d\u0041"]`, `f.json:1:8: error: the escape \ud83d is half of a surrogate pair [invalid-utf8]`},
 		"deep JSON":                      {"f.json", deep, `f.json:1:201: error: arrays and objects are nested deeper than 200 [too-large]`},
-		"JSON that never ends":           {"f.json", strings.Repeat("[", 20_000), `f.json:1:10001: error: arrays and objects are nested deeper than 200 [too-large]`},
+		"deep, unclosed JSON":            {"f.json", strings.Repeat("[", 20_000), `f.json:1:10001: error: arrays and objects are nested deeper than 200 [too-large]`},
 		"deep YAML":                      {"f.yaml", deep, `f.yaml:1:201: error: arrays and objects are nested deeper than 200 [too-large]`},
-		"JSON as deep as nobody reads":   {"f.json", strings.Repeat("[", 20_000), `f.json:1:10001: error: arrays and objects are nested deeper than 200 [too-large]`},
-		"YAML as deep as nobody reads":   {"f.yaml", "a: " + strings.Repeat("[", 20_000), `f.yaml:1:1: error: arrays and objects are nested deeper than 200 [too-large]`},
+		"very deep JSON":                 {"f.json", strings.Repeat("[", 20_000), `f.json:1:10001: error: arrays and objects are nested deeper than 200 [too-large]`},
+		"very deep YAML":                 {"f.yaml", "a: " + strings.Repeat("[", 20_000), `f.yaml:1:1: error: arrays and objects are nested deeper than 200 [too-large]`},
 		"an alias bomb":                  {"f.yaml", bomb, `f.yaml:7:8: error: the document has more than 2000000 values or, with aliases expanded, 33554432 bytes of text [too-large]`},
 		"an alias to itself":             {"f.yaml", "a: &a [*a]\n", `f.yaml:1:8: error: the alias *a contains itself or refers to an invalid value [unsupported-yaml]`},
 		"an unknown alias":               {"f.yaml", "a: 1\nb: *x\n", `f.yaml:1:1: error: not YAML: unknown anchor 'x' referenced [syntax]`},
 		"two documents":                  {"f.yaml", "a: 1\n---\nb: 2\n", `f.yaml:2:1: error: more than one document [unsupported-yaml]`},
 		"tabs that indent YAML":          {"f.yaml", "a:\n\tb: 1\n", `f.yaml:2:1: error: not YAML: found character that cannot start any token [syntax]`},
-		"a sniffed JSON with an error":   {"flow", "[1,]", `flow:1:4: error: not JSON: invalid character ']' looking for beginning of value [syntax]`},
+		"detected JSON with an error":    {"flow", "[1,]", `flow:1:4: error: not JSON: invalid character ']' looking for beginning of value [syntax]`},
 		"an infinite number in YAML":     {"f.yaml", "a: -.inf\n", `f.yaml:1:4: error: JSON has no number "-.inf" [unsupported-yaml]`},
 		"a local tag":                    {"f.yaml", "a: !x {b: 1}\n", `f.yaml:1:4: error: unsupported tag "!x" [unsupported-yaml]`},
 		"columns count bytes in YAML":    {"f.yaml", "a: {ü: !x 1}\n", `f.yaml:1:9: error: unsupported tag "!x" [unsupported-yaml]`},
 		"lone carriage returns":          {"f.yaml", "a: 1\rb: !x 1\r", `f.yaml:1:9: error: unsupported tag "!x" [unsupported-yaml]`},
-		"YAML too large, but fine JSON":  {"f.yaml", strings.Repeat(" ", 5<<20) + "x", `f.yaml: error: the document has 5242881 bytes; the limit for YAML is 4194304 [too-large]`},
-		"a document beyond the bound":    {"f.json", strings.Repeat(" ", MaxBytes+1), `f.json: error: the document exceeds the limit of 16777216 bytes [too-large]`},
+		"over the limit of YAML only":    {"f.yaml", strings.Repeat(" ", 5<<20) + "x", `f.yaml: error: the document has 5242881 bytes; the limit for YAML is 4194304 [too-large]`},
+		"over the limit":                 {"f.json", strings.Repeat(" ", MaxBytes+1), `f.json: error: the document exceeds the limit of 16777216 bytes [too-large]`},
 		"JSON5: infinity":                {"f.json5", "{a: 1,\n b: -Infinity}", `f.json5:2:5: error: not JSON5: JSON has no number "-Infinity" [syntax]`},
 		"JSON5: not a number":            {"f.json5", "[NaN]", `f.json5:1:2: error: not JSON5: JSON has no number "NaN" [syntax]`},
 		"JSON5: an open comment":         {"f.json5", "{} /* x", `f.json5:1:4: error: not JSON5: unterminated comment [syntax]`},
@@ -57,14 +57,14 @@ func TestParseRefuses(t *testing.T) {
 		"JSON5: line break in a string":  {"f.json5", "['x\ny']", `f.json5:1:4: error: not JSON5: line break in a string [syntax]`},
 		"JSON5: a missing comma":         {"f.json5", "{a: 1\n b: 2}", `f.json5:2:2: error: not JSON5: unexpected 'b', expected a comma or '}' [syntax]`},
 		"JSON5: two commas":              {"f.json5", "[1,,2]", `f.json5:1:4: error: not JSON5: unexpected ',', expected a value [syntax]`},
-		"JSON5: a cut text":              {"f.json5", "{a: [1,\n", `f.json5:2:1: error: not JSON5: unexpected end of text [syntax]`},
+		"JSON5: truncated":               {"f.json5", "{a: [1,\n", `f.json5:2:1: error: not JSON5: unexpected end of text [syntax]`},
 		"JSON5: a key without quotes":    {"f.json5", "{a-b: 1}", `f.json5:1:3: error: not JSON5: unexpected '-' after the key "a" [syntax]`},
 		"JSON5: text behind the value":   {"f.json5", "{}\n{}", `f.json5:2:1: error: not JSON5: unexpected '{' after the value [syntax]`},
 		"JSON5: a word":                  {"f.json5", "[yes]", `f.json5:1:2: error: not JSON5: unexpected "yes", expected a value [syntax]`},
 		"JSON5: an octal number":         {"f.json5", "[017]", `f.json5:1:2: error: not JSON5: unexpected "017", expected a value [syntax]`},
-		"JSON5: half a character":        {"f.json5", `['\ud83d']`, `f.json5:1:3: error: the escape \ud83d is half of a surrogate pair [invalid-utf8]`},
+		"JSON5: half a surrogate pair":   {"f.json5", `['\ud83d']`, `f.json5:1:3: error: the escape \ud83d is half of a surrogate pair [invalid-utf8]`},
 		"JSON5: a bad escape":            {"f.json5", `['\xg1']`, `f.json5:1:3: error: not JSON5: invalid escape \x [syntax]`},
-		"JSON5: a double key":            {"f.json5", "{a: 1, 'a': 2}", `f.json5:1:8: error: duplicate key "a", first used at line 1 [duplicate-key]`},
+		"JSON5: duplicate key":           {"f.json5", "{a: 1, 'a': 2}", `f.json5:1:8: error: duplicate key "a", first used at line 1 [duplicate-key]`},
 		"JSON5: deep":                    {"f.json5", deep, `f.json5:1:201: error: arrays and objects are nested deeper than 200 [too-large]`},
 		"control characters in the name": {"a\x1b[2J\n.json", "", "a [2J .json:1:1: error: the document is empty [empty-document]"},
 	}
@@ -81,7 +81,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Every value and key is where it was written, in both formats.
+// TestPositions checks the position of every key and value in each format.
 func TestPositions(t *testing.T) {
 	tests := map[string]struct{ name, text, want string }{
 		"JSON with tabs, CRLF and a BOM": {"f.json", "\ufeff{\r\n\t\"ü\":\t[ 1 ,\r\n\t\ttrue],\r\n\t\"b\" : {\"c\":null}}",
@@ -123,16 +123,16 @@ func walk(v *Value, out []string) []string {
 	return out
 }
 
-// Two texts of one value have one encoding; numbers keep their digits.
+// TestJSON checks that equal values in JSON and YAML have one encoding, and that numbers keep their digits.
 func TestJSON(t *testing.T) {
 	tests := map[string]struct{ json, yaml, want string }{
-		"order stays":             {`{"b": 1, "a": [true, null, "x"]}`, "b: 1\na: [true, null, x]", `{"b":1,"a":[true,null,"x"]}`},
-		"numbers stay":            {`[1.50, 1E2, -0, 123456789012345678901234567890]`, "[1.50, 1E2, -0, 123456789012345678901234567890]", `[1.50,1E2,-0,123456789012345678901234567890]`},
-		"strings get one form":    {`["\u00e9<\/\ud83d\ude00\u0000\n"]`, "[\"é</\U0001F600\\0\\n\"]", `["é</` + "\U0001F600" + `\u0000\n"]`},
-		"texts that look like it": {`["yes", "2024-01-01", "~"]`, "[yes, 2024-01-01, '~']", `["yes","2024-01-01","~"]`},
-		"keys that are no texts":  {`{"1": 1, "true": 2}`, "1: 1\ntrue: 2", `{"1":1,"true":2}`},
-		"anchors":                 {`{"a": [1], "b": [1], "c": "k", "k": 2}`, "a: &a [1]\nb: *a\nc: &k k\n*k : 2", `{"a":[1],"b":[1],"c":"k","k":2}`},
-		"other number forms":      {`[31, 8, 1000, 0.5, 1]`, "[0x1F, 0o10, 1_000, .5, +1]", `[31,8,1000,0.5,1]`},
+		"order":                    {`{"b": 1, "a": [true, null, "x"]}`, "b: 1\na: [true, null, x]", `{"b":1,"a":[true,null,"x"]}`},
+		"numbers":                  {`[1.50, 1E2, -0, 123456789012345678901234567890]`, "[1.50, 1E2, -0, 123456789012345678901234567890]", `[1.50,1E2,-0,123456789012345678901234567890]`},
+		"string escapes":           {`["\u00e9<\/\ud83d\ude00\u0000\n"]`, "[\"é</\U0001F600\\0\\n\"]", `["é</` + "\U0001F600" + `\u0000\n"]`},
+		"strings like other types": {`["yes", "2024-01-01", "~"]`, "[yes, 2024-01-01, '~']", `["yes","2024-01-01","~"]`},
+		"non-string keys":          {`{"1": 1, "true": 2}`, "1: 1\ntrue: 2", `{"1":1,"true":2}`},
+		"anchors":                  {`{"a": [1], "b": [1], "c": "k", "k": 2}`, "a: &a [1]\nb: *a\nc: &k k\n*k : 2", `{"a":[1],"b":[1],"c":"k","k":2}`},
+		"other number forms":       {`[31, 8, 1000, 0.5, 1]`, "[0x1F, 0o10, 1_000, .5, +1]", `[31,8,1000,0.5,1]`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -180,9 +180,9 @@ func TestSchemaBounds(t *testing.T) {
 		"a type in items":           {`{"items": {"type": "strin"}}`, `1:20 "items.type": value must be one of "array", "boolean", "integer", "null", "number", "object", "string"`},
 		"a type in a list of items": {`{"items": [{}, {"type": "strin"}]}`, `1:25 "items.1.type": value must be one of "array", "boolean", "integer", "null", "number", "object", "string"`},
 		"a type deep in items":      {`{"items": {"items": {"properties": {"k": {"required": 1}}}}}`, `1:55 "items.items.properties.k.required": expected array, but got number`},
-		"items of no kind":          {`{"items": 5}`, `1:11 "items": expected object or boolean, but got number`},
+		"invalid items":             {`{"items": 5}`, `1:11 "items": expected object or boolean, but got number`},
 		"a type in types":           {`{"type": ["object", "strin"]}`, `1:21 "type.1": value must be one of "array", "boolean", "integer", "null", "number", "object", "string"`},
-		"a type of no kind":         {`{"type": 5}`, `1:10 "type": value must be one of "array", "boolean", "integer", "null", "number", "object", "string"`},
+		"a type that is a number":   {`{"type": 5}`, `1:10 "type": value must be one of "array", "boolean", "integer", "null", "number", "object", "string"`},
 		"no types":                  {`{"type": []}`, `1:10 "type": minimum 1 items required, but found 0 items`},
 		"a dependency":              {`{"dependencies": {"a": ["b", 1], "c": {"type": "x"}}}`, `1:30 "dependencies.a.1": expected string, but got number; 1:48 "dependencies.c.type": value must be one of "array", "boolean", "integer", "null", "number", "object", "string"`},
 		"items of 2020-12":          {`{"$schema": "https://json-schema.org/draft/2020-12/schema", "items": {"type": "strin"}}`, `1:79 "items.type": value must be one of "array", "boolean", "integer", "null", "number", "object", "string"`},
@@ -207,7 +207,7 @@ func TestSchemaBounds(t *testing.T) {
 	}
 }
 
-// A ladder of references, whose use costs time exponential in its height, compiles fast.
+// TestSchemaLadder checks that a ladder of references, which takes exponential time to evaluate, compiles fast.
 func TestSchemaLadder(t *testing.T) {
 	var steps []string
 	for i := range 100 {
@@ -221,7 +221,7 @@ func TestSchemaLadder(t *testing.T) {
 	}
 }
 
-// A reference to a file never opens it, whatever the file holds.
+// TestSchemaReadsNoFile checks that a reference to a file is rejected, even if the file is a valid schema.
 func TestSchemaReadsNoFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.json")
 	if err := os.WriteFile(path, []byte(`{"type": "string"}`), 0o600); err != nil {
@@ -235,7 +235,7 @@ func TestSchemaReadsNoFile(t *testing.T) {
 	}
 }
 
-// A cut list still says that there are errors.
+// TestLimitDiagnostics checks that a truncated list still contains an error if one was omitted.
 func TestLimitDiagnostics(t *testing.T) {
 	diags := make([]Diagnostic, MaxDiagnostics+5)
 	for i := range diags {
@@ -262,7 +262,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// One long line, or many aliases, cost no more per byte than short lines.
+// TestLongYAML checks that a long line or many aliases cost no more per byte than short lines.
 func TestLongYAML(t *testing.T) {
 	tests := map[string]string{
 		"one line":  "[" + strings.Repeat("é,", 60_000) + "]",
@@ -309,12 +309,12 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%s became %s", doc.Root.JSON(), again.Root.JSON())
 		}
 		if !json.Valid(doc.Root.JSON()) {
-			t.Fatalf("%s is no JSON", doc.Root.JSON())
+			t.Fatalf("%s is not valid JSON", doc.Root.JSON())
 		}
 	})
 }
 
-// TestPosInAnyOrder asks for places forwards, backwards and far apart.
+// TestPosInAnyOrder queries positions forwards, backwards and far apart.
 func TestPosInAnyOrder(t *testing.T) {
 	data := []byte("{\n\n\"a\":\n 1,\n\"b\": 2}\n")
 	want := make([]Pos, len(data))
@@ -329,7 +329,7 @@ func TestPosInAnyOrder(t *testing.T) {
 				t.Fatalf("offset %d is at %v, want %v", i, got, want[i])
 			}
 			if got := p.pos(k); got != want[k] {
-				t.Fatalf("offset %d behind %d is at %v, want %v", k, i, got, want[k])
+				t.Fatalf("offset %d after %d is at %v, want %v", k, i, got, want[k])
 			}
 		}
 	}

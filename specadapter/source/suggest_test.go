@@ -2,8 +2,8 @@ package source
 
 import "testing"
 
-// A misspelt name is suggested where it is near enough, by letters or by neighbours that
-// changed places.
+// TestMisspeltNames checks that the nearest name is suggested if it is close enough; swapped neighbors
+// count as one edit.
 func TestMisspeltNames(t *testing.T) {
 	s := NewSuggester([]string{"model", "tool", "timeouts", "flow", "first_retry"})
 	for wrong, want := range map[string]string{
@@ -12,23 +12,23 @@ func TestMisspeltNames(t *testing.T) {
 		"imteuotss": "",
 	} {
 		if got := s.Nearest(wrong); got != want {
-			t.Errorf("for %q it is %q, want %q", wrong, got, want)
+			t.Errorf("Nearest(%q) = %q, want %q", wrong, got, want)
 		}
 	}
 }
 
-// The bounded search agrees with the whole one.
+// TestDistanceIsBounded checks that the bounded distance agrees with the unbounded one.
 func TestDistanceIsBounded(t *testing.T) {
 	words := []string{"", "a", "ab", "ba", "abc", "acb", "cab", "bca", "abcd", "badc", "abdc", "acbd", "dcba", "aabb", "abab"}
 	for _, a := range words {
 		for _, b := range words {
-			whole := distance(a, b, 99)
-			if back := distance(b, a, 99); back != whole {
-				t.Errorf("from %q to %q it is %d, back %d", a, b, whole, back)
+			full := distance(a, b, 99)
+			if back := distance(b, a, 99); back != full {
+				t.Errorf("distance(%q, %q) = %d, reversed %d", a, b, full, back)
 			}
 			for limit := range 4 {
-				if got := distance(a, b, limit); (got <= limit) != (whole <= limit) || got <= limit && got != whole {
-					t.Errorf("from %q to %q it is %d, within %d it is %d", a, b, whole, limit, got)
+				if got := distance(a, b, limit); (got <= limit) != (full <= limit) || got <= limit && got != full {
+					t.Errorf("distance(%q, %q) = %d, with limit %d it is %d", a, b, full, limit, got)
 				}
 			}
 		}

@@ -9,12 +9,12 @@ import (
 
 func TestEnrich(t *testing.T) {
 	tests := map[string]struct{ prompt, schema, want string }{
-		"a schema": {"P", `{"b":1,"a":{}}`, "P" + head + "{\n  \"b\": 1,\n  \"a\": {}\n}" + tail},
-		"no ASCII": {"P", `{"ü😀":"\u007f` + "\x7f" + `"}`, "P" + head + "{\n  \"\\u00fc\\ud83d\\ude00\": \"\\u007f\\u007f\"\n}" + tail},
-		"nothing":  {"P", ``, "P"},
-		"null":     {"P", `null`, "P"},
-		"empty":    {"P", `{}`, "P"},
-		"no JSON":  {"P", `{`, "P"},
+		"schema":       {"P", `{"b":1,"a":{}}`, "P" + head + "{\n  \"b\": 1,\n  \"a\": {}\n}" + tail},
+		"non-ASCII":    {"P", `{"ü😀":"\u007f` + "\x7f" + `"}`, "P" + head + "{\n  \"\\u00fc\\ud83d\\ude00\": \"\\u007f\\u007f\"\n}" + tail},
+		"no schema":    {"P", ``, "P"},
+		"null":         {"P", `null`, "P"},
+		"empty":        {"P", `{}`, "P"},
+		"invalid JSON": {"P", `{`, "P"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// The texts are those of the Agent Orchestrator Framework, byte for byte.
+// TestEnrichAsUpstream checks that the prompts match those of the Agent Orchestrator Framework byte for byte.
 func TestEnrichAsUpstream(t *testing.T) {
 	raw, err := os.ReadFile("../../../shared/cases/aof_prompts.json")
 	if err != nil {

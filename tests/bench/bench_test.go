@@ -55,7 +55,7 @@ func TestQuantile(t *testing.T) {
 		}
 	}
 	if got := quantile(nil, 0.5); got != 0 {
-		t.Errorf("quantile of nothing is %v", got)
+		t.Errorf("quantile of an empty list is %v", got)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestTable(t *testing.T) {
 		want       string
 	}{
 		"within the limit":  {[]float64{10, 11, 12}, []float64{10, 10, 10}, whole, 1.15, "row 11 10 1.00 / 1.10 / 1.20 <= 1.15 ok"},
-		"beyond the limit":  {[]float64{13}, []float64{10}, whole, 1.05, "row 13 10 1.30 / 1.30 / 1.30 <= 1.05 OVER"},
+		"over the limit":    {[]float64{13}, []float64{10}, whole, 1.05, "row 13 10 1.30 / 1.30 / 1.30 <= 1.05 OVER"},
 		"no limit":          {[]float64{2.5e6}, []float64{1.25e6}, nanos, 0, "row 2.50 ms 1.25 ms 2.00 / 2.00 / 2.00"},
 		"unmeasurable twin": {[]float64{3 << 20}, []float64{0}, bytes, 1, "row 3.00 MiB 0 B -"},
 	}
@@ -82,10 +82,10 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// asked is what a model call was about, as both sides must ask it.
+// asked is the content of a model call, which must be the same on both sides.
 type asked struct{ Node, System, Text string }
 
-// play runs a side with a model that notes what it is asked.
+// play runs a side with a model that records its calls.
 func play(t *testing.T, s start) []asked {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
@@ -135,8 +135,8 @@ func play(t *testing.T, s start) []asked {
 	return calls
 }
 
-// TestTwinsDoTheSame is what makes the ratios mean anything: both sides ask the same.
-func TestTwinsDoTheSame(t *testing.T) {
+// TestTwinsMakeSameCalls checks that both sides make the same model calls, without which the ratios are meaningless.
+func TestTwinsMakeSameCalls(t *testing.T) {
 	chains, err := threeChains()
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestTwinsDoTheSame(t *testing.T) {
 	}
 }
 
-// sortOutputs forgets the order of earlier answers: ours is by step, the twin's by branch.
+// sortOutputs sorts earlier answers, which ours orders by step and the twin by branch.
 func sortOutputs(calls []asked) {
 	for i := range calls {
 		parts := strings.Split(calls[i].Text, "\n\n<output")
@@ -173,7 +173,7 @@ func sortOutputs(calls []asked) {
 	}
 }
 
-func TestPlansOfWorkloadsAreValid(t *testing.T) {
+func TestWorkloadPlans(t *testing.T) {
 	loop, err := agentLoop(3)
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +203,7 @@ func TestPlansOfWorkloadsAreValid(t *testing.T) {
 			t.Errorf("%s: %v", name, p)
 		}
 		if in.Model == "" {
-			t.Errorf("%s names no model: the run would need an activity to choose one", name)
+			t.Errorf("%s has no model: the run would call an activity to choose one", name)
 		}
 	}
 }
@@ -223,7 +223,7 @@ func TestDocumentsLoad(t *testing.T) {
 	}
 }
 
-func TestModelServerHoldsOneCallAndCounts(t *testing.T) {
+func TestModelServer(t *testing.T) {
 	m, err := serveModel(3, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestModelServerHoldsOneCallAndCounts(t *testing.T) {
 		return raw.String() + " " + string(buf[:n])
 	}
 	if got := ask(t.Context(), "one", 1); !strings.Contains(got, plan.BuiltinListStateKeys) {
-		t.Errorf("call 1 answers %q", got)
+		t.Errorf("response to call 1 is %q", got)
 	}
 	ctx, crash := context.WithCancel(t.Context())
 	gone := make(chan string)
@@ -257,13 +257,13 @@ func TestModelServerHoldsOneCallAndCounts(t *testing.T) {
 	<-m.held
 	crash()
 	if got := <-gone; got != "gone" {
-		t.Errorf("the call that is held answers %q", got)
+		t.Errorf("response to the blocked call is %q", got)
 	}
 	if got := ask(t.Context(), "two", 2); !strings.Contains(got, "tool_calls") {
-		t.Errorf("the repeated call answers %q", got)
+		t.Errorf("response to the repeated call is %q", got)
 	}
 	if got := ask(t.Context(), "three", 3); !strings.Contains(got, "done") || !strings.HasSuffix(got, "[DONE]\n\n") {
-		t.Errorf("the last call answers %q", got)
+		t.Errorf("response to the last call is %q", got)
 	}
 	c := m.counts()
 	if c.calls != 3 || c.repeated != 1 || c.again.IsZero() || c.next.Before(c.again) {
@@ -271,15 +271,15 @@ func TestModelServerHoldsOneCallAndCounts(t *testing.T) {
 	}
 }
 
-func TestCountsThatGrow(t *testing.T) {
+func TestCountsGrown(t *testing.T) {
 	recorded := counts{"a": 100, "b": 100, "gone": 5}
 	got := counts{"a": 109, "b": 111, "new": 7}.grown(recorded)
 	if want := []string{"b: 111.00, recorded are 100.00"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("grown = %q, want %q", got, want)
 	}
 	for row, want := range map[string]bool{"history bytes per step": true, "those not about workflow tasks": true, "wall time": false, "history events, children included": false} {
 		if isCounted(row) != want {
-			t.Errorf("%q is counted: %t", row, !want)
+			t.Errorf("isCounted(%q) = %t", row, !want)
 		}
 	}
 }

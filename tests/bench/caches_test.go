@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// A long conversation comes from the provider's cache, as far as that can keep it, and where marks and keys are switched off it does not.
+// TestCaches checks how much of a long conversation the provider's cache serves, and that it is less without cache marks and keys.
 func TestCaches(t *testing.T) {
 	for _, m := range cachedModels {
 		t.Run(m.name, func(t *testing.T) {
@@ -22,7 +22,7 @@ func TestCaches(t *testing.T) {
 	}
 }
 
-// The fake keeps what is marked, finds it by a mark that is not far behind it, and refuses too many marks.
+// TestPromptCache checks that the fake caches marked prefixes, finds them by a mark close enough behind, and rejects too many marks.
 func TestPromptCache(t *testing.T) {
 	long := func(name string) promptBlock {
 		return promptBlock{text: name + string(make([]byte, 4*leastCached-len(name)))}
@@ -48,6 +48,6 @@ func TestPromptCache(t *testing.T) {
 		many[i] = mark(long("a"))
 	}
 	if _, _, _, err := c.look(many, ""); err == nil {
-		t.Error("too many marks are taken")
+		t.Error("no error for too many marks")
 	}
 }

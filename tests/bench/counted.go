@@ -10,28 +10,28 @@ import (
 	"strings"
 )
 
-// What is counted and not timed is the same on every machine. It is compared with a recorded table, and a bench that finds
-// more fails.
+// Counts, unlike times, are the same on every machine. They are compared with a recorded table, and the bench fails if
+// one has grown.
 
-// recordedFile is the table, seen from the folder of the project; BENCH_RECORD=1 writes it anew.
+// recordedFile is the table, relative to the folder of the project; BENCH_RECORD=1 rewrites it.
 const recordedFile = "tests/bench/counted.json"
 
 //go:embed counted.json
 var recordedCounts []byte
 
-// mostGrowth is how much a count may grow.
+// mostGrowth is the allowed growth of a count.
 const mostGrowth = 1.1
 
-// counts are what was counted, by section and row.
+// counts maps sections and rows to counts.
 type counts map[string]float64
 
-// isCounted reports whether a row is the same in every run, but for a little.
+// isCounted reports whether a row is nearly the same in every run.
 func isCounted(row string) bool {
 	return strings.HasPrefix(row, "history bytes") || strings.HasPrefix(row, "history events per step") || strings.Contains(row, "not about workflow tasks") ||
 		strings.HasPrefix(row, "allocations")
 }
 
-// grown returns the rows that count more than the recorded table has.
+// grown returns the rows that have grown relative to the recorded table.
 func (c counts) grown(recorded counts) []string {
 	var out []string
 	for _, row := range slices.Sorted(maps.Keys(c)) {
@@ -42,7 +42,7 @@ func (c counts) grown(recorded counts) []string {
 	return out
 }
 
-// check compares with the recorded table, or writes it.
+// check compares with the recorded table, or rewrites it.
 func (c counts) check(record bool) error {
 	recorded := counts{}
 	if err := json.Unmarshal(recordedCounts, &recorded); err != nil {

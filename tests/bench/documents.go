@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// documents are generated flows of a given number of nodes, with the number of their edges.
+// documents are generators of flows with a given number of nodes; they also return the number of edges.
 var documents = []struct {
 	name string
 	make func(n int) (doc []byte, edges int)
@@ -47,8 +47,8 @@ var documents = []struct {
 	}},
 }
 
-// document writes a flow. leave says where the edges from node i go, n being END, and
-// whether with a condition.
+// document generates a flow. leave returns the targets of the edges from node i, where n is END, and
+// whether they have a condition.
 func document(n int, leave func(i int, to func(target int, asked bool))) ([]byte, int) {
 	type object map[string]any
 	id := func(i int) string { return fmt.Sprintf("node%04d", i) }
@@ -76,7 +76,7 @@ func document(n int, leave func(i int, to func(target int, asked bool))) ([]byte
 	raw, err := json.MarshalIndent(object{"name": "Bench", "generation_prompt": "a large flow", "execution_plan": "graph TD",
 		"response_format": object{"type": 1, "payload": nil}, "nodes": nodes, "edges": edges}, "", "  ")
 	if err != nil {
-		return nil, 0 // no flow: Load says so
+		return nil, 0 // not a flow: Load reports it
 	}
 	return raw, len(edges)
 }

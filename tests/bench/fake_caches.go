@@ -12,15 +12,15 @@ import (
 	"sync"
 )
 
-// The rules by which providers find a prompt's beginning in their caches, as their documentation has them.
+// The rules by which providers cache prompt prefixes, according to their documentation.
 const (
-	// byMarks: a prefix that is marked is kept, and found by a mark at most lookBack blocks behind it.
+	// byMarks: a marked prefix is cached, and found by a mark at most lookBack blocks after it.
 	byMarks = "marks"
-	// byLastMark: of several marks the last one counts, for exactly its prefix.
+	// byLastMark: only the last mark counts, for exactly its prefix.
 	byLastMark = "the last mark"
-	// byWhole: a mark of the whole request is one behind its last block.
+	// byWhole: a mark on the request counts as one after its last block.
 	byWhole = "a mark of the whole request"
-	// byKey: every prefix is kept, by one of several machines. A key leads to the same one, requests without a key go to each in turn.
+	// byKey: one of several machines caches every prefix. A key selects the machine; requests without a key go round-robin.
 	byKey = "a key"
 )
 
@@ -32,16 +32,16 @@ const (
 	bytesPerToken = 4
 )
 
-// promptCache is a provider that computes from each request how much of it a cache has.
+// promptCache is a provider that computes how much of each request is cached.
 type promptCache struct {
 	rule string
 	mu   sync.Mutex
-	// kept are the hashes of prefixes, on each machine.
+	// kept are the hashes of cached prefixes, by machine.
 	kept [machines]map[string]bool
 	next int
 }
 
-// promptBlock is a part of a prompt that a mark can follow.
+// promptBlock is a part of a prompt that can be followed by a mark.
 type promptBlock struct {
 	text   string
 	marked bool
@@ -73,7 +73,7 @@ func (c *promptCache) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, cacheAnswer(r.URL.Path, all, cached, written))
 }
 
-// look finds how many tokens a prompt has, how many of them are kept, and how many are kept from now on.
+// look returns how many tokens a prompt has, how many of them are cached, and how many are added to the cache.
 func (c *promptCache) look(blocks []promptBlock, key string) (all, cached, written int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,7 +119,7 @@ func (c *promptCache) look(blocks []promptBlock, key string) (all, cached, writt
 	return all, cached, written, nil
 }
 
-// promptBlocks are the blocks of a prompt in the order in which a provider reads them: tools, the system prompt, messages.
+// promptBlocks returns a prompt's blocks in the order in which a provider reads them: tools, system prompt, messages.
 func promptBlocks(body map[string]any) []promptBlock {
 	var out []promptBlock
 	add := func(role string, v any) {
@@ -149,7 +149,7 @@ func promptBlocks(body map[string]any) []promptBlock {
 	return out
 }
 
-// addBlock adds a block without its mark. A text is the same block in each of its forms.
+// addBlock adds a block without its mark. A text is the same block in all of its forms.
 func addBlock(out []promptBlock, role string, v any) []promptBlock {
 	block, isObject := v.(map[string]any)
 	if isObject && block["cachePoint"] != nil {
@@ -164,13 +164,13 @@ func addBlock(out []promptBlock, role string, v any) []promptBlock {
 		text, plain = inner, true
 	}
 	if !plain {
-		raw, _ := json.Marshal(block) // what was decoded can be encoded
+		raw, _ := json.Marshal(block) // it was decoded from JSON
 		text = string(raw)
 	}
 	return append(out, promptBlock{role + "\n" + text, marked})
 }
 
-// cacheAnswer is an answer in the protocol of a path.
+// cacheAnswer returns a response in the protocol of a path.
 func cacheAnswer(path string, all, cached, written int) string {
 	rest := all - cached - written
 	switch {

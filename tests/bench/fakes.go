@@ -16,7 +16,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// listen serves on a free port of the loopback.
+// listen serves on a free loopback port.
 func listen(h http.Handler) (*http.Server, string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -33,7 +33,7 @@ type toolServer struct {
 	url  string
 }
 
-// serveTools offers a tool that answers with half of what a turn adds.
+// serveTools serves a tool that returns half of what a turn adds.
 func serveTools() (*toolServer, error) {
 	s := server.NewMCPServer("bench", "1")
 	schema := json.RawMessage(`{"type":"object","properties":{"text":{"type":"string","description":"the note"}},"required":["text"]}`)
@@ -47,23 +47,23 @@ func serveTools() (*toolServer, error) {
 
 func (s *toolServer) close() { _ = s.http.Close() }
 
-// modelServer speaks the wire format of OpenAI-compatible servers. It counts calls by their
-// idempotency key and lets one of them, the first time it comes, wait until its caller has
-// gone.
+// modelServer implements the API of OpenAI-compatible servers. It counts calls by their
+// idempotency key, and blocks the first attempt of one of them until its caller has
+// disconnected.
 type modelServer struct {
 	http        *http.Server
 	url         string
 	calls, hold int
-	// held is closed when the call that waits has come.
+	// held is closed when the call that blocks has arrived.
 	held chan struct{}
 
 	mu   sync.Mutex
 	keys map[string]int
-	// again is when the call that waits came once more, next when the one behind it came.
+	// again is when the blocked call was repeated, next when the following call arrived.
 	again, next time.Time
 }
 
-// callTime is how long each call takes.
+// callTime is the duration of each call.
 const callTime = 10 * time.Millisecond
 
 func serveModel(calls, hold int) (*modelServer, error) {
@@ -76,9 +76,9 @@ func serveModel(calls, hold int) (*modelServer, error) {
 
 func (m *modelServer) close() { _ = m.http.Close() }
 
-// tally is what a model server saw.
+// tally is what a model server has counted.
 type tally struct {
-	// calls are the different calls, repeated how many came again.
+	// calls is the number of distinct calls, repeated the number of repetitions.
 	calls, repeated int
 	again, next     time.Time
 }
@@ -132,7 +132,7 @@ func (m *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "data: %s\n\ndata: [DONE]\n\n", raw)
 }
 
-// note counts a call and reports whether it is the one that waits.
+// note counts a call and reports whether it is the one that blocks.
 func (m *modelServer) note(key string, turn int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -42,32 +42,32 @@ func main() {
 	}
 }
 
-// settings are what the environment says.
+// settings are read from the environment.
 type settings struct {
 	// server and worker are the paths of the built programs.
 	server, worker string
 	quick          bool
 	// only, if set, is a comma-separated list of the sections to run.
 	only string
-	// cluster, if set, is the folder of a cluster that runs (docker/cluster.sh), and address
-	// where to reach it: then that is measured instead of the embedded server.
+	// cluster, if set, is the folder of a running cluster (docker/cluster.sh) to measure instead of
+	// the embedded server, and address is its address.
 	cluster, address string
-	// elements, if forced is set, are those of the larger map, however long it takes.
+	// elements is the size of the larger map; if forced is set, it has no time limit.
 	elements int
 	forced   bool
-	// branches, if not 0, are those of the fork.
+	// branches, if not 0, is the number of branches of the fork.
 	branches int
-	// record writes what is counted to the recorded table.
+	// record writes the counts to the recorded table.
 	record bool
-	// histories, if set, is the folder in which the replayed histories are kept.
+	// histories, if set, is the folder in which to store the replayed histories.
 	histories string
 }
 
-// keptHistories is the variable that names the folder of the histories that are kept.
+// keptHistories is the variable that names the folder of stored histories.
 const keptHistories = "BENCH_HISTORIES"
 
-// environment reads the settings and, apart from them, the environment that processes
-// inherit: nothing in it may lead to a real provider or cluster.
+// environment returns the settings and the environment for child processes, without variables
+// that could lead to a real provider or cluster.
 func environment() (settings, []string, error) {
 	var s settings
 	var clean []string
@@ -118,7 +118,7 @@ func leadsOut(name string) bool {
 		strings.HasPrefix(name, "TEMPORAL_") || strings.HasPrefix(name, "WEFT_")
 }
 
-// bench is what all sections work with.
+// bench is the state shared by all sections.
 type bench struct {
 	settings
 	scale  scale
@@ -126,23 +126,23 @@ type bench struct {
 	dir    string
 	table  *table
 	server *process
-	// address is the server's; serverCPU the processor time that it has used, in a cluster that
-	// of all server nodes and of the database.
+	// address is the server's; serverCPU is the processor time that it has used, in a cluster the total of
+	// all server nodes and the database.
 	address   string
 	serverCPU func() time.Duration
 	client    client.Client
-	// worker runs both sides' workflows and the activities, in a process of its own.
+	// worker runs both sides' workflows and the activities in a separate process.
 	worker *workerProcess
 	tools  *toolServer
 	runs   int
-	// began tells this benchmark's runs from those of another on the same cluster.
+	// began distinguishes this benchmark's runs from those of others on the same cluster.
 	began time.Time
 }
 
-// id is that of the n-th run.
+// id returns the workflow id of the n-th run.
 func (b *bench) id(n int) string { return fmt.Sprintf("bench-%d-%d", b.began.UnixNano(), n) }
 
-// scale is how much is measured.
+// scale is the amount of work to measure.
 type scale struct {
 	rounds, fewRounds  int
 	alone, inFlight    int
@@ -151,7 +151,7 @@ type scale struct {
 	loops, toolLoops   []int
 	coldLoops, byValue []int
 	open               int
-	// elements are those of the larger map, which has no twin.
+	// elements is the size of the larger map, which has no twin.
 	elements             int
 	replay, stream       time.Duration
 	heartbeats           []int
@@ -159,12 +159,12 @@ type scale struct {
 	loopsToReplay        int
 	killCalls, killInMid int
 	saves                int
-	// budget is from when on a comparison begins no further round.
+	// budget is the time after which a comparison starts no further round.
 	budget time.Duration
 }
 
 func scaleOf(quick bool) scale {
-	// Many short rounds: the machine's own speed changes between two of them.
+	// Many short rounds, because the machine's speed varies over time.
 	s := scale{rounds: 24, fewRounds: 3, alone: 8, inFlight: 50, branches: 100, widths: []int{300, 1000},
 		loops: []int{100, 300, 1000}, toolLoops: []int{100, 500}, coldLoops: []int{100, 500}, byValue: []int{100, 300},
 		open: 150, elements: 10_000, replay: 250 * time.Millisecond, stream: 10 * time.Second, heartbeats: []int{5, 2}, loads: 20,

@@ -20,36 +20,36 @@ import (
 // patience bounds one burst of runs.
 const patience = 10 * time.Minute
 
-// sample is what one burst of runs of one side took. Times are in nanoseconds, and are
-// those of the server's events, so that a late answer to the waiting client is not counted.
+// sample is the measurement of one burst of runs of one side. Times are in nanoseconds, taken from
+// the server's events, so that a delayed response to the waiting client is not counted.
 type sample struct {
 	steps int
-	// span is from the first start to the last end.
+	// span is the time from the first start to the last end.
 	span float64
-	// flow and step are the times of single runs, and from one model call to the next.
+	// flow and step are the durations of single runs, and from one model call to the next.
 	flow, step []float64
-	// server and worker are processor time; written is what the server wrote to disk, in bytes.
+	// server and worker are processor time; written is the number of bytes that the server wrote to disk.
 	server, worker, written float64
-	// tasks are those of the events that are about workflow tasks: how many there are depends
-	// on how many answers happen to come together.
+	// tasks is the number of events about workflow tasks, which depends on how many results
+	// happen to arrive together.
 	events, tasks, bytes int
 }
 
-// burst is how runs are started: so many in all, so many at the same time.
+// burst is how to start runs: their number and concurrency.
 type burst struct {
 	queue       string
 	runs        int
 	inFlight    int
 	countsBytes bool
-	// rootOnly leaves out what is in the histories of children: there are too many.
+	// rootOnly skips the histories of children: there are too many.
 	rootOnly bool
-	// cold counts the first round too: it is long enough.
+	// cold also counts the first round, which is long enough.
 	cold bool
-	// patience is how long it may take, where that is more than usual.
+	// patience overrides the default bound.
 	patience time.Duration
 }
 
-// measure runs a workload's side and reads what its runs left in history.
+// measure runs one side of a workload and reads the histories of its runs.
 func (b *bench) measure(ctx context.Context, s start, steps int, how burst) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(patience, how.patience))
 	defer cancel()
@@ -80,7 +80,7 @@ func (b *bench) measure(ctx context.Context, s start, steps int, how burst) (sam
 	return out, nil
 }
 
-// play starts runs and waits for all.
+// play starts all runs and waits for them.
 func (b *bench) play(ctx context.Context, s start, how burst) ([]client.WorkflowRun, error) {
 	runs := make([]client.WorkflowRun, how.runs)
 	errs := make([]error, how.runs)
@@ -103,8 +103,8 @@ func (b *bench) play(ctx context.Context, s start, how burst) ([]client.Workflow
 	return runs, nil
 }
 
-// one starts a run and waits for its end. What it returns names the first of the runs that it went
-// on in, which a wait forgets.
+// one starts a run and waits for its end. It returns a handle to the first run of the chain, which
+// waiting does not keep.
 func (b *bench) one(ctx context.Context, id, queue string, s start) (client.WorkflowRun, error) {
 	run, err := b.begin(ctx, id, queue, s)
 	if err != nil {
@@ -114,7 +114,7 @@ func (b *bench) one(ctx context.Context, id, queue string, s start) (client.Work
 	return first, insist(ctx, func() error { return run.Get(ctx, nil) })
 }
 
-// begin starts a run. Asking again by the same id makes no second one.
+// begin starts a run. It is idempotent for the same id.
 func (b *bench) begin(ctx context.Context, id, queue string, s start) (run client.WorkflowRun, err error) {
 	o := client.StartWorkflowOptions{ID: id, TaskQueue: queue, WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE}
 	err = insist(ctx, func() error {
@@ -124,7 +124,7 @@ func (b *bench) begin(ctx context.Context, id, queue string, s start) (run clien
 	return run, err
 }
 
-// insist asks again for as long as the server, swamped by many runs, does not answer in time.
+// insist retries while the overloaded server does not respond in time.
 func insist(ctx context.Context, ask func() error) error {
 	for {
 		err := ask()
@@ -135,7 +135,7 @@ func insist(ctx context.Context, ask func() error) error {
 	}
 }
 
-// isLate reports whether the server did not answer in time, which says nothing about the run.
+// isLate reports whether the server did not respond in time, which is not a failure of the run.
 func isLate(err error) bool {
 	var late *serviceerror.DeadlineExceeded
 	var away *serviceerror.Unavailable
@@ -143,7 +143,7 @@ func isLate(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) || errors.As(err, &away) || errors.As(err, &busy)
 }
 
-// record is what a run and its children left in history.
+// record is the content of the histories of a run and its children.
 type record struct {
 	events, tasks, bytes int
 	began, ended         time.Time
@@ -151,7 +151,7 @@ type record struct {
 	steps []float64
 }
 
-// read reads a run's history, those of its children, and those that it went on in.
+// read reads the histories of a run, its children and the runs that continue it.
 func (b *bench) read(ctx context.Context, id, run string, how burst) (record, error) {
 	var r record
 	h, err := b.history(ctx, id, run)
@@ -200,12 +200,12 @@ func (b *bench) read(ctx context.Context, id, run string, how burst) (record, er
 	return r, nil
 }
 
-// isTask reports whether an event is about a workflow task that went well.
+// isTask reports whether an event belongs to a successful workflow task.
 func isTask(e *historypb.HistoryEvent) bool {
 	return e.GetWorkflowTaskScheduledEventAttributes() != nil || e.GetWorkflowTaskStartedEventAttributes() != nil || e.GetWorkflowTaskCompletedEventAttributes() != nil
 }
 
-// add adds what another history holds.
+// add adds another history's record.
 func (r *record) add(other record) {
 	r.events, r.tasks, r.bytes = r.events+other.events, r.tasks+other.tasks, r.bytes+other.bytes
 }
@@ -223,7 +223,7 @@ func (b *bench) history(ctx context.Context, id, run string) (*historypb.History
 	return h, nil
 }
 
-// historyBytes is the size of a run's history as Temporal counts it.
+// historyBytes returns the size of a run's history as Temporal counts it.
 func (b *bench) historyBytes(ctx context.Context, id, run string) (int, error) {
 	d, err := b.client.DescribeWorkflowExecution(ctx, id, run)
 	if err != nil {
@@ -240,9 +240,9 @@ type metric struct {
 	limit float64
 }
 
-// compare measures both sides by turns, after a round that does not count unless the burst is
-// cold, and prints the metrics. On a busy machine it makes do with two rounds, so that either side is
-// once the first.
+// compare measures both sides alternately, after a warm-up round unless the burst is cold, and
+// prints the metrics. On a busy machine it runs only two rounds, so that each side is first
+// once.
 func (b *bench) compare(ctx context.Context, w workload, rounds int, how burst, metrics []metric) error {
 	var ours, twin []sample
 	began := time.Now()

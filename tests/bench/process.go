@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// process is a program under way. Its errors go to a log file in the benchmark's folder.
+// process is a running program. Its stderr goes to a log file in the benchmark's folder.
 type process struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
@@ -23,7 +23,7 @@ type process struct {
 	dead  bool
 }
 
-// launch starts a program and leaves its standard input and output to the caller.
+// launch starts a program whose stdin and stdout belong to the caller.
 func launch(name, dir string, env []string, path string, args ...string) (*process, error) {
 	p := &process{cmd: exec.Command(path, args...)}
 	log, err := os.CreateTemp(dir, name+"-*.log")
@@ -47,7 +47,7 @@ func launch(name, dir string, env []string, path string, args ...string) (*proce
 	return p, nil
 }
 
-// line waits for the next line of output that begins with a prefix and returns the rest.
+// line waits for the next line of output with a prefix and returns the rest.
 func (p *process) line(prefix string) (string, error) {
 	for p.lines.Scan() {
 		if rest, ok := strings.CutPrefix(p.lines.Text(), prefix); ok {
@@ -57,7 +57,7 @@ func (p *process) line(prefix string) (string, error) {
 	return "", fmt.Errorf("%s ended without saying %q; it said: %s", filepath.Base(p.cmd.Path), prefix, p.tail())
 }
 
-// tail is the end of the process's log.
+// tail returns the end of the process's log.
 func (p *process) tail() string {
 	raw, err := os.ReadFile(p.log)
 	if err != nil {
@@ -66,7 +66,7 @@ func (p *process) tail() string {
 	return strings.TrimSpace(string(raw[max(0, len(raw)-1000):]))
 }
 
-// kill ends the process at once, as a crash would.
+// kill kills the process, to simulate a crash.
 func (p *process) kill() {
 	if p.dead {
 		return
@@ -95,10 +95,10 @@ func startServer(path, dir string, env []string) (*process, string, error) {
 	return p, ready.Address, nil
 }
 
-// workerProcess is this program in the role of a worker.
+// workerProcess is this program running as a worker.
 type workerProcess struct{ *process }
 
-// startWorker runs a worker for both sides in a process of its own, with more flags of [workAlone].
+// startWorker runs a worker for both sides in a separate process, with additional flags of [workAlone].
 func (b *bench) startWorker(queue string, more ...string) (*workerProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -116,13 +116,13 @@ func (b *bench) startWorker(queue string, more ...string) (*workerProcess, error
 	return &workerProcess{p}, nil
 }
 
-// heap is what a worker's collected heap holds.
+// heap is the worker's heap after a collection.
 type heap struct {
 	Bytes      int `json:"bytes"`
 	Goroutines int `json:"goroutines"`
 }
 
-// heap asks the worker to collect its garbage and say what is left.
+// heap makes the worker collect garbage and returns the size of its heap.
 func (w *workerProcess) heap() (heap, error) {
 	var h heap
 	if _, err := fmt.Fprintln(w.in, "heap"); err != nil {
@@ -135,11 +135,11 @@ func (w *workerProcess) heap() (heap, error) {
 	return h, json.Unmarshal([]byte(raw), &h)
 }
 
-// errNoProc is for systems that do not show processes as files.
+// errNoProc is returned on systems without /proc.
 var errNoProc = errors.New("this system has no /proc")
 
-// cpuOf is the processor time that a process has used, in steps of 10 ms; 0 where that
-// cannot be told.
+// cpuOf returns the processor time that a process has used, in steps of 10 ms, or 0 if it is
+// unknown.
 func cpuOf(pid int) time.Duration {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -155,7 +155,7 @@ func cpuOf(pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// written is what the server has written to disk, in bytes; 0 where that cannot be told.
+// written returns the number of bytes that the server has written to disk, or 0 if it is unknown.
 func (b *bench) written() int {
 	if b.server == nil {
 		return 0
@@ -170,7 +170,7 @@ func (b *bench) written() int {
 	return bytes
 }
 
-// residentOf is the memory of a process that is in RAM, in bytes.
+// residentOf returns the resident memory of a process in bytes.
 func residentOf(pid int) (int, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -184,7 +184,7 @@ func residentOf(pid int) (int, error) {
 	return pages * os.Getpagesize(), err
 }
 
-// peakOf is the most memory that a process has had in RAM, in bytes; 0 where that cannot be told.
+// peakOf returns the peak resident memory of a process in bytes, or 0 if it is unknown.
 func peakOf(pid int) int {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -199,7 +199,7 @@ func peakOf(pid int) int {
 	return kilobytes << 10
 }
 
-// loadAverage is how busy the machine was in the last minute.
+// loadAverage returns the machine's load average of the last minute.
 func loadAverage() string {
 	raw, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// BenchmarkReplay replays the histories that BENCH_HISTORIES=DIR make bench has kept. It is for profiles; the bench measures.
+// BenchmarkReplay replays the histories stored by BENCH_HISTORIES=DIR make bench. It is for profiling; the bench does the measuring.
 func BenchmarkReplay(b *testing.B) {
 	dir := os.Getenv(keptHistories)
 	if dir == "" {

@@ -13,17 +13,17 @@ import (
 	"weft/activities/llm"
 )
 
-// cacheTurns is how many turns the measured conversation has; each is a question, two calls of tools and an answer.
+// cacheTurns is the number of turns of the measured conversation; each is a question, two tool calls and an answer.
 const cacheTurns = 50
 
-// cachedModel is a model whose provider keeps prompts, and by which rule.
+// cachedModel is a model whose provider caches prompts, and the caching rule.
 type cachedModel struct {
 	name, kind, model, api, rule string
-	// least is the share of the input that must come from the cache.
+	// least is the minimum share of the input from the cache.
 	least float64
 }
 
-// cachedModels are one of each way to ask a provider for that.
+// cachedModels has one model per caching API.
 var cachedModels = []cachedModel{
 	{"anthropic", "anthropic", "claude-sonnet-4-5", "", byMarks, 0.9},
 	{"bedrock, Claude", "bedrock", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "", byMarks, 0.9},
@@ -39,7 +39,7 @@ var cachedModels = []cachedModel{
 	{"xai, Responses", "xai", "grok-4", "responses", byKey, 0.9},
 }
 
-// caches measures which share of a long conversation's input comes from each provider's cache.
+// caches measures the share of a long conversation's input that comes from each provider's cache.
 func caches(ctx context.Context, b *bench) error {
 	b.table.plainHead("Caches: the share of the input of %d turns that comes from a provider's cache", cacheTurns)
 	b.table.note("%-20s %-28s %10s %22s", "", "found by", "share", "prompt_cache: false")
@@ -57,7 +57,7 @@ func caches(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// share asks a provider again and again, as an agent does.
+// share calls a provider repeatedly, as an agent does.
 func (m cachedModel) share(ctx context.Context, off bool) (float64, error) {
 	server := httptest.NewServer(&promptCache{rule: m.rule})
 	defer server.Close()

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// clusterSections are the parts of the table of a cluster.
+// clusterSections are the sections of the table for a cluster.
 var clusterSections = []section{{"load", clusterLoad}, {"memory", memory}, {"wide", wide}, {"map", elements}}
 
-// clusterLoad is workload W1 at several numbers of flows in flight, and what follows from it for
-// the size of a cluster.
+// clusterLoad is workload W1 with several numbers of flows in flight, and the cluster size that
+// results.
 func clusterLoad(ctx context.Context, b *bench) error {
 	w := tenCalls()
 	levels := []struct {
@@ -42,20 +42,20 @@ func clusterLoad(ctx context.Context, b *bench) error {
 		if err := b.compare(ctx, w, l.rounds, burst{queue: benchQueue, runs: l.runs, inFlight: l.inFlight, cold: l.cold}, metrics); err != nil {
 			return err
 		}
-		// Both sides are asked, ours first.
+		// Both sides count, ours first.
 		all := spreadOf(size[:len(size)/2]).median
 		b.table.note("%s", sizing(all, w.steps))
 	}
 	return nil
 }
 
-// day is what a million runs are spread over, and busiest how much of a processor may be used.
+// day is the period of a million runs, and busiest the maximum processor load.
 const (
 	day     = 24 * 60 * 60
 	busiest = 0.6
 )
 
-// sizing says how many processors a million runs a day take, at so much processor time per step,
+// sizing returns how many processors a million runs a day need, given the processor time per step
 // in nanoseconds.
 func sizing(perStep float64, steps int) string {
 	seconds := perStep / float64(time.Second)
@@ -64,7 +64,7 @@ func sizing(perStep float64, steps int) string {
 		steps, rate, nanos(perStep), rate*seconds, busiest*100, rate*seconds/busiest)
 }
 
-// clusterCPU adds up what the programs of a cluster use: its server nodes, and PostgreSQL with
+// clusterCPU returns the total processor time of a cluster: its server nodes, and PostgreSQL with
 // all its processes.
 func clusterCPU(dir string) (func() time.Duration, error) {
 	pids, err := pidsIn(dir)
@@ -81,7 +81,7 @@ func clusterCPU(dir string) (func() time.Duration, error) {
 	}, nil
 }
 
-// pidsIn reads the pids of a cluster's server nodes, and as the last that of its database.
+// pidsIn returns the pids of a cluster's server nodes, followed by that of its database.
 func pidsIn(dir string) ([]int, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "temporal-*.pid"))
 	if err != nil {
@@ -106,11 +106,11 @@ func pidsIn(dir string) ([]int, error) {
 	return out, nil
 }
 
-// childrenOf are the processes that a process has started and that live.
+// childrenOf returns the live child processes of a process.
 func childrenOf(pid int) []int {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	if err != nil {
-		return nil // it is gone, or this system has no /proc
+		return nil // it has exited, or this system has no /proc
 	}
 	var out []int
 	for _, f := range strings.Fields(string(raw)) {

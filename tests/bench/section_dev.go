@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// What an author edits, and how long its first effect may take.
+// The edited file, and the target for the time to the first effect.
 const (
 	devNodes   = 30
 	devChanged = 21
 	devTarget  = time.Second
 )
 
-// authored is a chain of nodes, one of which has a prompt of its own.
+// authored returns a chain of nodes, one of which has a given prompt.
 func authored(prompt string) string {
 	type object = map[string]any
 	var nodes, edges []object
@@ -35,12 +35,12 @@ func authored(prompt string) string {
 		last = id
 	}
 	edges = append(edges, object{"id": "end", "source": last, "target": "END"})
-	raw, _ := json.Marshal(object{"id": "chain", "name": "Chain", "description": "", "nodes": nodes, "edges": edges}) // plain values
+	raw, _ := json.Marshal(object{"id": "chain", "name": "Chain", "description": "", "nodes": nodes, "edges": edges}) // cannot fail
 	return string(raw)
 }
 
-// saves measures how long an author waits: from the end of the write of a flow to the first event of its new run at a client
-// of starter dev, as the page is one.
+// saves measures the time from the end of the write of a flow to the first event of its new run at a client of starter dev,
+// such as the page.
 func saves(ctx context.Context, b *bench) error {
 	b.table.plainHead("dev: a flow of %d nodes saved with another prompt of node %d, %d times", devNodes, devChanged, b.scale.saves)
 	e, err := b.startDev(ctx)
@@ -75,13 +75,13 @@ func saves(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// replace writes a file at once, as editors do, and returns when that was done.
+// replace writes a file atomically, as editors do, and returns when it was done.
 func replace(file, text string) (time.Time, error) {
 	err := errors.Join(os.WriteFile(file+"~", []byte(text), 0o600), os.Rename(file+"~", file))
 	return time.Now(), err
 }
 
-// editing is starter dev and what it says of saves.
+// editing is starter dev and its messages about saves.
 type editing struct {
 	*process
 	url, file string
@@ -95,7 +95,7 @@ func (e *editing) close() {
 	_ = e.cmd.Wait()
 }
 
-// startDev runs starter dev on a folder with the flow, of which there is a run.
+// startDev runs starter dev on a folder with the flow, which has one finished run.
 func (b *bench) startDev(ctx context.Context) (*editing, error) {
 	dir := filepath.Join(b.dir, "authored")
 	e := &editing{file: filepath.Join(dir, "chain.json")}
@@ -105,7 +105,7 @@ func (b *bench) startDev(ctx context.Context) (*editing, error) {
 	if _, err := replace(e.file, authored("Go on.")); err != nil {
 		return nil, err
 	}
-	// Workers of other sections, which were killed, still count as polling their queue.
+	// Killed workers of other sections still count as pollers of their queue.
 	env := append([]string{"TEMPORAL_ADDRESS=" + b.address, "TEMPORAL_CONFIG_FILE=none", "WEFT_MODEL=script", "XDG_STATE_HOME=" + b.dir, "WEFT_TASK_QUEUE=authored"}, b.env...)
 	var err error
 	if e.process, err = launch("dev", b.dir, env, filepath.Join(filepath.Dir(b.settings.server), "starter"), "dev", dir, "-listen", "127.0.0.1:0"); err != nil {
@@ -143,7 +143,7 @@ func (e *editing) first(ctx context.Context) error {
 	return err
 }
 
-// ask sends a request. The answer's body is to be closed.
+// ask sends a request. The caller closes the response's body.
 func (e *editing) ask(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -162,7 +162,7 @@ func (e *editing) ask(ctx context.Context, method, path string, body any) (*http
 	return res, err
 }
 
-// next waits for the run that a save has started.
+// next waits for the run started by a save.
 func (e *editing) next() (string, error) {
 	for e.saves.Scan() {
 		data, ok := strings.CutPrefix(e.saves.Text(), "data: ")

@@ -12,8 +12,8 @@ import (
 	"weft/specadapter"
 )
 
-// The map's node that asks the model, and how many elements are under way at a time: as many as
-// Agent Spec's parallel map has here.
+// The map's node that calls the model, and the concurrency: that of Agent Spec's parallel map
+// here.
 const (
 	mapNode   = "deal"
 	mapAtOnce = 10
@@ -21,7 +21,7 @@ const (
 
 func mapQuestion(item string) string { return "Deal with " + item + "." }
 
-// mapDocument goes over a list of texts, and asks the model about each.
+// mapDocument maps a list of texts to model calls.
 const mapDocument = `{"component_type":"Flow","agentspec_version":"26.1.2","name":"map","start_node":{"$component_ref":"s"},
 "nodes":[{"$component_ref":"s"},{"$component_ref":"each"},{"$component_ref":"e"}],
 "control_flow_connections":[
@@ -43,7 +43,7 @@ const mapDocument = `{"component_type":"Flow","agentspec_version":"26.1.2","name
  "o2":{"component_type":"LlmNode","name":"deal","llm_config":{"$component_ref":"m"},"prompt_template":"Deal with {{item}}.","outputs":[{"title":"said","type":"string"}]},
  "o3":{"component_type":"EndNode","name":"o3","outputs":[{"title":"said","type":"string"}]}}}`
 
-// mapOver asks the model about each of n elements.
+// mapOver calls the model for each of n elements.
 func mapOver(n int) (workload, error) {
 	script, err := scriptOf(`{"say":"it is dealt with"}`)
 	if err != nil {
@@ -61,10 +61,10 @@ func mapOver(n int) (workload, error) {
 	}, err
 }
 
-// mapBudget is how long the larger map may take where nobody has said how many elements it has.
+// mapBudget bounds the time of the larger map if the number of elements is not set.
 const mapBudget = 10 * time.Minute
 
-// elements is a map over some elements beside the twin's, and then over many beside that.
+// elements compares a map of few elements with the twin's, and with a map of many.
 func elements(ctx context.Context, b *bench) error {
 	few := min(b.scale.elements, max(b.scale.elements/50, 50))
 	w, err := mapOver(few)
@@ -105,7 +105,7 @@ func elements(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// mapped measures our side of a map, and checks that nothing of its result is missing.
+// mapped measures our side of a map, and checks that its result is complete.
 func (b *bench) mapped(ctx context.Context, w workload, how burst) (sample, error) {
 	s, err := b.measure(ctx, w.ours, w.steps, how)
 	if err != nil {
@@ -132,13 +132,13 @@ func (b *bench) sideBySide(metrics []metric, one, other sample) {
 	}
 }
 
-// The branches of the wide fork, and what each says in bytes.
+// The branches of the wide fork, and the size of each branch's output in bytes.
 const (
 	wideBranches = 200
 	wideBytes    = 200_000
 )
 
-// wideFork is branches that say so many bytes each, and a join that reads all of it.
+// wideFork is branches with outputs of a given size in bytes, and a join that reads all of them.
 func wideFork(branches, size int) (workload, error) {
 	of := make([][]string, branches)
 	for i, id := range names("item", branches) {
@@ -148,8 +148,8 @@ func wideFork(branches, size int) (workload, error) {
 	return graph("wide", of, "join", script), err
 }
 
-// wide is a fork of branches with large outputs, beside one with small outputs: what a worker with
-// a claim-check store makes of it. It has no twin, which would carry them by value.
+// wide compares a fork of branches with large outputs to one with small outputs, on a worker with a
+// claim-check store. It has no twin, which would pass the outputs by value.
 func wide(ctx context.Context, b *bench) error {
 	const small = 200
 	how := burst{runs: 1, inFlight: 1, countsBytes: true, cold: true}
@@ -178,7 +178,7 @@ func wide(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// apart measures our side on a fresh worker with a store, and how much memory that had at most.
+// apart measures our side on a fresh worker with a store, and the worker's peak memory.
 func (b *bench) apart(ctx context.Context, w workload, how burst) (sample, float64, error) {
 	fresh, err := b.startWorker(how.queue, "-store", b.dir+"/store-"+how.queue)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"weft/specadapter"
 )
 
-// eventLimit is the most events, stepLimit the most time and CPU per step, beside the twin's, that
-// interpreting may cost.
+// eventLimit is the maximum number of events, and stepLimit the maximum time and CPU, per step of the
+// interpreter relative to the twin.
 const (
 	eventLimit = 1.05
 	stepLimit  = 1.05
-	// widthLimit is the most that a branch of many may cost beside one of a hundred.
+	// widthLimit is the maximum cost per branch of many branches relative to a hundred.
 	widthLimit = 1.2
 )
 
@@ -32,15 +32,15 @@ func workerOf(s sample) float64  { return s.worker }
 func writtenOf(s sample) float64 { return s.written }
 func bothOf(s sample) float64    { return s.server + s.worker }
 
-// medianFlow is the wall time of a run.
+// medianFlow returns the median wall time of a run.
 func medianFlow(s sample) float64 { return quantile(s.flow, 0.5) }
 
-// stepQuantile is the time from one model call of a run to the next.
+// stepQuantile returns a quantile of the time from one model call of a run to the next.
 func stepQuantile(q float64) func(sample) float64 {
 	return func(s sample) float64 { return quantile(s.step, q) }
 }
 
-// load measures document to plan.
+// load measures compiling a document to a plan.
 func load(_ context.Context, b *bench) error {
 	const limit = 50 * time.Millisecond
 	b.table.plainHead("Parse, validate and plan a document of 1,000 nodes (specadapter.Load, %d times)", b.scale.loads)
@@ -121,7 +121,7 @@ func fanOut(ctx context.Context, b *bench) error {
 	}
 	for i, w := range []workload{fork, fork, elements, elements} {
 		children := i%2 == 1
-		target := func(limit float64) float64 { // of children there is none
+		target := func(limit float64) float64 { // children have no target
 			if children {
 				return 0
 			}
@@ -151,7 +151,7 @@ func fanOut(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// widths is W5's fork with more branches beside itself: a branch must not cost more because there are others.
+// widths compares W5's fork with wider ones: the cost of a branch must not depend on the number of branches.
 func widths(ctx context.Context, b *bench) error {
 	few, err := manyBranches(b.scale.branches)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"weft/workflows/plan"
 )
 
-// fakeModel is how a run names the model behind the fake server.
+// fakeModel is the name in plans of the model of the fake server.
 const fakeModel = "fake/m"
 
-// kills is workload W4: the worker program is killed with a model call under way.
+// kills is workload W4: the worker program is killed during a model call.
 func kills(ctx context.Context, b *bench) error {
 	b.table.plainHead("W4: the worker is killed (SIGKILL) with call %d of %d under way, and started again at once", b.scale.killInMid, b.scale.killCalls)
 	for _, seconds := range b.scale.heartbeats {
@@ -63,7 +63,7 @@ func (b *bench) killOnce(ctx context.Context, heartbeat int) error {
 	return nil
 }
 
-// killed is an agent that calls a tool of the interpreter's own after each model call but
+// killed is an agent that calls a built-in tool of the interpreter after each model call except
 // the last.
 func killed(heartbeat, calls int) start {
 	n := node("agent")
@@ -75,7 +75,7 @@ func killed(heartbeat, calls int) start {
 	return s
 }
 
-// productWorker runs the worker program against the server and the fake model, with more settings.
+// productWorker runs the worker program against the server and the fake model, with additional settings.
 func (b *bench) productWorker(model string, more ...string) (*process, error) {
 	dir := filepath.Join(b.dir, "empty") // no settings file here
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// limitedRuns are started on limitedWorkers against a provider that takes limitedRequests in any minute.
+	// limitedRuns run on limitedWorkers against a provider that accepts limitedRequests per minute.
 	limitedRuns, limitedWorkers, limitedRequests = 100, 3, 60
-	// manyRequests is a limit per minute of a thousand calls a second, asked for by manyCalls at a time of each worker.
+	// manyRequests is a limit per minute of a thousand calls a second; each worker has manyCalls concurrent requests for it.
 	manyRequests, manyCalls = 60_000, 200
 )
 
-// sharedLimits counts the requests that a provider refuses with and without configured limits, and the turns that the limiter
-// gives where the limit is high. It fails where a request is refused that should not have been made.
+// sharedLimits counts the requests that a provider rejects with and without configured limits, and the permits that the limiter
+// grants if the limit is high. It fails if a request is rejected that the limiter should have delayed.
 func sharedLimits(ctx context.Context, b *bench) error {
 	if err := b.turns(ctx); err != nil {
 		return err
@@ -44,7 +44,7 @@ func sharedLimits(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// limited starts runs on workers whose settings have a limit; 0 is none.
+// limited starts runs on workers with a limit configured; 0 is no limit.
 func (b *bench) limited(ctx context.Context, configured int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -91,7 +91,7 @@ func (b *bench) limited(ctx context.Context, configured int) error {
 	return nil
 }
 
-// strictProvider takes [limitedRequests] in any minute, and refuses others without saying for how long.
+// strictProvider accepts [limitedRequests] in any minute, and rejects others without a Retry-After.
 type strictProvider struct {
 	mu       sync.Mutex
 	first    time.Time
@@ -118,7 +118,7 @@ func (p *strictProvider) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprint(w, `{"id":"1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"done"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
 }
 
-// refused counts the requests refused in the first minute, and later.
+// refused returns the requests rejected in the first minute, and later.
 func (p *strictProvider) refused() (early, late int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +132,7 @@ func (p *strictProvider) refused() (early, late int) {
 	return early, late
 }
 
-// turns has workers ask for a thousand turns a second, and counts those that they get, and the Updates that it takes.
+// turns makes workers request a thousand permits a second, and counts the granted ones and the Updates used.
 func (b *bench) turns(ctx context.Context) error {
 	seconds := 30
 	if b.quick {
@@ -177,7 +177,7 @@ func (b *bench) turns(ctx context.Context) error {
 	return failed
 }
 
-// turn waits for the turn of a call. It fails where the limiter does not answer.
+// turn waits for the permit of a call. It fails if the limiter does not respond.
 func turn(ctx context.Context, shared *limits.Limits, key llm.LimitedKey, name string) error {
 	for {
 		p, err := shared.Begin(ctx, key, contract.LimitedCall{Key: name, Tenant: strings.Split(name, "/")[0]})

@@ -11,16 +11,16 @@ import (
 	"weft/activities"
 )
 
-// The queues of the workers in this process.
+// The task queues of the workers in this process.
 const (
 	warmQueue = "bench-warm"
 	coldQueue = "bench-cold"
 )
 
-// turnLimit is the most history that a turn of 6 KiB may leave.
+// turnLimit is the maximum history of a turn of 6 KiB.
 const turnLimit = 8 << 10
 
-// agentLoops is workload W2, and what it asks its run for.
+// agentLoops is workload W2, and its number of queries to the run.
 func agentLoops(ctx context.Context, b *bench) error {
 	b.table.plainHead("W2: an agent loop, %s of new conversation per turn", bytes(turnBytes))
 	fmt.Fprintf(b.table.out, "  %-32s %9s %12s %12s %12s %12s   %s\n", "", "turns", "wall", "per turn", "history", "per turn", "query-backs per model call")
@@ -46,10 +46,10 @@ func agentLoops(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// pureLimit is the most that a turn with a pure tool may cost beside one without tools.
+// pureLimit is the maximum cost of a turn with a pure tool relative to one without tools.
 const pureLimit = 1.15
 
-// pureTool is W2 with a pure tool beside W2 without tools.
+// pureTool compares W2 with a pure tool to W2 without tools.
 func pureTool(ctx context.Context, b *bench) error {
 	turns := b.scale.loops[0]
 	pure, err := pureLoop(turns)
@@ -78,8 +78,8 @@ type loops struct {
 	twin       bool
 }
 
-// loopsOf runs agent loops on a worker of their own in this process, whose questions to
-// runs can be counted.
+// loopsOf runs agent loops on a separate worker in this process, whose queries to runs
+// can be counted.
 func (b *bench) loopsOf(ctx context.Context, set loops) error {
 	source := &counting{Source: activities.NewClientSource(b.client)}
 	w, err := newWorker(b.client, crew{queue: set.queue, toolsURL: b.tools.url, cacheBytes: set.cacheBytes, source: source})
@@ -101,7 +101,7 @@ func (b *bench) loopsOf(ctx context.Context, set loops) error {
 	return nil
 }
 
-// oneLoop runs one loop and prints its row. A run that the server ends is a row too.
+// oneLoop runs one loop and prints its row. A run terminated by the server gets a row too.
 func (b *bench) oneLoop(ctx context.Context, set *loops, turns int, asked func() float64) error {
 	s, err := set.make(turns)
 	if err != nil {
@@ -149,7 +149,7 @@ func (b *bench) oneLoop(ctx context.Context, set *loops, turns int, asked func()
 	return nil
 }
 
-// ended reports whether the server itself ended a run.
+// ended reports whether the server itself terminated a run.
 func (b *bench) ended(ctx context.Context, run client.WorkflowRun) bool {
 	d, err := b.client.DescribeWorkflowExecution(ctx, run.GetID(), run.GetRunID())
 	if err != nil {
@@ -165,8 +165,8 @@ func (b *bench) callsIn(ctx context.Context, id, run string) (int, error) {
 	return len(r.steps), err
 }
 
-// chainBytes is the size of a run's history and of those that continue it, and how many
-// they are.
+// chainBytes returns the total history size of a run and the runs that continue it, and the number
+// of runs.
 func (b *bench) chainBytes(ctx context.Context, id, run string) (size, runs int, err error) {
 	for run != "" {
 		n, err := b.historyBytes(ctx, id, run)

@@ -11,10 +11,10 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// held is what one open run holds in its worker.
+// held is the memory that one open run uses in its worker.
 type held struct{ resident, heap, goroutines float64 }
 
-// memory measures what a run costs its worker that waits for a slow model: each side on a
+// memory measures the worker's memory per run that waits for a slow model, for each side on a
 // fresh worker process.
 func memory(ctx context.Context, b *bench) error {
 	w, err := waiting()
@@ -36,7 +36,7 @@ func memory(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// holding opens runs on a fresh worker and divides what it grew by.
+// holding opens runs on a fresh worker and divides the growth in memory by their number.
 func (b *bench) holding(ctx context.Context, queue string, s start) (held, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -62,7 +62,7 @@ func (b *bench) holding(ctx context.Context, queue string, s start) (held, error
 		}
 		return b.allWait(ctx, open)
 	}
-	// The first runs pay for what all share.
+	// The first runs allocate what all runs share.
 	if err := begin(10); err != nil {
 		return held{}, err
 	}
@@ -78,8 +78,8 @@ func (b *bench) holding(ctx context.Context, queue string, s start) (held, error
 	return held{float64(grown-resident) / n, float64(after.Bytes-before.Bytes) / n, float64(after.Goroutines-before.Goroutines) / n}, err
 }
 
-// weigh reads a worker's collected heap and then its resident memory, 0 where that cannot
-// be told.
+// weigh returns a worker's heap after collection and its resident memory, or 0 if that is
+// unknown.
 func (w *workerProcess) weigh() (heap, int, error) {
 	h, err := w.heap()
 	if err != nil {

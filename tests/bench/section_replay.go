@@ -17,8 +17,8 @@ import (
 	"weft/workflows"
 )
 
-// replays measures the interpreter alone: recorded histories run through the workflow code
-// without server and activities.
+// replays measures the interpreter alone: recorded histories are replayed by the workflow code
+// without server or activities.
 func replays(ctx context.Context, b *bench) error {
 	many, err := manyBranches(b.scale.branches)
 	if err != nil {
@@ -83,7 +83,7 @@ func times(v []float64, n int) []float64 {
 	return out
 }
 
-// recordOf runs one side once and gives its history.
+// recordOf runs one side once and returns its history.
 func (b *bench) recordOf(ctx context.Context, s start) (*historypb.History, error) {
 	runs, err := b.play(ctx, s, burst{queue: benchQueue, runs: 1, inFlight: 1})
 	if err != nil {
@@ -92,7 +92,7 @@ func (b *bench) recordOf(ctx context.Context, s start) (*historypb.History, erro
 	return b.history(ctx, runs[0].GetID(), runs[0].GetRunID())
 }
 
-// keep writes a history into the folder of those that are kept, if there is one, for BenchmarkReplay.
+// keep stores a history for BenchmarkReplay, if a folder is set.
 func (b *bench) keep(name string, h *historypb.History) error {
 	if b.histories == "" {
 		return nil
@@ -104,10 +104,10 @@ func (b *bench) keep(name string, h *historypb.History) error {
 	return os.WriteFile(filepath.Join(b.histories, name+historySuffix), raw, 0o644)
 }
 
-// historySuffix ends the name of a file with a history.
+// historySuffix is the suffix of history files.
 const historySuffix = ".history"
 
-// replayOf returns what replays a history once.
+// replayOf returns a function that replays a history once.
 func replayOf(h *historypb.History) func() error {
 	replayer := worker.NewWorkflowReplayer()
 	workflows.Register(replayer)
@@ -117,7 +117,7 @@ func replayOf(h *historypb.History) func() error {
 	return func() error { return replayer.ReplayWorkflowHistoryWithOptions(quiet, h, o) }
 }
 
-// replayFor replays a history again and again and gives the processor time and the allocations per event, but for those of the
+// replayFor replays a history repeatedly and returns the processor time and allocations per event, except those of the
 // first replay in a process, which fills caches.
 func replayFor(h *historypb.History, atLeast time.Duration) (spent, mallocs float64, err error) {
 	replay := replayOf(h)
@@ -140,7 +140,7 @@ func replayFor(h *historypb.History, atLeast time.Duration) (spent, mallocs floa
 	return float64(cpu) / float64(n), (allocations() - before) / float64(n), nil
 }
 
-// allocations returns how many there were in this process.
+// allocations returns the number of allocations of this process.
 func allocations() float64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

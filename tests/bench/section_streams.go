@@ -14,15 +14,15 @@ import (
 	"weft/activities/llm"
 )
 
-// What is streamed, and how often a watcher looks: as often as starter does.
+// What is streamed, and the polling interval of a watcher, which is that of starter.
 const (
 	streams     = 50
 	streamWords = 400
 	looks       = 500 * time.Millisecond
 )
 
-// watching measures what it costs that somebody watches: the same runs, each a model that answers
-// word by word, with a watcher each and with none.
+// watching measures the cost of watchers: the same runs of a model that streams word by word,
+// each with a watcher and without.
 func watching(ctx context.Context, b *bench) error {
 	script, err := scriptOf(fmt.Sprintf(`{"delay":%q,"say":%q}`, b.scale.stream.String(), strings.TrimSpace(strings.Repeat("word ", streamWords))))
 	if err != nil {
@@ -67,8 +67,8 @@ func watching(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// watch looks at a run again and again, as a watcher does: it says that it watches, and looks at the
-// details of its calls' last heartbeats. It counts the texts that it has not seen before.
+// watch polls a run as a watcher does: it announces itself and reads the details of the calls'
+// last heartbeats. It counts the new texts.
 func (b *bench) watch(ctx context.Context, id string, seen *atomic.Int64) {
 	t := time.NewTicker(looks)
 	defer t.Stop()
@@ -82,13 +82,13 @@ func (b *bench) watch(ctx context.Context, id string, seen *atomic.Int64) {
 		}
 		if time.Since(said) > contract.WatchedFor*time.Second/2 {
 			if _, err := b.client.QueryWorkflow(ctx, id, "", contract.QueryWatching); err != nil {
-				continue // it has not begun
+				continue // it has not started
 			}
 			said = time.Now()
 		}
 		d, err := b.client.DescribeWorkflowExecution(ctx, id, "")
 		if err != nil {
-			continue // it has not begun
+			continue // it has not started
 		}
 		for _, p := range d.GetPendingActivities() {
 			var beat contract.Heartbeat

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// spread is a list of measurements in short.
+// spread summarizes a list of measurements.
 type spread struct{ min, median, max float64 }
 
-// spreadOf sorts a copy. An empty list gives zeros.
+// spreadOf sorts a copy. It returns zeros for an empty list.
 func spreadOf(values []float64) spread {
 	if len(values) == 0 {
 		return spread{}
@@ -25,7 +25,7 @@ func spreadOf(values []float64) spread {
 	return spread{min: v[0], median: m, max: v[len(v)-1]}
 }
 
-// quantile is the value below which the share q of the values lies; 0 of an empty list.
+// quantile returns the value below which the share q of the values lies, or 0 if there are none.
 func quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -34,8 +34,8 @@ func quantile(values []float64, q float64) float64 {
 	return v[min(len(v)-1, int(q*float64(len(v))))]
 }
 
-// ratios divides round by round. Rounds in which the twin took nothing that can be
-// measured are left out.
+// ratios divides round by round. It omits rounds in which the twin's value is too small to
+// measure.
 func ratios(ours, twin []float64) []float64 {
 	var out []float64
 	for i := range min(len(ours), len(twin)) {
@@ -49,39 +49,39 @@ func ratios(ours, twin []float64) []float64 {
 // table prints measurements.
 type table struct {
 	out io.Writer
-	// section is the head of the rows that follow, without what is in parentheses.
+	// section is the heading of the current section, without what is in parentheses.
 	section string
-	// counts are what was counted so far.
+	// counts are the counts so far.
 	counts counts
 }
 
-// count keeps a value for the comparison with the recorded table.
+// count records a value for the comparison with the recorded table.
 func (t *table) count(row string, v float64) {
 	t.counts[t.section+" · "+strings.TrimSpace(row)] = v
 }
 
 const rowFormat = "  %-38s %12s %12s   %-22s %s\n"
 
-// head begins a section.
+// head starts a section.
 func (t *table) head(format string, args ...any) {
 	t.columns("ours", "twin", format, args...)
 }
 
-// columns begins a section with two sides that are not ours and the twin's.
+// columns starts a section whose two sides are not ours and the twin's.
 func (t *table) columns(one, other, format string, args ...any) {
 	t.plainHead(format, args...)
 	fmt.Fprintf(t.out, rowFormat, "", one, other, one+"/"+other, "target")
 }
 
-// plainHead begins a section without a twin.
+// plainHead starts a section without a twin.
 func (t *table) plainHead(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	t.section, _, _ = strings.Cut(text, " (")
 	fmt.Fprintf(t.out, "\n%s\n", text)
 }
 
-// row prints one measurement of both sides. A limit above 0 is the most that the median
-// ratio should be.
+// row prints one measurement of both sides. A limit above 0 is the maximum median
+// ratio.
 func (t *table) row(name string, ours, twin []float64, show func(float64) string, limit float64) {
 	if isCounted(strings.TrimSpace(name)) {
 		t.count(name, spreadOf(ours).median)
@@ -104,7 +104,7 @@ func (t *table) note(format string, args ...any) {
 	fmt.Fprintf(t.out, "  %s\n", fmt.Sprintf(format, args...))
 }
 
-// verdict reports whether a measurement keeps a limit.
+// verdict returns whether a measurement is within a limit, as text.
 func verdict[T cmp.Ordered](got, limit T) string {
 	if got <= limit {
 		return "ok"
@@ -112,7 +112,7 @@ func verdict[T cmp.Ordered](got, limit T) string {
 	return "OVER"
 }
 
-// nanos shows nanoseconds.
+// nanos formats nanoseconds.
 func nanos(v float64) string {
 	switch {
 	case v >= float64(time.Second):
@@ -129,7 +129,7 @@ func count(v float64) string { return fmt.Sprintf("%.2f", v) }
 
 func whole(v float64) string { return fmt.Sprintf("%.0f", v) }
 
-// bytes shows a size in units of 1,024.
+// bytes formats a size in units of 1,024.
 func bytes(v float64) string {
 	switch {
 	case v >= 1<<20:

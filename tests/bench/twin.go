@@ -23,7 +23,7 @@ const (
 	workflowTwinLoop   = "TwinLoop"
 )
 
-// registerTwins makes a worker run the hand-written workflows.
+// registerTwins registers the hand-written workflows on a worker.
 func registerTwins(w worker.WorkflowRegistry) {
 	w.RegisterWorkflowWithOptions(twinFlow, workflow.RegisterOptions{Name: workflowTwin})
 	w.RegisterWorkflowWithOptions(twinBranch, workflow.RegisterOptions{Name: workflowTwinBranch})
@@ -31,15 +31,15 @@ func registerTwins(w worker.WorkflowRegistry) {
 	registerTwinMap(w)
 }
 
-// twinInput starts a twin: branches beside each other, each a chain of model calls, then
-// one call that reads what all of them said.
+// twinInput starts a twin: parallel branches, each a chain of model calls, then one
+// call that reads all of their answers.
 type twinInput struct {
 	Model    string          `json:"model"`
 	Text     string          `json:"text"`
 	Script   json.RawMessage `json:"script,omitempty"`
 	Branches [][]string      `json:"branches"`
 	Join     string          `json:"join,omitempty"`
-	// InPlace has the branches run as coroutines instead of children.
+	// InPlace runs the branches as coroutines instead of children.
 	InPlace bool `json:"in_place,omitempty"`
 }
 
@@ -52,14 +52,14 @@ type twinBranchInput struct {
 	Nodes  []string             `json:"nodes"`
 }
 
-// said is what one call answered.
+// said is the answer of one call.
 type said struct {
 	Node string `json:"node"`
 	Text string `json:"text"`
 }
 
-// twinFlow is what somebody would write instead of a plan: one branch runs in place,
-// several as children. Earlier answers travel by value.
+// twinFlow is the hand-written equivalent of a plan: one branch runs in place, several
+// run as children. Earlier answers are passed by value.
 func twinFlow(ctx workflow.Context, in twinInput) (string, error) {
 	id := workflow.GetInfo(ctx).WorkflowExecution.ID
 	held, err := newShelf(ctx)
@@ -131,7 +131,7 @@ func twinCoroutines(ctx workflow.Context, in twinBranchInput, branches [][]strin
 	return slices.Concat(parts...), errors.Join(failed...)
 }
 
-// twinBranch runs calls one behind the other.
+// twinBranch runs calls sequentially.
 func twinBranch(ctx workflow.Context, in twinBranchInput) ([]said, error) {
 	var all []said
 	for i, node := range in.Nodes {
@@ -144,7 +144,7 @@ func twinBranch(ctx workflow.Context, in twinBranchInput) ([]said, error) {
 	return all, nil
 }
 
-// twinCall asks the model once, with the input and what was said before.
+// twinCall calls the model once, with the input and the earlier answers.
 func twinCall(ctx workflow.Context, in *twinBranchInput, node string, step int, before []said) (said, error) {
 	text := in.Text
 	for _, s := range before {
@@ -161,7 +161,7 @@ func twinCall(ctx workflow.Context, in *twinBranchInput, node string, step int, 
 	return said{Node: node, Text: m.Text}, nil
 }
 
-// conversation is a transcript that every call carries whole, as hand-written workflows do.
+// conversation is a transcript that is passed in full to every call, as in hand-written workflows.
 type conversation struct {
 	profile contract.Profile
 	step    int
@@ -182,7 +182,7 @@ func (t *conversation) add(raw json.RawMessage) {
 	t.all = append(t.all, contract.TailEntry{SHA: contract.SHA(raw), Message: raw})
 }
 
-// ask calls the model with all that was said.
+// ask calls the model with the full conversation.
 func (t *conversation) ask(ctx workflow.Context) (*contract.Message, error) {
 	t.turn++
 	body, err := json.Marshal(t.profile)
@@ -216,8 +216,8 @@ type twinLoopInput struct {
 	Connection string `json:"connection"`
 }
 
-// twinLoop calls the model until it answers without a call of the tool. The whole
-// conversation goes into each call.
+// twinLoop calls the model until it answers without a tool call. Each call gets the full
+// conversation.
 func twinLoop(ctx workflow.Context, in twinLoopInput) (string, error) {
 	held, err := newShelf(ctx)
 	if err != nil {
@@ -256,7 +256,7 @@ func twinLoop(ctx workflow.Context, in twinLoopInput) (string, error) {
 	}
 }
 
-// twinOptions are those that the interpreter gives its activities.
+// twinOptions returns the activity options that the interpreter uses.
 func twinOptions(ctx workflow.Context, id, summary string, seconds int) workflow.Context {
 	p := plan.DefaultPolicy
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
@@ -272,8 +272,8 @@ func twinOptions(ctx workflow.Context, id, summary string, seconds int) workflow
 	})
 }
 
-// shelf lets activities fetch bytes by the query that they use. Script and catalogue are
-// each asked for once per worker on both sides.
+// shelf lets activities fetch bytes by the interpreter's query. On both sides, script and catalogue
+// are fetched once per worker.
 type shelf map[string]json.RawMessage
 
 // newShelf registers the query.
@@ -288,7 +288,7 @@ func newShelf(ctx workflow.Context) (shelf, error) {
 	})
 }
 
-// put stores bytes and names them; nil for none.
+// put stores bytes and returns their reference, or nil if there are none.
 func (s shelf) put(ctx workflow.Context, raw json.RawMessage) *contract.ContentRef {
 	if len(raw) == 0 {
 		return nil

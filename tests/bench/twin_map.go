@@ -11,7 +11,7 @@ import (
 	"weft/activities/contract"
 )
 
-// The workflow types of the map's twin.
+// Workflow types of the map's twin.
 const (
 	workflowTwinMap     = "TwinMap"
 	workflowTwinElement = "TwinElement"
@@ -22,15 +22,15 @@ func registerTwinMap(w worker.WorkflowRegistry) {
 	w.RegisterWorkflowWithOptions(twinElement, workflow.RegisterOptions{Name: workflowTwinElement})
 }
 
-// twinMapInput starts the twin of a map, or has it go on.
+// twinMapInput starts or continues the twin of a map.
 type twinMapInput struct {
 	Model  string          `json:"model"`
 	Script json.RawMessage `json:"script,omitempty"`
-	// Held is where the first run keeps the script.
+	// Held is where the first run stores the script.
 	Held   *contract.ContentRef `json:"held,omitempty"`
 	Items  []string             `json:"items"`
 	AtOnce int                  `json:"at_once"`
-	// InPlace has the elements run as coroutines instead of children.
+	// InPlace runs the elements as coroutines instead of children.
 	InPlace bool `json:"in_place,omitempty"`
 	// Said are the answers for the first items.
 	Said []string `json:"said,omitempty"`
@@ -44,8 +44,8 @@ type twinElementInput struct {
 	N      int                  `json:"n"`
 }
 
-// twinMap is what somebody would write instead of a map: a child or a coroutine for each element, so many at a
-// time, and a new run where the server suggests it.
+// twinMap is the hand-written equivalent of a map: a child or a coroutine per element, with bounded concurrency,
+// and continue-as-new when the server suggests it.
 func twinMap(ctx workflow.Context, in twinMapInput) ([]string, error) {
 	held, err := newShelf(ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func twinMap(ctx workflow.Context, in twinMapInput) ([]string, error) {
 	return said, nil
 }
 
-// twinElement asks the model about one element.
+// twinElement calls the model for one element.
 func twinElement(ctx workflow.Context, in twinElementInput) (string, error) {
 	t := &conversation{profile: contract.Profile{Model: in.Model, Node: mapNode, Script: in.Script}, step: in.N}
 	if err := t.write(&contract.Message{Role: contract.RoleUser, Text: mapQuestion(in.Item)}); err != nil {

@@ -28,14 +28,14 @@ import (
 	"weft/workflows"
 )
 
-// workerRole makes this program a worker: its first argument.
+// workerRole is the first argument that makes this program a worker.
 const workerRole = "worker"
 
-// benchQueue is where the worker in a process of its own polls.
+// benchQueue is the task queue of the separate worker process.
 const benchQueue = "bench"
 
-// workAlone runs a worker for both sides until standard input ends, which it does when the
-// benchmark dies. The line "heap" asks for what the collected heap holds.
+// workAlone runs a worker for both sides until standard input is closed, as when the benchmark
+// dies. The line "heap" requests the size of the heap after collection.
 func workAlone(args []string) error {
 	fs := flag.NewFlagSet(workerRole, flag.ContinueOnError)
 	address := fs.String("address", "", "host:port of the server")
@@ -80,13 +80,13 @@ func workAlone(args []string) error {
 
 func measureHeap() heap {
 	runtime.GC()
-	runtime.GC() // what finalizers and pools let go of
+	runtime.GC() // frees what finalizers and pools released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return heap{Bytes: int(m.HeapAlloc), Goroutines: runtime.NumGoroutine()}
 }
 
-// crew is how a worker is made.
+// crew is the configuration of a worker.
 type crew struct {
 	queue, toolsURL string
 	// cacheBytes and maxPayload are those of [activities.Deps].
@@ -94,8 +94,8 @@ type crew struct {
 	source                 activities.Source
 }
 
-// newWorker makes a worker with the options of the worker program (worker/host), for both
-// sides.
+// newWorker creates a worker for both sides with the options of the worker program
+// (worker/host).
 func newWorker(c client.Client, of crew) (worker.Worker, error) {
 	models, err := llm.Open(llm.Settings{Default: llm.ScriptModel})
 	if err != nil {
@@ -133,32 +133,32 @@ func newWorker(c client.Client, of crew) (worker.Worker, error) {
 	return w, nil
 }
 
-// sealKeys seal what runs may reach, as on any worker. The activities do not verify it, because twins have none.
+// sealKeys seal what runs may access, as on any worker. The activities do not verify it, because twins have no seal.
 var sealKeys = []contract.SealKey{{ID: "bench", Secret: []byte("a key of thirty-two bytes, bench")}}
 
-// counting is a source that counts what is asked of it.
+// counting is a source that counts its requests.
 type counting struct {
 	activities.Source
 	queries atomic.Int64
 }
 
-// Origin says where a run comes from; see [activities.Runs].
+// Origin returns where a run comes from; see [activities.Runs].
 func (s *counting) Origin(ctx context.Context, run contract.Run) (string, *contract.Run, error) {
 	runs, _ := s.Source.(activities.Runs)
 	return runs.Origin(ctx, run)
 }
 
-// Transcript asks for messages; see [activities.Source].
+// Transcript returns messages; see [activities.Source].
 func (s *counting) Transcript(ctx context.Context, id, run string, q contract.TranscriptQuery) (*contract.TranscriptPage, error) {
 	s.queries.Add(1)
 	return s.Source.Transcript(ctx, id, run, q)
 }
 
-// Content asks for stored bytes; see [activities.Source].
+// Content returns stored bytes; see [activities.Source].
 func (s *counting) Content(ctx context.Context, id, run string, q contract.ContentQuery) (*contract.ContentPage, error) {
 	s.queries.Add(1)
 	return s.Source.Content(ctx, id, run, q)
 }
 
-// quiet drops Temporal's log.
+// quiet discards Temporal's log.
 var quiet = log.NewStructuredLogger(slog.New(slog.DiscardHandler))

@@ -11,32 +11,32 @@ import (
 	"weft/workflows/plan"
 )
 
-// The tool of the agent loop, and its connection in the worker's settings.
+// The agent loop's tool and its connection in the worker's settings.
 const (
 	toolName       = "note"
 	toolConnection = "web"
-	// pureName is a function of the worker.
+	// pureName is a function registered on the worker.
 	pureName = "jot"
 )
 
-// turnBytes is what one turn of an agent loop adds to the conversation: half of it by the
-// model, as the arguments of a tool call, half by the tool.
+// turnBytes is what one turn of an agent loop adds to the conversation: half as the model's arguments
+// of a tool call, half as the tool's result.
 const turnBytes = 6 << 10
 
-// start is one workflow type and its input.
+// start is a workflow type and its input.
 type start struct {
 	kind  string
 	input any
 }
 
-// workload is a piece of work as both sides do it.
+// workload is the same work for both sides.
 type workload struct {
-	// steps is the number of model calls, twinSteps the twin's where that is another.
+	// steps is the number of model calls; twinSteps is the twin's, if different.
 	steps, twinSteps int
 	ours, twin       start
 }
 
-// form has the branches of both sides run as child workflows, or as coroutines of the one workflow.
+// form runs the branches of both sides as child workflows, or as coroutines of one workflow.
 func (w workload) form(children bool) workload {
 	in := w.ours.input.(contract.RunInput)
 	f := *in.Flow.Plan
@@ -56,7 +56,7 @@ func (w workload) form(children bool) workload {
 	return w
 }
 
-// formName names a form of a workload.
+// formName returns the name of a workload's form.
 func formName(children bool) string {
 	if children {
 		return "child workflows"
@@ -68,8 +68,8 @@ func systemOf(node string) string {
 	return "You are the step " + node + " of a flow. Do your part and say what came out of it in one or two sentences."
 }
 
-// graph is branches beside each other, each a chain, and a deferred join of all, as a plan
-// for us and as names for the twin. Without a join there is one branch.
+// graph returns parallel branches, each a chain, and a deferred join, as our plan and as names
+// for the twin. Without a join there is one branch.
 func graph(name string, branches [][]string, join string, script json.RawMessage) workload {
 	const text = "Look into the matter of the benchmark."
 	f := newPlan(name)
@@ -114,7 +114,7 @@ func node(id string) plan.Node {
 	return plan.Node{ID: id, Name: id, Kind: plan.KindAgent, Agent: &plan.Agent{Prompt: id, System: systemOf(id), MaxCalls: 100_000, MaxErrors: 3}}
 }
 
-// names gives n names that begin with a prefix.
+// names returns n names with a prefix.
 func names(prefix string, n int) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -123,13 +123,13 @@ func names(prefix string, n int) []string {
 	return out
 }
 
-// tenCalls is ten model calls one behind the other.
+// tenCalls is ten sequential model calls.
 func tenCalls() workload { return graph("ten", [][]string{names("s", 10)}, "", nil) }
 
-// criticalPath is the longest of the three chains.
+// criticalPath is the duration of the longest of the three chains.
 const criticalPath = 700 * time.Millisecond
 
-// threeChains has a slow call in another place of each branch.
+// threeChains has a slow call at a different position in each branch.
 func threeChains() (workload, error) {
 	branches := [][]string{names("a", 3), names("b", 3), names("c", 3)}
 	var rules []string
@@ -146,7 +146,7 @@ func threeChains() (workload, error) {
 	return graph("chains", branches, "join", script), err
 }
 
-// manyBranches is n branches of one call each and a join of all.
+// manyBranches is n branches of one call each, and a join.
 func manyBranches(n int) (workload, error) {
 	branches := make([][]string, n)
 	for i, id := range names("item", n) {
@@ -156,14 +156,14 @@ func manyBranches(n int) (workload, error) {
 	return graph("fork", branches, "join", script), err
 }
 
-// waiting is one model call that does not end while the benchmark lasts.
+// waiting is one model call that does not return while the benchmark runs.
 func waiting() (workload, error) {
 	script, err := scriptOf(`{"delay":"1h","say":"late"}`)
 	return graph("waiting", [][]string{{"wait"}}, "", script), err
 }
 
-// monologue is an agent whose turns are model calls alone: what it calls is a tool of the
-// interpreter's own, which is no activity. It has no twin.
+// monologue is an agent whose turns are model calls only: it calls one of the interpreter's
+// built-in tools, which is not an activity. It has no twin.
 func monologue(turns int) (start, error) {
 	n := node("agent")
 	n.Agent.Builtins = []string{plan.BuiltinListStateKeys}
@@ -179,13 +179,13 @@ func pureLoop(turns int) (start, error) {
 	return onlyNode(n, "Take notes.", llm.ScriptModel, script), err
 }
 
-// loopScript calls a tool with so much text until the model has been asked turns times.
+// loopScript calls a tool with an argument of a given size until the model has been called turns times.
 func loopScript(turns int, tool string, size int) (json.RawMessage, error) {
 	return scriptOf(fmt.Sprintf(`{"turn":%d,"say":"done"}`, turns),
 		fmt.Sprintf(`{"call":[{"tool":%q,"arguments":{"text":%q}}]}`, tool, strings.Repeat("x", size)))
 }
 
-// onlyNode is a flow of one node.
+// onlyNode returns a flow with one node.
 func onlyNode(n plan.Node, text, model string, script json.RawMessage) start {
 	f := newPlan("loop")
 	n.Exit = true
@@ -194,7 +194,7 @@ func onlyNode(n plan.Node, text, model string, script json.RawMessage) start {
 	return start{contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: f}, Input: text, Model: model, Script: script}}
 }
 
-// agentLoop is an agent that calls its tool until the model has been asked turns times.
+// agentLoop is an agent that calls its tool until the model has been called turns times.
 func agentLoop(turns int) (workload, error) {
 	script, err := loopScript(turns, toolName, turnBytes/2)
 	if err != nil {
@@ -209,7 +209,7 @@ func agentLoop(turns int) (workload, error) {
 	}, nil
 }
 
-// scriptOf reads rules as the starter would.
+// scriptOf parses rules as the starter does.
 func scriptOf(rules ...string) (json.RawMessage, error) {
 	return llm.ParseScript("bench.script", []byte(`{"rules":[`+strings.Join(rules, ",")+`]}`))
 }

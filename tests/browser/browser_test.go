@@ -1,4 +1,4 @@
-// Package browser opens a run's pages in the Web UI as a person does, in a headless browser.
+// Package browser tests a run's pages in the Web UI in a headless browser.
 package browser
 
 import (
@@ -18,20 +18,20 @@ import (
 	"weft/tests/programs"
 )
 
-// patience is how long a page may take to show what it should.
+// patience bounds the wait for a page's content.
 const patience = 5 * time.Minute
 
 // site is an embedded server with its Web UI and a worker, and a browser.
 type site struct {
 	ui, address string
 	client      client.Client
-	// programs is the folder of the server and the starter.
+	// programs is the folder of the server and starter binaries.
 	programs string
-	// tab is the context of the browser's one tab.
+	// tab is the context of the browser's only tab.
 	tab context.Context
 }
 
-// open starts the server and the browser, or skips where one of them is not there.
+// open starts the server and the browser, or skips the test if one of them is missing.
 func open(t *testing.T) *site {
 	t.Helper()
 	server := programs.Path(t, "WEFT_DEVSERVER")
@@ -41,7 +41,7 @@ func open(t *testing.T) *site {
 	options := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
 	options = append(options, chromedp.ExecPath(program))
 	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // Chromium's own wish where it runs as root
+		options = append(options, chromedp.NoSandbox) // required by Chromium if run as root
 	}
 	browser, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stop)
@@ -54,7 +54,7 @@ func open(t *testing.T) *site {
 	return s
 }
 
-// serve starts the server with a worker that has no model but the scripted one.
+// serve starts the server with a worker that has only the scripted model.
 func (s *site) serve(t *testing.T, program string) {
 	t.Helper()
 	cmd := exec.Command(program, "-db", ":memory:", "-port", "0", "-ui-port", "-1")
@@ -70,12 +70,12 @@ func (s *site) serve(t *testing.T, program string) {
 	t.Cleanup(s.client.Close)
 }
 
-// shown is the text of a page and of the frames in it: the Web UI puts what an author wrote
-// into frames.
+// shown returns the text of a page and of its frames: the Web UI shows what an author wrote
+// in frames.
 const shown = `[document, ...Array.from(document.querySelectorAll('iframe'), f => f.contentDocument)]
   .map(d => d && d.body ? d.body.innerText : '').join('\n')`
 
-// look opens a page of a run and waits until its text holds all that is wanted, in any order.
+// look opens a page of a run and waits until it contains all wanted texts, in any order.
 func (s *site) look(t *testing.T, id, page string, want ...string) {
 	t.Helper()
 	d, err := s.client.DescribeWorkflowExecution(context.Background(), id, "")
@@ -102,7 +102,7 @@ func (s *site) look(t *testing.T, id, page string, want ...string) {
 	t.Errorf("the page %s does not show %q within %v; it shows:\n%s", page, missing(text, want), patience, text)
 }
 
-// missing are the wanted texts that a page does not show. Spaces count as one.
+// missing returns the wanted texts that a page does not contain, ignoring repeated spaces.
 func missing(text string, want []string) []string {
 	var out []string
 	text = strings.Join(strings.Fields(text), " ")

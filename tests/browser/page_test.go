@@ -15,13 +15,13 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// token is Ann's, who looks at the page.
+// token is the token of Ann, who uses the page.
 const token = "the-token-of-ann-1234"
 
-// hostile is markup in every field of a flow that a page shows.
+// hostile is markup for every field of a flow that a page shows.
 const hostile = `<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>`
 
-// hostileFlow asks its client for a tool's result, so that arguments are shown, too.
+// hostileFlow requests a tool result from its client, so that arguments are shown, too.
 var hostileFlow = strings.ReplaceAll(`{"id":"h","name":"H","description":"","nodes":[{"id":"a","name":"H","prompt":"H","is_exit_node":true,"tools":[]},
 {"id":"b","name":"Second","prompt":"Say more.","is_exit_node":true,"tools":[]}],
 "edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"a","target":"b"},{"id":"e3","source":"b","target":"END"}]}`, `"H"`, quoted(hostile))
@@ -34,7 +34,7 @@ func quoted(s string) string {
 	return string(raw)
 }
 
-// largeFlow has so many nodes: a hundred chains between the first and a join.
+// largeFlow has this many nodes: a hundred chains between the first node and a join.
 func largeFlow(n int) string {
 	type object = map[string]any
 	var nodes, edges []object
@@ -64,7 +64,7 @@ func largeFlow(n int) string {
 	return string(raw)
 }
 
-// serveHTTP starts the HTTP server and gives its address.
+// serveHTTP starts the HTTP server and returns its URL.
 func (s *site) serveHTTP(t *testing.T) string {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(s.programs, "starter"), "serve", "-listen", "127.0.0.1:0")
@@ -88,7 +88,7 @@ func (s *site) serveHTTP(t *testing.T) string {
 	return strings.TrimRight(strings.TrimSpace(line), "/")
 }
 
-// await waits until an expression of the page is true.
+// await waits until a JavaScript expression is true.
 func (s *site) await(t *testing.T, what, expression string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
@@ -104,7 +104,7 @@ func (s *site) await(t *testing.T, what, expression string) {
 	t.Fatalf("not within %v: %s; the page shows:\n%s", patience, what, text)
 }
 
-// do runs a statement in the page.
+// do executes a statement in the page.
 func (s *site) do(t *testing.T, statement string) {
 	t.Helper()
 	if _, err := chromedp.Run(s.tab, chromedp.Evaluate[bool]("(() => {"+statement+"; return true})()")); err != nil {
@@ -112,7 +112,7 @@ func (s *site) do(t *testing.T, statement string) {
 	}
 }
 
-// open goes to an address of the page.
+// open navigates to a URL of the page.
 func (s *site) visit(t *testing.T, address string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(s.tab, 2*patience)
@@ -122,20 +122,20 @@ func (s *site) visit(t *testing.T, address string) {
 	}
 }
 
-// shows waits until a text is on the page.
+// shows waits until the page shows a text.
 func (s *site) shows(t *testing.T, text string) {
 	t.Helper()
 	s.await(t, "the page shows "+text, "document.body.innerText.includes("+quoted(text)+")")
 }
 
-// snap writes a picture of what the browser shows to the folder that make picture names.
+// snap saves a screenshot to the folder set by make picture.
 func (s *site) snap(t *testing.T, name string) {
 	t.Helper()
 	dir := os.Getenv("WEFT_PICTURES")
 	if dir == "" {
 		return
 	}
-	time.Sleep(time.Second) // what moves comes to rest
+	time.Sleep(time.Second) // animations finish
 	png, err := chromedp.Run(s.tab, chromedp.CaptureScreenshot())
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func (s *site) snap(t *testing.T, name string) {
 	}
 }
 
-// started starts a flow on the page and gives the run's id.
+// started starts a flow on the page and returns the run's id.
 func (s *site) started(t *testing.T, document, input, script string) string {
 	t.Helper()
 	s.do(t, "location.hash = '#/start'")
@@ -162,19 +162,19 @@ func (s *site) started(t *testing.T, document, input, script string) string {
 	return id
 }
 
-// state asks for the state before and after the node that is described.
+// state requests the state before and after the selected node.
 func (s *site) state(t *testing.T) {
 	t.Helper()
 	s.do(t, "[...document.querySelectorAll('#node button')].find(b => b.textContent.startsWith('State')).click()")
 }
 
-// choose clicks on a node of the graph, which may be drawn anew just now.
+// choose clicks on a node of the graph, which may be redrawn concurrently.
 func (s *site) choose(t *testing.T, node string) {
 	t.Helper()
 	s.await(t, "a node is chosen", "(n => n && (n.dispatchEvent(new MouseEvent('click')), true))(document.querySelector('#graph [data-node"+node+"]'))")
 }
 
-// TestEndToEndPage signs in, starts a flow, looks at its nodes, answers what it asks and runs it again from a node.
+// TestEndToEndPage signs in, starts a flow, inspects its nodes, answers its requests and reruns it from a node.
 func TestEndToEndPage(t *testing.T) {
 	s := open(t)
 	address := s.serveHTTP(t)
@@ -212,7 +212,7 @@ func TestEndToEndPage(t *testing.T) {
 	s.do(t, "location.hash = '#/'")
 	s.await(t, "both runs are listed", "document.querySelectorAll('tbody tr').length === 2 && document.body.innerText.includes("+quoted(first)+")")
 
-	s.ask(t) // is nobody's run: Ann does not see it
+	s.ask(t) // this run has no owner: Ann does not see it
 	id := s.started(t, hostileFlow, hostile, "rules:\n- {node: a, turn: 1, call: [{tool: set_state, arguments: {key: k, value: '"+strings.ReplaceAll(hostile, "'", "''")+"'}}]}\n- {node: a, say: '"+hostile+"'}\n- {say: done}")
 	s.await(t, "the run completes", "document.querySelector('.status.completed')")
 	s.choose(t, "")

@@ -12,10 +12,10 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// example is the flow that is looked at: a fork, branches of unequal length, a deferred join.
+// example is the tested flow: a fork, branches of unequal length, a deferred join.
 const example = "../examples/continuum/briefing"
 
-// held keeps the legal review from ending while somebody looks.
+// held keeps the legal review running during the test.
 const held = `rules:
 - {node: demand, turn: 1, call: [{tool: set_state, arguments: {key: demand, value: 12}}]}
 - {node: prices, delay: 200ms, say: Prices fall by 4 %.}
@@ -23,15 +23,15 @@ const held = `rules:
 - {node: counsel, delay: 10m, say: late}
 - {say: done}`
 
-// run is the id that the starter could have chosen.
+// run is the workflow id passed to the starter.
 const run = "market-briefing-k3v9x0aa"
 
-// pages are what a person finds on the pages of a run in the middle: the nodes and what they
-// wait for, what each call is, where a branch is, and by what lists find the run.
+// pages lists what the pages of a running run show: the nodes and what they wait for, the summary of each call, the
+// position of each branch, and which lists find the run.
 var pages = []struct {
 	id, page string
 	want     []string
-	// picture says that the page is README's picture.
+	// picture marks the page of README's picture.
 	picture bool
 }{
 	{id: run, page: "user-metadata", picture: true, want: []string{
@@ -57,7 +57,7 @@ var pages = []struct {
 	{id: failing, page: "user-metadata", want: []string{"Failed at a#1", "no_exit_node_reached", "To fix it: let the conditions cover all cases"}},
 }
 
-// TestEndToEndWebUI looks at a run that the starter has started.
+// TestEndToEndWebUI checks the Web UI's pages of a run started by the starter.
 func TestEndToEndWebUI(t *testing.T) {
 	s := open(t)
 	s.start(t)
@@ -73,10 +73,10 @@ func TestEndToEndWebUI(t *testing.T) {
 	}
 }
 
-// waiting is a run that waits for its client to run a tool.
+// waiting is a run that waits for its client to execute a tool.
 const waiting = "lookup-7w2m1c9q"
 
-// ask starts a run as any client does, and waits until it asks.
+// ask starts a run as a client and waits until it requests a tool call.
 func (s *site) ask(t *testing.T) {
 	t.Helper()
 	ctx := context.Background()
@@ -96,7 +96,7 @@ func (s *site) ask(t *testing.T) {
 	t.Fatal("the run asks for nothing")
 }
 
-// failing is a run whose conditions all say no.
+// failing is a run whose conditions are all false.
 const failing = "picky-3k9d0w2x"
 
 // fail starts a run that fails.

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Editors say what each component and each of its fields is for.
-func TestEverythingIsDescribed(t *testing.T) {
+// TestDescriptions checks that each component and each field has a description, which editors show.
+func TestDescriptions(t *testing.T) {
 	rows := Rows(WayFlow)
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		row := rows[name]

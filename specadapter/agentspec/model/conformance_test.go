@@ -13,13 +13,13 @@ import (
 	"weft/specadapter/source"
 )
 
-// corpus is a folder of the specification's beside the project, or the test is skipped.
+// corpus returns a folder of the shared corpus and the rows of its index. It skips the test if there is none.
 func corpus(t *testing.T, name string) (dir string, rows [][]string) {
 	t.Helper()
 	dir = filepath.Join("..", "..", "..", "..", "shared", "corpus", name)
 	raw, err := os.ReadFile(filepath.Join(dir, "INDEX.tsv"))
 	if err != nil {
-		t.Skipf("../shared/corpus/%s is not there", name)
+		t.Skipf("../shared/corpus/%s not found", name)
 	}
 	for _, line := range strings.Split(strings.TrimSpace(string(raw)), "\n")[1:] {
 		rows = append(rows, strings.Split(line, "\t"))
@@ -27,8 +27,8 @@ func corpus(t *testing.T, name string) (dir string, rows [][]string) {
 	return dir, rows
 }
 
-// harness are texts that the corpus' own tests replace before they load a file.
-var harness = regexp.MustCompile(`\[\[\w+\]\]|\bMCP_SERVER_URL\b`)
+// placeholders match the texts that the corpus' own tests replace before they load a file.
+var placeholders = regexp.MustCompile(`\[\[\w+\]\]|\bMCP_SERVER_URL\b`)
 
 func readCorpus(t *testing.T, path string) []byte {
 	t.Helper()
@@ -36,11 +36,11 @@ func readCorpus(t *testing.T, path string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return harness.ReplaceAll(raw, []byte("http://localhost:5006"))
+	return placeholders.ReplaceAll(raw, []byte("http://localhost:5006"))
 }
 
-// inlined are the files that hold what should be a reference to a secret.
-var inlined = []string{
+// withInlineSecrets are the files that contain a secret instead of a reference to it.
+var withInlineSecrets = []string{
 	"cts/llms/ocigenaiconfig_with_ociclientconfigwithapikey_with_agent.yaml",
 	"wayflow-docs/howto_ociagent.json", "wayflow-docs/howto_ociagent.yaml", "wayflow-tests/agent_5.yaml",
 }
@@ -66,7 +66,7 @@ func TestCorpus(t *testing.T) {
 		file, verdict := row[0], row[10]
 		for _, profile := range []string{model.ProfileDefault, model.ProfileStrict} {
 			t.Run(profile+"/"+file, func(t *testing.T) {
-				o := model.Options{Profile: profile, InlineSecrets: slices.Contains(inlined, file)}
+				o := model.Options{Profile: profile, InlineSecrets: slices.Contains(withInlineSecrets, file)}
 				if strings.Contains(verdict, "plugin") || strings.Contains(verdict, "registry") {
 					o.Plugins = wayflow
 				}
@@ -88,15 +88,15 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// checkModel looks at what holds for every document.
+// checkModel checks what holds for every document.
 func checkModel(t *testing.T, doc *model.Document, diags []source.Diagnostic) {
 	t.Helper()
 	if (doc == nil) != source.HasErrors(diags) {
-		t.Errorf("document %v with\n%s", doc, render(diags))
+		t.Errorf("document %v with diagnostics\n%s", doc, render(diags))
 	}
 	for _, d := range diags {
 		if d.Text == "" || d.Code == "" || d.Severity != source.Info && d.Help == "" || strings.Contains(d.String(), "%!") {
-			t.Errorf("incomplete: %#v", d)
+			t.Errorf("incomplete diagnostic %#v", d)
 		}
 	}
 	if doc == nil {
@@ -106,11 +106,11 @@ func checkModel(t *testing.T, doc *model.Document, diags []source.Diagnostic) {
 	for _, c := range doc.Components {
 		for _, spec := range c.Type.Fields {
 			if spec.Required && c.Field(spec.Name) == nil {
-				t.Errorf("%s has no %s, and no error says so", c, spec.Name)
+				t.Errorf("%s has no %s, but there is no error", c, spec.Name)
 			}
 			for _, part := range c.Components(spec.Name) {
 				if !done[part] {
-					t.Errorf("%s stands before %s, which is in it", c, part)
+					t.Errorf("%s is listed before its part %s", c, part)
 				}
 			}
 		}
@@ -120,7 +120,7 @@ func checkModel(t *testing.T, doc *model.Document, diags []source.Diagnostic) {
 		done[c] = true
 		for _, p := range append(c.Inputs, c.Outputs...) {
 			if p.Title == "" || p.Type == nil {
-				t.Errorf("%s has the property %+v", c, p)
+				t.Errorf("%s has the incomplete property %+v", c, p)
 			}
 		}
 	}
@@ -134,7 +134,7 @@ func render(diags []source.Diagnostic) string {
 	return b.String()
 }
 
-// errorCodes are the codes of the errors, each once, sorted.
+// errorCodes returns the distinct codes of the errors, sorted.
 func errorCodes(diags []source.Diagnostic) []string {
 	var codes []string
 	for _, d := range diags {
@@ -146,8 +146,8 @@ func errorCodes(diags []source.Diagnostic) []string {
 	return codes
 }
 
-// A component of a plugin that is not registered is one error at its type, and none
-// elsewhere.
+// TestCorpusUnknownPlugins checks that a component of an unregistered plugin is reported once, at
+// its type.
 func TestCorpusUnknownPlugins(t *testing.T) {
 	dir, rows := corpus(t, "agentspec")
 	for _, row := range rows {
@@ -170,10 +170,10 @@ func TestCorpusUnknownPlugins(t *testing.T) {
 	}
 }
 
-// Secrets in the document are errors, and nothing else is wrong with these files.
+// TestCorpusInlinedSecrets checks that files with an inline secret have no other error.
 func TestCorpusInlinedSecrets(t *testing.T) {
 	dir, _ := corpus(t, "agentspec")
-	for _, file := range inlined {
+	for _, file := range withInlineSecrets {
 		text := readCorpus(t, filepath.Join(dir, file))
 		_, diags := model.Load(file, text, model.Options{})
 		if got := errorCodes(diags); fmt.Sprint(got) != "[secret-inline]" {

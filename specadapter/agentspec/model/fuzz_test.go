@@ -10,8 +10,8 @@ import (
 	"weft/specadapter/agentspec/model"
 )
 
-// FuzzLoad mutates the documents of the goldens. Whatever comes of them, loading does not
-// panic, says why there is no model, and says the same the next time.
+// FuzzLoad mutates the documents of the goldens: loading must not panic, must report why there
+// is no model, and must be deterministic.
 func FuzzLoad(f *testing.F) {
 	paths, _ := filepath.Glob("testdata/*.txtar")
 	for _, path := range paths {
@@ -39,12 +39,12 @@ func FuzzLoad(f *testing.F) {
 		checkModel(t, doc, diags)
 		again, diagsAgain := load(name, text, o)
 		if render(diags) != render(diagsAgain) || doc != nil && dump(doc) != dump(again) {
-			t.Fatalf("the second time it differs:\n%s\n%s", render(diags), render(diagsAgain))
+			t.Fatalf("the second load differs:\n%s\n%s", render(diags), render(diagsAgain))
 		}
 	})
 }
 
-// FuzzFiles mutates a file of components beside a document that refers to all in it.
+// FuzzFiles mutates a file of components together with a document that refers to them.
 func FuzzFiles(f *testing.F) {
 	paths, _ := filepath.Glob("testdata/*.txtar")
 	for _, path := range paths {

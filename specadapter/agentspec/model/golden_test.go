@@ -14,12 +14,11 @@ import (
 	"weft/specadapter/source"
 )
 
-// TestGolden reads every archive testdata/*.txtar. Its files: one or more in.json, in.yaml
-// or in.json5, which mean the same; options, with a line "components" (there is no main
-// component), "dev" (secrets may be inline), "named REF=FILE#KEY" or "plugins" each; other
-// inputs are files of components. What must come out: default.txt and strict.txt, the
-// diagnostics of each profile, and model.txt, if the default profile gives a model.
-// UPDATE=1 rewrites them; review the difference.
+// TestGolden loads every archive testdata/*.txtar. Inputs: one or more equivalent documents in.json, in.yaml
+// or in.json5; options, with one of "components" (there is no main component), "dev" (secrets may be inline),
+// "named REF=FILE#KEY" or "plugins" per line; any other input is a file of components. Expected outputs:
+// default.txt and strict.txt, the diagnostics of each profile, and model.txt, if the default profile loads
+// a model. UPDATE=1 rewrites the outputs; review the difference.
 func TestGolden(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(paths) == 0 {
@@ -86,7 +85,7 @@ func outputs(t *testing.T, inputs []txtar.File) map[string]string {
 			}
 			model := dump(doc)
 			if before, ok := got["model.txt"]; ok && before != model {
-				t.Errorf("%s gives another model than the inputs before it:\n%s", f.Name, model)
+				t.Errorf("%s loads a different model than the previous inputs:\n%s", f.Name, model)
 			}
 			got["model.txt"] = model
 		}
@@ -126,8 +125,8 @@ func options(t *testing.T, inputs []txtar.File) (model.Options, func(string, []b
 	return o, load
 }
 
-// dump writes a model, without places: the components in their order, with what they need
-// of each other by number.
+// dump formats a model without positions: its components in order, with references to each
+// other by number.
 func dump(doc *model.Document) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "version %s\n", doc.Version)
@@ -211,7 +210,7 @@ var (
 	documented = regexp.MustCompile("(?m)^\\| `([A-Za-z0-9-]+)` \\| (?:error|warning|info|-)")
 )
 
-// The README's table of codes and the goldens name the same codes.
+// TestREADMECodes checks that the README's table and the goldens have the same codes.
 func TestREADMECodes(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -239,7 +238,7 @@ func TestREADMECodes(t *testing.T) {
 	}
 	for code := range table {
 		if !seen[code] {
-			t.Errorf("README.md has the code %s, which no golden shows", code)
+			t.Errorf("README.md has the code %s, but no golden does", code)
 		}
 	}
 }

@@ -11,17 +11,17 @@ import (
 	"weft/specadapter/source"
 )
 
-// ref is a reference.
+// ref returns a reference.
 func ref(key string, args ...any) string {
 	return fmt.Sprintf(`{"$component_ref": %q}`, fmt.Sprintf(key, args...))
 }
 
-// document is a document of components alone.
+// document returns a document without a main component.
 func document(defs ...string) string {
 	return `{"agentspec_version": "26.2.0", "$referenced_components": {` + strings.Join(defs, ",\n") + `}}`
 }
 
-// flowText is a flow of the nodes with the given keys, one after the other.
+// flowText returns a flow of the nodes with the given keys, in sequence.
 func flowText(key string, nodes []string, data string, defs ...string) string {
 	start, end := key+"s", key+"e"
 	all := append(append([]string{start}, nodes...), end)
@@ -39,7 +39,7 @@ func flowText(key string, nodes []string, data string, defs ...string) string {
 			key, ref("%s", start), strings.Join(refs, ", "), strings.Join(edges, ", "), data)), ",\n")
 }
 
-// properties are n properties.
+// properties returns n properties.
 func properties(n int, schema string) string {
 	list := make([]string, n)
 	for i := range list {
@@ -48,7 +48,7 @@ func properties(n int, schema string) string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-// repeat joins n texts that a function makes of their numbers.
+// repeat returns f(0) to f(n-1).
 func repeat(n int, f func(i int) string) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -57,8 +57,8 @@ func repeat(n int, f func(i int) string) []string {
 	return out
 }
 
-// bomb is flows where each runs the one before twice: read without sharing there would be
-// 2 to the power of their number.
+// bomb returns a document of flows that each run the previous one twice: without sharing, loading
+// would take 2^n steps.
 func bomb(n int, kind string) string {
 	defs := []string{flowText("f0", nil, "null")}
 	for i := 1; i <= n; i++ {
@@ -73,7 +73,7 @@ func bomb(n int, kind string) string {
 	return document(defs...)
 }
 
-// deepType nests unions and arrays.
+// deepType nests unions and arrays: the type doubles with each level.
 func deepType(depth int) string {
 	text := `{"type": "integer"}`
 	for range depth {
@@ -88,56 +88,56 @@ func hostile() map[string]struct{ text, want string } {
 		return `{"component_type": "ServerTool", "name": "t", "inputs": ` + props + `}`
 	}
 	return map[string]struct{ text, want string }{
-		"a bomb of flows":          {bomb(60, "FlowNode"), ""},
-		"a bomb of maps":           {bomb(60, "MapNode"), ""},
-		"flows that nest too deep": {bomb(80, "FlowNode"), "too-deep"},
-		"a chain of references": {document(repeat(10_000, func(i int) string {
+		"exponential flows":     {bomb(60, "FlowNode"), ""},
+		"exponential maps":      {bomb(60, "MapNode"), ""},
+		"flows nested too deep": {bomb(80, "FlowNode"), "too-deep"},
+		"chain of references": {document(repeat(10_000, func(i int) string {
 			return fmt.Sprintf(`"a%d": %s`, i, ref("a%d", i+1))
 		})...), "too-deep"},
 		"many components": {document(repeat(model.MaxComponents+10, func(i int) string {
 			return fmt.Sprintf(`"t%d": {"component_type": "ServerTool", "name": "t"}`, i)
 		})...), "too-many"},
-		"many faults": {document(repeat(10_000, func(i int) string {
+		"many errors": {document(repeat(10_000, func(i int) string {
 			return fmt.Sprintf(`"t%d": {"component_type": "SrverTool%d", "naem": %s}`, i, i, ref("nowhere%d", i))
 		})...), "more"},
 		"many unknown fields": {document(`"t": {"component_type": "ServerTool", "name": "t", ` + strings.Join(repeat(50_000, func(i int) string {
 			return fmt.Sprintf(`"f%d": 1`, i)
 		}), ", ") + "}"), ""},
-		"many references that lead nowhere": {document(append(repeat(10_000, func(i int) string { return fmt.Sprintf(`"t%d": 1`, i) }),
+		"many missing references": {document(append(repeat(10_000, func(i int) string { return fmt.Sprintf(`"t%d": 1`, i) }),
 			`"a": {"component_type": "Agent", "name": "a", "system_prompt": "s", "llm_config": `+llm+`, "tools": [`+strings.Join(repeat(10_000, func(i int) string {
 				return ref("x%d", i)
 			}), ",")+`]}`)...), "ref-missing"},
 		"many inputs in many nodes": {document(append(repeat(200, func(i int) string {
 			return fmt.Sprintf(`"n%d": {"component_type": "ToolNode", "name": "n", "tool": %s}`, i, ref("t"))
 		}), `"t": `+tool(properties(5_000, `"type": "string"`)))...), "too-complex"},
-		"one long text for many": {document(append(repeat(5_000, func(i int) string {
+		"one long text shared by many agents": {document(append(repeat(5_000, func(i int) string {
 			return fmt.Sprintf(`"a%d": {"component_type": "Agent", "name": "a", "llm_config": %s, "system_prompt": %s}`, i, ref("m"), ref("p"))
 		}), `"m": `+llm, `"p": "`+strings.Repeat("{{ x }", 200_000)+`"`)...), "too-complex"},
-		"one list of properties for many": {document(append(repeat(5_000, func(i int) string {
+		"one property list shared by many tools": {document(append(repeat(5_000, func(i int) string {
 			return fmt.Sprintf(`"t%d": {"component_type": "ServerTool", "name": "t", "inputs": %s}`, i, ref("p"))
 		}), `"p": `+properties(5_000, `"type": "string", "maxLength": 5`))...), "too-complex"},
-		"one flow many times in parallel": {document(`"n": {"component_type": "ParallelFlowNode", "name": "n", "subflows": [`+strings.Join(repeat(20_000, func(int) string { return ref("f") }), ",")+`]}`,
+		"one flow repeated in parallel": {document(`"n": {"component_type": "ParallelFlowNode", "name": "n", "subflows": [`+strings.Join(repeat(20_000, func(int) string { return ref("f") }), ",")+`]}`,
 			strings.Replace(flowText("f", nil, "null"), `"StartNode", "name": "s"`, `"StartNode", "name": "s", "inputs": `+properties(5_000, `"type": "string"`), 1)), "too-complex"},
-		"many specialists of an agent with many tools": {document(append(repeat(5_000, func(i int) string {
+		"many specializations of an agent with many tools": {document(append(repeat(5_000, func(i int) string {
 			return fmt.Sprintf(`"s%d": {"component_type": "SpecializedAgent", "name": "s", "agent": %s, "agent_specialization_parameters": %s}`, i, ref("a"), ref("p"))
 		}), `"p": {"component_type": "AgentSpecializationParameters", "name": "p", "human_in_the_loop": false}`, `"t": `+tool("[]"),
 			`"a": {"component_type": "Agent", "name": "a", "llm_config": `+llm+`, "system_prompt": "s", "tools": [`+strings.Join(repeat(10_000, func(int) string { return ref("t") }), ",")+`]}`)...), ""},
 		"many maps over a flow with many inputs": {document(append(repeat(200, func(i int) string {
 			return fmt.Sprintf(`"n%d": {"component_type": "MapNode", "name": "n", "subflow": %s}`, i, ref("f"))
 		}), strings.Replace(flowText("f", nil, "null"), `"StartNode", "name": "s"`, `"StartNode", "name": "s", "inputs": `+properties(5_000, `"type": "string"`), 1))...), "too-complex"},
-		"many schemas for the compiler": {document(`"t": ` + tool(properties(6_000, `"type": "string", "pattern": "^a"`))), "too-complex"},
-		"a type that is too deep":       {document(`"t": ` + tool(properties(1, `"type": "array", "items": `+strings.Repeat(`{"type": "array", "items": `, 80)+`{}`+strings.Repeat("}", 80)))), "prop-schema"},
-		"types that double":             {document(`"t": ` + tool(`[{"title": "p", "default": 1, `+strings.TrimPrefix(deepType(14), "{")+`]`)), ""},
-		"one id for all": {document(repeat(20_000, func(i int) string {
+		"many schemas to compile": {document(`"t": ` + tool(properties(6_000, `"type": "string", "pattern": "^a"`))), "too-complex"},
+		"type nested too deep":    {document(`"t": ` + tool(properties(1, `"type": "array", "items": `+strings.Repeat(`{"type": "array", "items": `, 80)+`{}`+strings.Repeat("}", 80)))), "prop-schema"},
+		"exponential type":        {document(`"t": ` + tool(`[{"title": "p", "default": 1, `+strings.TrimPrefix(deepType(14), "{")+`]`)), ""},
+		"one id for all components": {document(repeat(20_000, func(i int) string {
 			return fmt.Sprintf(`"t%d": {"component_type": "ServerTool", "id": "x", "name": "t%d"}`, i, i)
 		})...), ""},
-		"a wide flow": {document(append(repeat(1_500, func(i int) string {
+		"long flow": {document(append(repeat(1_500, func(i int) string {
 			return fmt.Sprintf(`"n%d": {"component_type": "ToolNode", "name": "n", "tool": {"component_type": "ServerTool", "name": "t", "inputs": [{"title": "x", "type": "string"}], "outputs": [{"title": "x", "type": "string"}]}}`, i)
 		}), flowText("f", repeat(1_500, func(i int) string { return fmt.Sprintf("n%d", i) }), "null"))...), ""},
 	}
 }
 
-// Whatever a document holds, the answer comes soon, and memory stays in proportion.
+// TestHostile checks that hostile documents load within bounds of time, memory and number of diagnostics.
 func TestHostile(t *testing.T) {
 	for name, tc := range hostile() {
 		t.Run(name, func(t *testing.T) {

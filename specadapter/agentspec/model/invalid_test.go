@@ -8,21 +8,21 @@ import (
 	"weft/specadapter/source"
 )
 
-// fault is what must be said about a document: a rule at a line, as an error or a warning
-// in each profile.
+// fault is the expected diagnostic of a document: a code at a line, with its severity in the strict
+// and in the default profile.
 type fault struct {
 	code             string
 	line             int
 	strict, standard source.Severity
 }
 
-// Severities, short for the table.
+// Severities, abbreviated for the table.
 const (
 	fail = source.Error
 	warn = source.Warning
 )
 
-// faults are the documents of the corpus with one fault each. Some have others on top.
+// faults maps the corpus documents to the error each was written for; some have further ones.
 var faults = map[string]fault{
 	"repo/nested_reference_with_incorrect_version.yaml":      {"version-unknown", 42, fail, fail},
 	"repo/misplaced_agentspec_version.yaml":                  {"version-unknown", 15, fail, fail},
@@ -112,21 +112,21 @@ var faults = map[string]fault{
 	"authored/duplicate_ids_different_components.json":       {"id-dup", 175, fail, warn},
 }
 
-// sound are documents of the corpus that the reference loader refuses and that the
-// specification allows.
-var sound = map[string]bool{"authored/scalar_in_referenced_components.json": true}
+// valid are documents of the corpus that the reference loader rejects although the
+// specification allows them.
+var valid = map[string]bool{"authored/scalar_in_referenced_components.json": true}
 
 func TestCorpusInvalid(t *testing.T) {
 	dir, rows := corpus(t, "agentspec-invalid")
-	if len(rows) != len(faults)+len(sound) {
-		t.Errorf("the corpus has %d files, %d are listed here", len(rows), len(faults)+len(sound))
+	if len(rows) != len(faults)+len(valid) {
+		t.Errorf("the corpus has %d files, %d are listed here", len(rows), len(faults)+len(valid))
 	}
 	for _, row := range rows {
 		for _, profile := range []string{model.ProfileDefault, model.ProfileStrict} {
 			t.Run(profile+"/"+row[0], func(t *testing.T) {
 				doc, diags := model.Load(row[0], readCorpus(t, filepath.Join(dir, row[0])), model.Options{Profile: profile})
 				checkModel(t, doc, diags)
-				if sound[row[0]] {
+				if valid[row[0]] {
 					if len(diags) > 0 {
 						t.Errorf("got\n%s", render(diags))
 					}

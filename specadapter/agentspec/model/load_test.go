@@ -6,21 +6,21 @@ import (
 	"weft/specadapter/source"
 )
 
-// The tests read texts, and files of components alone, as the specification's examples are.
+// The tests also load plain texts and documents without a main component, as in the specification's examples.
 
-// Load reads a document with a main component. All diagnostics come at once, those of the
-// document first and each file's by place, at most [source.MaxDiagnostics]. The result is
-// nil if and only if one of them is an error.
+// Load reads a document with a main component. It returns all diagnostics at once, at most
+// [source.MaxDiagnostics]: those of the document first, then those of each file, by position.
+// The result is nil if and only if one of them is an error.
 func Load(name string, text []byte, o Options) (*Document, []source.Diagnostic) {
 	return load(name, text, o, (*loader).main)
 }
 
-// LoadComponents reads a document that only holds components for others to refer to.
+// LoadComponents reads a document without a main component, which only holds components to refer to.
 func LoadComponents(name string, text []byte, o Options) (*Document, []source.Diagnostic) {
 	return load(name, text, o, (*loader).definitionsOnly)
 }
 
-// load merges the parser's diagnostics with the document's, which come first in more.
+// load merges the parser's diagnostics with those of the document, which come first in more.
 func load(name string, text []byte, o Options, top func(*loader, *scope, *source.Value)) (*Document, []source.Diagnostic) {
 	doc, diags := parse(name, text, o)
 	if doc == nil {
@@ -47,22 +47,22 @@ func (l *loader) definitionsOnly(s *scope, root *source.Value) {
 	l.enter(s, root)
 	l.readUnused()
 	l.reportMissingEdges()
-	l.sketch()
+	l.tolerateSketch()
 }
 
-// sketchy are the codes of what a sketch leaves out or writes as one would on paper.
-var sketchy = map[string]bool{"field-missing": true, "ref-missing": true, "ref-type": true, "prop-schema": true, "prop-title": true,
+// sketchCodes are the errors that are tolerated in sketches, which leave parts out.
+var sketchCodes = map[string]bool{"field-missing": true, "ref-missing": true, "ref-type": true, "prop-schema": true, "prop-title": true,
 	"type-unknown": true, "end-incoming": true, "start-io-eq": true, "end-io-eq": true}
 
-// sketch takes a file of components in syntax from before the first release as what such files are:
-// sketches, with parts left out. In the default profile that is a warning, and components that are
-// not whole are none of the document's.
-func (l *loader) sketch() {
+// tolerateSketch turns the errors of a file of components into warnings if the file uses the syntax from before
+// the first release and has no errors but sketchCodes: such files are sketches, with parts left out. It removes
+// incomplete components from the document. The strict profile keeps the errors.
+func (l *loader) tolerateSketch() {
 	if l.Strict || !slices.ContainsFunc(l.Diags, func(d source.Diagnostic) bool { return d.Code == "legacy-syntax" }) || l.Dropped > 0 {
 		return
 	}
 	for i := range l.Diags {
-		if d := &l.Diags[i]; d.Severity == source.Error && !sketchy[d.Code] {
+		if d := &l.Diags[i]; d.Severity == source.Error && !sketchCodes[d.Code] {
 			return
 		}
 	}
@@ -73,11 +73,11 @@ func (l *loader) sketch() {
 	}
 	l.Errors = 0
 	known := map[*Component]bool{}
-	l.doc.Components = slices.DeleteFunc(l.doc.Components, func(c *Component) bool { return !c.whole(known) })
+	l.doc.Components = slices.DeleteFunc(l.doc.Components, func(c *Component) bool { return !c.complete(known) })
 }
 
-// whole reports whether a component and all in it have what they need.
-func (c *Component) whole(known map[*Component]bool) bool {
+// complete reports whether a component and all its parts have what they need. It memoizes in known.
+func (c *Component) complete(known map[*Component]bool) bool {
 	if ok, seen := known[c]; seen {
 		return ok
 	}
@@ -86,7 +86,7 @@ func (c *Component) whole(known map[*Component]bool) bool {
 		ok = ok && (c.fields[spec.Name] != nil || !spec.Required)
 	}
 	for part := range c.parts() {
-		ok = part.whole(known) && ok
+		ok = part.complete(known) && ok
 	}
 	for _, p := range slices.Concat(c.Inputs, c.Outputs) {
 		ok = ok && p.Title != "" && p.Type != nil

@@ -16,13 +16,13 @@ func TestOptions(t *testing.T) {
 		o    model.Options
 		want string
 	}{
-		"a profile that is none":        {model.Options{Profile: "loose"}, `in.yaml: error: unknown profile "loose" [unknown-profile]`},
-		"a file twice":                  {model.Options{Components: []model.File{lib, lib}}, `lib.yaml: error: duplicate file of components "lib.yaml" [file-twice]`},
-		"the document as a file":        {model.Options{Components: []model.File{{Name: "in.yaml", Text: lib.Text}}}, `in.yaml: error: duplicate file of components "in.yaml" [file-twice]`},
-		"too many files":                {model.Options{Components: make([]model.File, model.MaxFiles+1)}, `in.yaml: error: 101 files of components exceed the limit of 100 [too-many]`},
-		"a plugin's name that is taken": {model.Options{Plugins: []catalog.Type{{Name: "Agent"}}}, `in.yaml: error: the name "Agent" of a plugin's component is blank or already used [plugin-row]`},
-		"a plugin like nothing":         {model.Options{Plugins: []catalog.Type{{Name: "X", Like: "Y"}}}, `in.yaml: error: the plugin's component "X" extends the unknown component "Y" [plugin-row]`},
-		"a file that is no YAML":        {model.Options{Components: []model.File{{Name: "bad.json", Text: []byte("{")}}}, `bad.json:1:2: error: unexpected end of text [syntax]`},
+		"unknown profile":                              {model.Options{Profile: "loose"}, `in.yaml: error: unknown profile "loose" [unknown-profile]`},
+		"duplicate file":                               {model.Options{Components: []model.File{lib, lib}}, `lib.yaml: error: duplicate file of components "lib.yaml" [file-twice]`},
+		"document among the component files":           {model.Options{Components: []model.File{{Name: "in.yaml", Text: lib.Text}}}, `in.yaml: error: duplicate file of components "in.yaml" [file-twice]`},
+		"too many files":                               {model.Options{Components: make([]model.File, model.MaxFiles+1)}, `in.yaml: error: 101 files of components exceed the limit of 100 [too-many]`},
+		"plugin component with a used name":            {model.Options{Plugins: []catalog.Type{{Name: "Agent"}}}, `in.yaml: error: the name "Agent" of a plugin's component is blank or already used [plugin-row]`},
+		"plugin component that extends an unknown one": {model.Options{Plugins: []catalog.Type{{Name: "X", Like: "Y"}}}, `in.yaml: error: the plugin's component "X" extends the unknown component "Y" [plugin-row]`},
+		"syntax error in a file":                       {model.Options{Components: []model.File{{Name: "bad.json", Text: []byte("{")}}}, `bad.json:1:2: error: unexpected end of text [syntax]`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// The accessors give what the author wrote, or the table's default.
+// TestComponentFields checks that the accessors return what the document sets, or the catalog's default.
 func TestComponentFields(t *testing.T) {
 	doc, diags := model.Load("in.yaml", []byte(`agentspec_version: 26.2.0
 component_type: Agent
@@ -55,19 +55,19 @@ $referenced_components:
 	a := doc.Root
 	m, tr, x := a.Component("llm_config"), a.Components("transforms")[0], a.Components("tools")[0]
 	for name, pair := range map[string][2]any{
-		"a text":                {a.Text("system_prompt"), "Help"},
-		"a text by default":     {m.Text("api_type"), "chat_completions"},
-		"a text without any":    {m.Text("url"), ""},
-		"a template by default": {tr.Text("summarized_conversation_template"), "Summarized conversation: {{summary}}"},
-		"a flag":                {x.Flag("requires_confirmation"), true},
-		"a flag by default":     {a.Flag("human_in_the_loop"), true},
-		"a number":              {tr.Number("min_num_messages"), 4.0},
-		"a number by default":   {tr.Number("max_num_messages"), 50.0},
-		"a field of an object":  {string(m.Field("retry_policy").Fields["max_attempts"].JSON.JSON()), "5"},
-		"metadata":              {string(x.Metadata.JSON()), `{"k":1}`},
-		"a component":           {tr.Component("llm").Key, "other"},
-		"a list of one":         {a.Component("tools"), x},
-		"no component":          {a.Component("toolboxes") == nil, true},
+		"text":                       {a.Text("system_prompt"), "Help"},
+		"default text":               {m.Text("api_type"), "chat_completions"},
+		"unset text without default": {m.Text("url"), ""},
+		"default template":           {tr.Text("summarized_conversation_template"), "Summarized conversation: {{summary}}"},
+		"flag":                       {x.Flag("requires_confirmation"), true},
+		"default flag":               {a.Flag("human_in_the_loop"), true},
+		"number":                     {tr.Number("min_num_messages"), 4.0},
+		"default number":             {tr.Number("max_num_messages"), 50.0},
+		"field of an object":         {string(m.Field("retry_policy").Fields["max_attempts"].JSON.JSON()), "5"},
+		"metadata":                   {string(x.Metadata.JSON()), `{"k":1}`},
+		"component":                  {tr.Component("llm").Key, "other"},
+		"single-element list":        {a.Component("tools"), x},
+		"no component":               {a.Component("toolboxes") == nil, true},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s is %v, want %v", name, pair[0], pair[1])
@@ -75,7 +75,7 @@ $referenced_components:
 	}
 }
 
-// An edge of a plugin's that does not say where it leads is not an edge.
+// TestPluginEdge checks that a plugin's edge without nodes is not treated as an edge.
 func TestPluginEdge(t *testing.T) {
 	doc, diags := model.LoadComponents("in.yaml", []byte(`agentspec_version: 26.2.0
 $referenced_components:

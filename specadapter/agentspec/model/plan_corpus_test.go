@@ -12,11 +12,11 @@ import (
 	"weft/workflows/plan"
 )
 
-// Every document of the corpus that loads either makes a plan that the interpreter takes, or is
-// refused for components that do not run yet, and for nothing else.
-func TestPlansOfTheCorpus(t *testing.T) {
+// TestCorpusPlans checks that every valid document of the corpus either compiles to a valid plan or
+// is rejected only for components that cannot be run yet.
+func TestCorpusPlans(t *testing.T) {
 	dir, rows := corpus(t, "agentspec")
-	plans, refused := 0, 0
+	plans, rejected := 0, 0
 	for _, row := range rows {
 		path := filepath.Join(dir, row[0])
 		text := readCorpus(t, path)
@@ -25,7 +25,7 @@ func TestPlansOfTheCorpus(t *testing.T) {
 		}
 		res, diags := specadapter.Load(filepath.Base(path), text, specadapter.Options{Dialect: agentspec.Name})
 		if res == nil {
-			refused++
+			rejected++
 			for _, d := range diags {
 				if d.Severity == 0 && d.Code != agentspec.CodeNotYet {
 					t.Errorf("%s: %s", row[0], d)
@@ -34,12 +34,12 @@ func TestPlansOfTheCorpus(t *testing.T) {
 			continue
 		}
 		plans++
-		again, err := plan.Decode(mustMarshal(t, res.Flow))
-		if err != nil || len(again.Nodes) != len(res.Flow.Nodes) || strings.TrimSpace(res.Flow.Name) == "" {
+		decoded, err := plan.Decode(mustMarshal(t, res.Flow))
+		if err != nil || len(decoded.Nodes) != len(res.Flow.Nodes) || strings.TrimSpace(res.Flow.Name) == "" {
 			t.Errorf("%s: %v", row[0], err)
 		}
 	}
-	t.Logf("%d plans, %d refused", plans, refused)
+	t.Logf("%d plans, %d rejected", plans, rejected)
 	if plans < 100 {
 		t.Errorf("%d plans", plans)
 	}

@@ -6,8 +6,8 @@ import (
 	"weft/specadapter/agentspec/catalog"
 )
 
-// wayflow are the rows of WayFlow's plugins, those of components that nothing runs, and one of a made-up plugin. What the
-// last ones do not say is not looked at.
+// wayflow are the types of WayFlow's plugins, of plugin components that cannot be run, and of a made-up plugin. The
+// fields of the latter two are not checked.
 var wayflow = slices.Concat(catalog.WayFlow, []catalog.Type{
 	{Name: "PluginToolFromToolBox", Is: []string{"Tool"}, IO: true, Open: true},
 	{Name: "AgentSpecReadFileTool", Is: []string{"Tool"}, IO: true, Open: true},

@@ -13,29 +13,29 @@ import (
 	"weft/specadapter/agentspec/catalog"
 )
 
-// definition is an object in the specification's JSON Schema, or one of several.
+// definition is an object in the specification's JSON Schema, or a union of several.
 type definition struct {
 	Properties map[string]json.RawMessage
 	Required   []string
 	AnyOf      []definition
 }
 
-// object is the definition's own object, behind those of the types that extend it.
+// object returns the definition's own object, not those of the types that extend it.
 func (d definition) object() (definition, bool) {
 	for _, part := range d.AnyOf {
 		if o, ok := part.object(); ok {
 			return o, true
 		}
 	}
-	return d, d.Properties["name"] != nil // some in the schema lack component_type
+	return d, d.Properties["name"] != nil // some definitions lack component_type
 }
 
-// The table has the components and fields of the specification's JSON Schema, and wants
-// what it wants.
+// TestTableMatchesSchema checks that the catalog has the components, fields and required fields
+// of the specification's JSON Schema.
 func TestTableMatchesSchema(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "shared", "specs", "open-agent-spec-25.4.1.schema.json"))
 	if err != nil {
-		t.Skip("../shared/specs is not there")
+		t.Skip("../shared/specs not found")
 	}
 	var schema struct {
 		Defs map[string]definition `json:"$defs"`
@@ -57,7 +57,7 @@ func TestTableMatchesSchema(t *testing.T) {
 		}
 		row, ok := rows[name]
 		if !ok {
-			t.Errorf("the table has no %s", name)
+			t.Errorf("the catalog has no %s", name)
 			continue
 		}
 		count++
@@ -75,7 +75,7 @@ func TestTableMatchesSchema(t *testing.T) {
 		slices.Sort(want)
 		slices.Sort(required)
 		if diff := cmp.Diff(want, required); diff != "" || len(missing) > 0 {
-			t.Errorf("%s: required fields differ (-schema +table), and it also wants %v:\n%s", name, missing, diff)
+			t.Errorf("%s: required fields differ (-schema +catalog), and these are also required: %v:\n%s", name, missing, diff)
 		}
 		for field := range o.Properties {
 			if !slices.Contains(common, field) && !slices.ContainsFunc(row.Fields, func(s catalog.FieldSpec) bool { return s.Name == field }) {
@@ -86,13 +86,13 @@ func TestTableMatchesSchema(t *testing.T) {
 			t.Errorf("%s has inputs: %v, want %v", name, row.IO, !row.IO)
 		}
 		if row.Since > catalog.V2541 {
-			t.Errorf("%s is in 25.4.1, not only in %s", name, row.Since)
+			t.Errorf("%s has Since %s, but is already in 25.4.1", name, row.Since)
 		}
 	}
-	// What is left is from later versions, and so are the bases that they alone extend.
+	// The remaining rows are of later versions, and so are the bases that only they extend.
 	for name, row := range rows {
 		if row.Since <= catalog.V2541 {
-			t.Errorf("the table has %s in 25.4.1, which the schema does not have", name)
+			t.Errorf("the catalog has %s in 25.4.1, but the schema does not", name)
 		}
 	}
 	if count < 30 {

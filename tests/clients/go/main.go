@@ -3,7 +3,7 @@
 //
 // It compiles the flow itself, with specadapter.Load, so that its errors are reported
 // before anything starts; it runs no worker. Alternatively, a program can send the document,
-// as the programs beside this one do.
+// as the other programs in this folder do.
 package main
 
 import (

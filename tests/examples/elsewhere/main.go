@@ -1,5 +1,5 @@
 // Command elsewhere is a worker without Weft's code: two activities on their own task queue.
-// weft.yml beside it configures them as tools, which stock.json binds by their names.
+// The weft.yml next to it configures them as tools, which stock.json binds by their names.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// Item is what the tools are asked about.
+// Item is the input of the tools.
 type Item struct {
 	Name string `json:"item"`
 	N    int    `json:"n,omitempty"`
@@ -46,24 +46,24 @@ type Stock struct {
 
 func count(_ context.Context, in Item) (Stock, error) {
 	if in.Name != "apples" {
-		// The model reads the message, at once: another attempt would not help.
+		// The model gets the message at once: another attempt would not help.
 		return Stock{}, temporal.NewNonRetryableApplicationError(fmt.Sprintf("there are no %q, only apples", in.Name), "NoSuchItem", nil)
 	}
 	return Stock{in.Name, 12}, nil
 }
 
-// Key is the second argument where weft.yml says idempotency_key: true.
+// Key is the second argument if weft.yml sets idempotency_key: true.
 type Key struct {
 	Value string `json:"idempotency_key"`
 }
 
-// shelf can be reserved from. Its first attempt of every call fails.
+// shelf holds reservations. The first attempt of every call fails.
 type shelf struct {
 	mu    sync.Mutex
 	tried map[string]bool
 }
 
-// Reserve keeps pieces of an item for a customer.
+// Reserve reserves pieces of an item for a customer.
 func (s *shelf) Reserve(_ context.Context, in Item, key Key) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,20 +32,20 @@ type WeatherOut struct {
 
 func weather(_ context.Context, in WeatherIn) (WeatherOut, error) {
 	if in.City != "Oslo" {
-		// The model is told so and can ask again.
+		// The model gets the message and can call again.
 		return WeatherOut{}, fmt.Errorf("there is no forecast for %q, only for Oslo", in.City)
 	}
 	return WeatherOut{Sky: "clear", Degrees: 21 + in.Day}, nil
 }
 
-// ReserveIn is what a reservation needs.
+// ReserveIn is the input of a reservation.
 type ReserveIn struct {
 	Park   string `json:"park"`
 	People int    `json:"people"`
 }
 
 func reserve(ctx context.Context, in ReserveIn) (string, error) {
-	// The key is the same for all attempts of one call: whoever keeps the reservations can
-	// tell a repeated request by it.
+	// The key is the same for all attempts of one call, so that the reservation system can detect
+	// a repeated request.
 	return fmt.Sprintf("a table for %d in %s, reference %s", in.People, in.Park, tool.IdempotencyKey(ctx)), nil
 }

@@ -38,12 +38,12 @@ func main() {
 	}
 }
 
-// Question is what the tool is asked.
+// Question is the tool's input.
 type Question struct {
 	City string `json:"city"`
 }
 
-// Forecast is what it says.
+// Forecast is the tool's output.
 type Forecast struct {
 	Sky     string `json:"sky"`
 	Degrees int    `json:"degrees"`
