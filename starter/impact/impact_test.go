@@ -103,7 +103,7 @@ func TestImpact(t *testing.T) {
 		"agent of a finished node":          {"a", func(f *plan.Flow) { f.Agents[0].Nodes[0].Agent.Prompt = "other" }, []string{None}},
 		"connection of a later node":        {"sort", func(f *plan.Flow) { f.Connections[0].URL = "http://two" }, []string{Movable, `c (new:3): the connection "web" of its tools changed`}},
 		"connection of an unreachable node": {"a", func(f *plan.Flow) { f.Connections[0].URL = "http://two" }, []string{None}},
-		"model of the flow":                 {"a", func(f *plan.Flow) { f.Model = "openai/other" }, []string{Pinned, "a#2 (new:2): model of the flow changed, and is running"}},
+		"model of the flow":                 {"a", func(f *plan.Flow) { f.Model = "openai/other" }, []string{Pinned, "a#2 (new:2): the model of the flow changed, and is running"}},
 		"edge ids changed": {"a", func(f *plan.Flow) {
 			prompt("d")(f)
 			for i := range f.Edges {
