@@ -105,7 +105,7 @@ func TestRecordingsDiffer(t *testing.T) {
 	}{
 		"judge answer that takes another edge": {"loop", "yes: false", "yes: true", "a call that was not recorded", "", ""},
 		"last model answer":                    {"agent-condense", "say: done", "say: other", "the result's text", "", "status: "},
-		"message of a node":                    {"example-agentspec-guess", "- It is not Bergen.", "- It is Bergen.", "message of a node", "", "status: "},
+		"message of a node":                    {"example-agentspec-guess", "- It is not Bergen.", "- It is Bergen.", "the message of a node", "", "status: "},
 		"failure of the run":                   {"step-limit", "class: ", "class: not_", "the failure", "", "status: "},
 		"call that is not made":                {"fork-plain-join", "  calls:\n", "  calls:\n    - {at: \"z#9/model/1\", kind: CallModel}\n", "the call was not made", "z#9/model/1", "z#9"},
 		"question of a judge":                  {"loop", "question: again?", "question: more?", "the question", "", "at: "},
