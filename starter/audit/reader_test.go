@@ -15,9 +15,9 @@ import (
 	"weft/starter/history/historytest"
 )
 
-// The hash of a request is of a text that the trail has, so that others can compute it: these
-// hashes were made with sha256sum.
-func TestHashesOfTheTrailCanBeComputed(t *testing.T) {
+// TestRequestHashes checks that the hash of a request is that of a text in the audit trail, so that
+// others can compute it. These hashes were made with sha256sum.
+func TestRequestHashes(t *testing.T) {
 	tests := map[string]struct {
 		q            contract.Request
 		hash, hashed string
@@ -35,15 +35,15 @@ func TestHashesOfTheTrailCanBeComputed(t *testing.T) {
 			l := NewReader("r")
 			l.announced(&tc.q, time.Now())
 			if r := l.out.Requests[0]; r.Hash != tc.hash || r.Hashed != tc.hashed || r.Bound != (tc.hash != "") {
-				t.Errorf("the request is %+v", r)
+				t.Errorf("request = %+v", r)
 			}
 		})
 	}
 }
 
-// What the run at the root asked is what its memo names, whatever became of the text and the arguments in the flow: defaults
-// filled in, placeholders filled. A request that the memo names no more, and that nobody answered, is closed.
-func TestRequestsOfTheRoot(t *testing.T) {
+// TestRootRequests checks that the requests of the root run are those in its memo, with defaults and placeholders filled in.
+// A request that is no longer in the memo and was not answered is closed.
+func TestRootRequests(t *testing.T) {
 	asked := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	request := func(id, kind, text, args string) contract.Request {
 		q := contract.Request{Kind: kind, Text: text, OpenedAt: asked, Execution: id[:strings.Index(id, "/")]}
@@ -75,7 +75,7 @@ func TestRequestsOfTheRoot(t *testing.T) {
 	var got []string
 	for _, r := range l.Trail().Requests {
 		if !r.Bound || r.AskedAt == nil || r.AskedAt.Before(asked) || r.Execution == "" {
-			t.Errorf("the request is %+v", r)
+			t.Errorf("request = %+v", r)
 		}
 		got = append(got, r.ID[:strings.LastIndex(r.ID, "-")]+" "+r.Outcome+" "+r.Asked+string(textutil.Unescape(r.Arguments)))
 	}

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// What a fork took from a run, the run has done, although its history has nothing of a node that
-// asks nobody.
-func TestWhatWasTakenWasDone(t *testing.T) {
+// TestCopiedExecutions checks that an execution that a fork copied counts as run by the original, even if its node makes no calls
+// and therefore left nothing in the original's history.
+func TestCopiedExecutions(t *testing.T) {
 	rows := func() []Row {
 		return []Row{
 			{Execution: "start#1", Sides: [2]*Side{nil, {Recorded: true}}},
@@ -19,11 +19,11 @@ func TestWhatWasTakenWasDone(t *testing.T) {
 	v.complete([2]string{"", "old"})
 	text := Text(v)
 	if strings.Count(text, "did not run") != 1 || !strings.Contains(text, "b#3\n  old  did not run\n") || !strings.Contains(text, "start#1\n  old       0 +     0 tokens") {
-		t.Errorf("the table is\n%s", text)
+		t.Errorf("table:\n%s", text)
 	}
 	v = &Table{Runs: [2]string{"another", "new"}, Nodes: rows()}
 	v.complete([2]string{"", "old"})
 	if text := Text(v); strings.Count(text, "did not run") != 2 {
-		t.Errorf("beside a run that it does not come from:\n%s", text)
+		t.Errorf("table with a run that was not forked:\n%s", text)
 	}
 }

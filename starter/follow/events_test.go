@@ -25,11 +25,11 @@ import (
 	"weft/worker/config"
 )
 
-// rateLimited is how Temporal records an attempt that failed.
+// rateLimited is a failed attempt as Temporal records it.
 var rateLimited = &failurepb.Failure{Message: "slow down", FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
 	ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: contract.ClassRateLimited}}}
 
-// target is a run at a Temporal that answers no query, unless c does.
+// target is a run whose Temporal client answers no query, unless c does.
 func target(id, runID string, c *mocks.Client) *runs.Run {
 	if c == nil {
 		c = &mocks.Client{}
@@ -38,7 +38,7 @@ func target(id, runID string, c *mocks.Client) *runs.Run {
 	return &runs.Run{Connection: &runs.Connection{Temporal: &config.Temporal{Client: c}, Starter: "starter "}, ID: id, RunID: runID}
 }
 
-// lines reports a line for each event.
+// lines reports each event as a line.
 type lines struct{ out io.Writer }
 
 func (l lines) Notify(n progress.Notice) {
@@ -51,7 +51,7 @@ func (l lines) Notify(n progress.Notice) {
 
 func (lines) Close() {}
 
-// objects reports an object for each event.
+// objects reports each event as a JSON object.
 type objects struct{ out io.Writer }
 
 func (o objects) Notify(n progress.Notice) {
@@ -69,13 +69,13 @@ func TestEventsBecomeLines(t *testing.T) {
 		build func(h *historytest.History)
 		want  string
 	}{
-		"the worker's choice of a model is named": {
+		"default model of the worker": {
 			build: func(h *historytest.History) {
 				h.Call("prepare", contract.ActivityCompileFlow, contract.CompileFlowInput{}, contract.CompileFlowResult{Model: "acme/m", Warnings: []string{"x.json:1:2: warning: odd"}})
 			},
 			want: "model: acme/m\n    0.2s                            x.json:1:2: warning: odd\n",
 		},
-		"scripted answers are named as such": {
+		"scripted answers": {
 			build: func(h *historytest.History) {
 				h.Call("prepare", contract.ActivityCompileFlow, contract.CompileFlowInput{}, contract.CompileFlowResult{Model: "script"})
 			},
@@ -96,7 +96,7 @@ func TestEventsBecomeLines(t *testing.T) {
     1.1s  find#1                    finished
 `,
 		},
-		"an answer without tools to call ends a node whose budget is spent": {
+		"answer without tools after the budget is spent": {
 			build: func(h *historytest.History) {
 				h.Call("n#1/model/5", contract.ActivityCallModel, contract.ModelInput{NoTools: true}, historytest.Answer(h.T, "enough", "search"))
 			},
@@ -105,7 +105,7 @@ func TestEventsBecomeLines(t *testing.T) {
     0.2s  n#1                       finished
 `,
 		},
-		"another model answered": {
+		"fallback to another model": {
 			build: func(h *historytest.History) {
 				r := historytest.Answer(h.T, "fine")
 				r.Fallbacks = []contract.Fallback{{Model: "acme/first", Class: contract.ClassRateLimited, Text: "slow\ndown"}}
@@ -120,7 +120,7 @@ func TestEventsBecomeLines(t *testing.T) {
     0.5s  n#1                       judge "Done?": no
 `,
 		},
-		"wrong JSON does not end a node": {
+		"invalid JSON does not finish a node": {
 			build: func(h *historytest.History) {
 				r := historytest.Answer(h.T, "{}")
 				r.Checked = &contract.Checked{Errors: []contract.FieldError{{Path: "$", Message: "'title' is a required property"}}}
@@ -141,7 +141,7 @@ func TestEventsBecomeLines(t *testing.T) {
     0.2s  n#1                       model call 1: failed: rate_limited: slow down
 `,
 		},
-		"a judge, at the entry too": {
+		"judge calls, one at the entry": {
 			build: func(h *historytest.History) {
 				h.Call("START/judge/1", contract.ActivityEvaluateCondition, contract.JudgeInput{Question: "Is it long?"}, contract.JudgeResult{Yes: true, Reason: "900 words", Model: "script"})
 				h.Call("n#1/judge/1", contract.ActivityEvaluateCondition, contract.JudgeInput{Question: "Done?"}, contract.JudgeResult{Model: "acme/m"})
@@ -150,7 +150,7 @@ func TestEventsBecomeLines(t *testing.T) {
     0.5s  n#1                       judge "Done?": no
 `,
 		},
-		"nodes that end with a tool": {
+		"nodes that finish with a tool": {
 			build: func(h *historytest.History) {
 				h.Call("a#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(h.T, "", "finish"))
 				h.Call("b#2/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(h.T, "", "finish"))
@@ -164,7 +164,7 @@ func TestEventsBecomeLines(t *testing.T) {
     0.6s  b#2                       finished
 `,
 		},
-		"ids and texts of others cannot move the cursor": {
+		"control characters in ids and texts": {
 			build: func(h *historytest.History) {
 				h.Call("a%2Fb#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(h.T, "x\x1b[2J\r\n\u202ey"))
 			},
@@ -173,7 +173,7 @@ func TestEventsBecomeLines(t *testing.T) {
     0.2s  a/b#1                     finished
 `,
 		},
-		"payloads that nobody here can read": {
+		"unreadable payloads": {
 			build: func(h *historytest.History) {
 				s := h.Scheduled("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{})
 				h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, &historypb.ActivityTaskCompletedEventAttributes{
@@ -234,13 +234,13 @@ func TestEventsBecomeObjects(t *testing.T) {
 	}
 }
 
-// TestMessagesNameTheirNode gives the follower messages that executions have recorded: a text that was said before is another
-// entry, what a flow below has recorded is none.
-func TestMessagesNameTheirNode(t *testing.T) {
+// TestMessageEvents checks the message events of recorded messages: a repeated text is another message, and what a
+// nested flow has already recorded is not reported again.
+func TestMessageEvents(t *testing.T) {
 	h := historytest.New(t)
 	result, entry := contract.Message{Role: contract.RoleTool, Text: "result", CallID: "call_1"}, contract.Message{Role: contract.RoleTool, Text: "entry", Aside: true}
 	known := map[string]bool{}
-	said := func(r contract.ThreadRecord, messages ...contract.Message) {
+	record := func(r contract.ThreadRecord, messages ...contract.Message) {
 		for _, m := range messages {
 			raw := h.Message(m)
 			e := contract.TailEntry{SHA: contract.SHA(raw), Message: raw}
@@ -252,10 +252,10 @@ func TestMessagesNameTheirNode(t *testing.T) {
 		}
 		h.Add(enumspb.EVENT_TYPE_MARKER_RECORDED, &historypb.MarkerRecordedEventAttributes{Details: map[string]*commonpb.Payloads{"data": h.Payload(r)}})
 	}
-	said(contract.ThreadRecord{Thread: "conversation", Execution: "f%2Fm#5~2"}, result, contract.Message{Role: contract.RoleAssistant, Text: "hello"}, entry)
-	said(contract.ThreadRecord{Thread: "each#5:2/conversation", Execution: "t#2", From: 3, Inherited: 3}, result, entry)
-	said(contract.ThreadRecord{Thread: "conversation", Execution: "each#5", From: 3, Below: true}, result, entry)
-	said(contract.ThreadRecord{Thread: "conversation", Execution: "m#6", From: 5}, contract.Message{Role: contract.RoleAssistant, Text: "hello"})
+	record(contract.ThreadRecord{Thread: "conversation", Execution: "f%2Fm#5~2"}, result, contract.Message{Role: contract.RoleAssistant, Text: "hello"}, entry)
+	record(contract.ThreadRecord{Thread: "each#5:2/conversation", Execution: "t#2", From: 3, Inherited: 3}, result, entry)
+	record(contract.ThreadRecord{Thread: "conversation", Execution: "each#5", From: 3, Below: true}, result, entry)
+	record(contract.ThreadRecord{Thread: "conversation", Execution: "m#6", From: 5}, contract.Message{Role: contract.RoleAssistant, Text: "hello"})
 	var out bytes.Buffer
 	f, track := New(target("root", "r", nil), objects{&out}), newTrack("root", "r", "")
 	for _, e := range history.Events(history.Run{Workflow: &history.Workflow{}}, h.Events) {

@@ -22,17 +22,17 @@ import (
 	"weft/starter/progress"
 )
 
-func TestNewEnd(t *testing.T) {
+func TestNewSuffix(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, now, want string
 		skipped           bool
 	}{
-		"the first":             {"", "Once", "Once", false},
-		"it grows":              {"Once", "Once upon", " upon", false},
-		"nothing new":           {"Once", "Once", "", false},
-		"its begin is cut":      {"Once upon a", "upon a time", " time", false},
-		"of several characters": {"aé", "éü", "ü", false},
-		"some passed by":        {"Once", "a time", "a time", true},
+		"first":                 {"", "Once", "Once", false},
+		"appended":              {"Once", "Once upon", " upon", false},
+		"unchanged":             {"Once", "Once", "", false},
+		"start cut off":         {"Once upon a", "upon a time", " time", false},
+		"multi-byte characters": {"aé", "éü", "ü", false},
+		"text missed":           {"Once", "a time", "a time", true},
 	} {
 		if got, skipped := newEnd(tc.before, tc.now); got != tc.want || skipped != tc.skipped {
 			t.Errorf("%s: %q, %v; want %q, %v", name, got, skipped, tc.want, tc.skipped)
@@ -40,7 +40,7 @@ func TestNewEnd(t *testing.T) {
 	}
 }
 
-// pending is a run in which one call is running, with the details of its heartbeat.
+// pending returns the description of a run with one running call that has sent the heartbeat b.
 func pending(t *testing.T, attempt int32, b contract.Heartbeat) *workflowservice.DescribeWorkflowExecutionResponse {
 	h := historytest.New(t)
 	p := &workflowpb.PendingActivityInfo{ActivityId: "tell#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: attempt, HeartbeatDetails: h.Payload(b)}
@@ -50,9 +50,9 @@ func pending(t *testing.T, attempt int32, b contract.Heartbeat) *workflowservice
 	return &workflowservice.DescribeWorkflowExecutionResponse{PendingActivities: []*workflowpb.PendingActivityInfo{p}}
 }
 
-// looks follows a run in which a model answers, on one look after the other, and gives the
-// follower.
-func looks(t *testing.T, to progress.Report, all ...*workflowservice.DescribeWorkflowExecutionResponse) *Follower {
+// describeAll follows a run with a running model call through the given descriptions and returns
+// the follower.
+func describeAll(t *testing.T, to progress.Report, all ...*workflowservice.DescribeWorkflowExecutionResponse) *Follower {
 	t.Helper()
 	h := &historytest.History{T: t, Start: time.Now()}
 	h.Scheduled("tell#1/model/1", contract.ActivityCallModel, contract.ModelInput{})
@@ -67,22 +67,22 @@ func looks(t *testing.T, to progress.Report, all ...*workflowservice.DescribeWor
 	for range all {
 		due := f.due()
 		if f.showsText() != (len(due) == 1) {
-			t.Fatalf("%d runs are to be looked at, but whether text is shown is %v", len(due), f.showsText())
+			t.Fatalf("%d runs to describe, but showsText() = %v", len(due), f.showsText())
 		}
 		f.describe(context.Background(), track)
 	}
 	return f
 }
 
-// What a model answers is told as it comes; a new attempt begins anew.
+// TestPartialAnswersAsObjects checks that a partial answer is reported as it grows, and from its start again on a new attempt.
 func TestPartialAnswersAsObjects(t *testing.T) {
 	var out bytes.Buffer
-	looks(t, objects{&out},
+	describeAll(t, objects{&out},
 		pending(t, 1, contract.Heartbeat{Attempt: 1}),
 		pending(t, 1, contract.Heartbeat{Attempt: 1, Text: "Once"}),
 		pending(t, 1, contract.Heartbeat{Attempt: 1, Text: "Once"}),
 		pending(t, 1, contract.Heartbeat{Attempt: 1, Text: "Once upon\x1b[2J"}),
-		pending(t, 2, contract.Heartbeat{Attempt: 1, Text: "Once upon\x1b[2J a"}), // of the attempt before
+		pending(t, 2, contract.Heartbeat{Attempt: 1, Text: "Once upon\x1b[2J a"}), // of the previous attempt
 		pending(t, 2, contract.Heartbeat{Attempt: 2, Text: "Twice"}),
 		pending(t, 2, contract.Heartbeat{Attempt: 2, Text: "a time"}))
 	var got []progress.Notice
@@ -110,36 +110,36 @@ func TestPartialAnswersAsObjects(t *testing.T) {
 	}
 }
 
-// Plain lines say nothing of a partial answer, and nobody asks for it.
+// TestPartialAnswersAreNotLines checks that plain lines contain no partial answers, so that the run is not described for them.
 func TestPartialAnswersAreNotLines(t *testing.T) {
 	var out bytes.Buffer
-	looks(t, lines{&out}, pending(t, 1, contract.Heartbeat{Attempt: 1, Text: "Once"}))
+	describeAll(t, lines{&out}, pending(t, 1, contract.Heartbeat{Attempt: 1, Text: "Once"}))
 	if want := "    0.0s  tell#1                    started\n"; out.String() != want {
-		t.Errorf("lines are %q, want %q", out.String(), want)
+		t.Errorf("lines = %q, want %q", out.String(), want)
 	}
 }
 
-// What another codec wrote is passed over.
-func TestPartialAnswersThatNobodyHereCanRead(t *testing.T) {
+// TestUnreadableHeartbeats checks that a heartbeat written by another codec is ignored.
+func TestUnreadableHeartbeats(t *testing.T) {
 	var out bytes.Buffer
 	d := pending(t, 1, contract.Heartbeat{Attempt: 1, Text: "Once"})
 	d.PendingActivities[0].HeartbeatDetails = &commonpb.Payloads{Payloads: []*commonpb.Payload{{Metadata: map[string][]byte{"encoding": []byte("binary/encrypted")}}}}
-	looks(t, objects{&out}, d)
+	describeAll(t, objects{&out}, d)
 	if strings.Contains(out.String(), `"text"`+":"+`"Once`) || strings.Count(out.String(), "\n") != 1 {
-		t.Errorf("objects are %s", out.String())
+		t.Errorf("objects = %s", out.String())
 	}
 }
 
-// A call that waits for its turn is reported once, and again when it waits for something else.
+// TestWaitingIsReported checks that a call that waits for a rate limit is reported once, and again when it waits for something else.
 func TestWaitingIsReported(t *testing.T) {
 	const turn = "waiting 3s for its turn (providers.p.requests_per_minute)"
 	var out bytes.Buffer
-	looks(t, objects{&out},
+	describeAll(t, objects{&out},
 		pending(t, 1, contract.Heartbeat{Attempt: 1, Waiting: turn}),
 		pending(t, 1, contract.Heartbeat{Attempt: 1, Waiting: turn}),
 		pending(t, 1, contract.Heartbeat{Attempt: 1, Waiting: "waiting for one of the 2 calls to end\x1b[2J"}),
 		pending(t, 1, contract.Heartbeat{Attempt: 1}))
 	if got := out.String(); strings.Count(got, "requests_per_minute") != 1 || strings.Count(got, "one of the 2 calls to end") != 1 || strings.Contains(got, "\x1b") || strings.Contains(got, "fail") {
-		t.Errorf("objects are %s", got)
+		t.Errorf("objects = %s", got)
 	}
 }

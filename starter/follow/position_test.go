@@ -10,34 +10,34 @@ import (
 	"time"
 )
 
-// growing is a history that a simulation tells: each event tells so many things, and may
-// begin a child or wait for the end of one.
-type growing struct {
+// simulation is a simulated history: each event reports a number of notices, and may start a child
+// or wait for the end of one.
+type simulation struct {
 	track  *track
-	events []grownEvent
+	events []simulatedEvent
 	next   int
-	// begun and ended are how far the simulation is.
-	begun, ended bool
+	// started and ended are the progress of the simulation.
+	started, ended bool
 }
 
-type grownEvent struct {
+type simulatedEvent struct {
 	run          string
-	tells        int
-	begins, ends *growing
+	notices      int
+	starts, ends *simulation
 }
 
-// grow makes a random tree of histories; a history may continue under another run.
-func grow(r *rand.Rand, id string, depth int) *growing {
+// simulate makes a random tree of histories; a history may continue as another run.
+func simulate(r *rand.Rand, id string, depth int) *simulation {
 	newRun := func() string { return fmt.Sprintf("%s-%012x", id, r.Uint32()) }
-	g := &growing{track: newTrack(id, newRun(), "")}
+	g := &simulation{track: newTrack(id, newRun(), "")}
 	run := g.track.run
-	var open []*growing
+	var open []*simulation
 	for i := range 3 + r.IntN(6) {
-		e := grownEvent{run: run, tells: r.IntN(3)}
+		e := simulatedEvent{run: run, notices: r.IntN(3)}
 		switch {
 		case depth > 0 && r.IntN(3) == 0:
-			e.begins = grow(r, fmt.Sprintf("%s/n#%d", id, i), depth-1)
-			open = append(open, e.begins)
+			e.starts = simulate(r, fmt.Sprintf("%s/n#%d", id, i), depth-1)
+			open = append(open, e.starts)
 		case len(open) > 0 && r.IntN(2) == 0:
 			e.ends, open = open[0], open[1:]
 		case len(open) == 0 && r.IntN(5) == 0:
@@ -46,27 +46,27 @@ func grow(r *rand.Rand, id string, depth int) *growing {
 		g.events = append(g.events, e)
 	}
 	for _, child := range open {
-		g.events = append(g.events, grownEvent{run: run, tells: 1, ends: child})
+		g.events = append(g.events, simulatedEvent{run: run, notices: 1, ends: child})
 	}
 	return g
 }
 
-// all lists a history and those below it.
-func (g *growing) all() []*growing {
-	out := []*growing{g}
+// all returns a history and its descendants.
+func (g *simulation) all() []*simulation {
+	out := []*simulation{g}
 	for _, e := range g.events {
-		if e.begins != nil {
-			out = append(out, e.begins.all()...)
+		if e.starts != nil {
+			out = append(out, e.starts.all()...)
 		}
 	}
 	return out
 }
 
-// told is a thing that a reader gets, and the id with which it comes.
-type told struct{ what, id string }
+// notice is what a reader receives, and its position.
+type notice struct{ what, id string }
 
-// tell reads the histories in a random order, from behind an event on.
-func notify(t *testing.T, r *rand.Rand, root *growing, after string) []told {
+// notify reads the histories in a random order, starting after a position.
+func notify(t *testing.T, r *rand.Rand, root *simulation, after string) []notice {
 	t.Helper()
 	from, err := ParsePosition(after)
 	if err != nil {
@@ -75,14 +75,14 @@ func notify(t *testing.T, r *rand.Rand, root *growing, after string) []told {
 	m := newMarks(root.track.id, from)
 	every := root.all()
 	for _, g := range every {
-		g.next, g.begun, g.ended = 0, g == root, false
+		g.next, g.started, g.ended = 0, g == root, false
 		g.track.run = g.events[0].run
 	}
-	var out []told
-	open := func(g *growing) bool { return g.begun && !g.ended || g == root && !g.ended }
+	var out []notice
+	open := func(g *simulation) bool { return g.started && !g.ended || g == root && !g.ended }
 	for slices.ContainsFunc(every, open) {
 		g := every[r.IntN(len(every))]
-		if !g.begun || g.ended {
+		if !g.started || g.ended {
 			continue
 		}
 		if g.next == len(g.events) {
@@ -103,17 +103,17 @@ func notify(t *testing.T, r *rand.Rand, root *growing, after string) []told {
 			}
 		}
 		g.next++
-		if e.begins != nil {
-			if m.addChild(g.track, number, e.begins.track) {
-				e.begins.ended = true
+		if e.starts != nil {
+			if m.addChild(g.track, number, e.starts.track) {
+				e.starts.ended = true
 			} else {
-				e.begins.begun = true
+				e.starts.started = true
 			}
 		}
 		m.enter(g.track, number)
-		for i := range e.tells {
+		for i := range e.notices {
 			if !m.isKnown() {
-				out = append(out, told{fmt.Sprintf("%s %s %d.%d", g.track.id, e.run, number, i), m.id()})
+				out = append(out, notice{fmt.Sprintf("%s %s %d.%d", g.track.id, e.run, number, i), m.id()})
 			}
 		}
 		m.leave()
@@ -121,38 +121,38 @@ func notify(t *testing.T, r *rand.Rand, root *growing, after string) []told {
 	return out
 }
 
-// TestReadersGoOnWhereTheyWere cuts streams of events at every event and reads on: together
-// the parts have everything once, whatever the order in which histories are read.
-func TestReadersGoOnWhereTheyWere(t *testing.T) {
+// TestResume cuts streams of events at every event and resumes them: together the parts have every event exactly
+// once, in whatever order the histories are read.
+func TestResume(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 7))
-		root := grow(r, "run", 3)
-		whole := notify(t, r, root, "")
-		want := slices.Sorted(maps.Keys(things(whole)))
-		for k := 0; k < len(whole); k += 1 + len(whole)/20 {
-			rest := notify(t, r, root, whole[k].id)
-			got := things(whole[:k+1])
+		root := simulate(r, "run", 3)
+		complete := notify(t, r, root, "")
+		want := slices.Sorted(maps.Keys(noticeSet(complete)))
+		for k := 0; k < len(complete); k += 1 + len(complete)/20 {
+			rest := notify(t, r, root, complete[k].id)
+			got := noticeSet(complete[:k+1])
 			for _, x := range rest {
 				if got[x.what] {
-					t.Fatalf("seed %d: behind event %d of %d comes %s again", seed, k, len(whole), x.what)
+					t.Fatalf("seed %d: after event %d of %d, %s is repeated", seed, k, len(complete), x.what)
 				}
 				got[x.what] = true
 			}
 			if missing := slices.DeleteFunc(slices.Clone(want), func(what string) bool { return got[what] }); len(missing) > 0 {
-				from, _ := ParsePosition(whole[k].id)
-				t.Fatalf("seed %d: behind event %d of %d, %s, these are never told: %q; the reader is at %v", seed, k, len(whole), whole[k].what, missing, from.Open)
+				from, _ := ParsePosition(complete[k].id)
+				t.Fatalf("seed %d: after event %d of %d, %s, missing: %q; the reader is at %v", seed, k, len(complete), complete[k].what, missing, from.Open)
 			}
 		}
 	}
 }
 
-// TestReadersGoOnAgainAndAgain cuts every stream after a few events, as clients do whose
-// connections are bad.
-func TestReadersGoOnAgainAndAgain(t *testing.T) {
+// TestResumeRepeatedly cuts every stream after a few events, as for a client with a bad
+// connection.
+func TestResumeRepeatedly(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 8))
-		root := grow(r, "run", 3)
-		whole := notify(t, r, root, "")
+		root := simulate(r, "run", 3)
+		complete := notify(t, r, root, "")
 		got, after := map[string]bool{}, ""
 		for {
 			part := notify(t, r, root, after)
@@ -162,19 +162,19 @@ func TestReadersGoOnAgainAndAgain(t *testing.T) {
 			part = part[:min(len(part), 1+r.IntN(4))]
 			for _, x := range part {
 				if got[x.what] {
-					t.Fatalf("seed %d: %s is told again", seed, x.what)
+					t.Fatalf("seed %d: %s is repeated", seed, x.what)
 				}
 				got[x.what] = true
 			}
 			after = part[len(part)-1].id
 		}
-		if len(got) != len(whole) {
-			t.Fatalf("seed %d: %d of %d things are told", seed, len(got), len(whole))
+		if len(got) != len(complete) {
+			t.Fatalf("seed %d: got %d of %d notices", seed, len(got), len(complete))
 		}
 	}
 }
 
-func things(list []told) map[string]bool {
+func noticeSet(list []notice) map[string]bool {
 	out := map[string]bool{}
 	for _, x := range list {
 		out[x.what] = true
@@ -182,11 +182,11 @@ func things(list []told) map[string]bool {
 	return out
 }
 
-func TestReadersOfRequestsGoOn(t *testing.T) {
+func TestResumeRequests(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	m := newMarks("r", Position{})
 	if m.knowsRequest(at, "a") || m.knowsRequest(at, "b") || m.knowsRequest(at.Add(time.Second), "c") || m.knowsAnswer(at, "a") {
-		t.Error("a new reader has a request already")
+		t.Error("a new reader already knows a request")
 	}
 	m.enter(newTrack("r", "run0", ""), 1)
 	from, err := ParsePosition(m.id())
@@ -200,23 +200,23 @@ func TestReadersOfRequestsGoOn(t *testing.T) {
 		want bool
 	}{{"a", at, true}, {"b", at, true}, {"c", at.Add(time.Second), true}, {"d", at.Add(time.Second), false}, {"e", at.Add(2 * time.Second), false}} {
 		if got := m.knowsRequest(q.at, q.id); got != q.want {
-			t.Errorf("the reader has %s: %v, want %v", q.id, got, q.want)
+			t.Errorf("knowsRequest(%s) = %v, want %v", q.id, got, q.want)
 		}
 	}
 	if m.knowsAnswer(at.Add(time.Second), "a") || !m.knowsAnswer(at, "a") {
-		t.Error("answers are mixed up with requests")
+		t.Error("knowsAnswer confuses answers with requests")
 	}
 }
 
-func TestIDsThatAreOfNoEvent(t *testing.T) {
+func TestInvalidPositions(t *testing.T) {
 	for _, id := range []string{"x", "!", "bnVsbA", "e30", "W10", strings.Repeat("A", 100)} {
 		if _, err := ParsePosition(id); err == nil {
-			t.Errorf("%q is taken", id)
+			t.Errorf("ParsePosition(%q) accepted an invalid id", id)
 		}
 	}
 	var none *marks
 	none.enter(nil, 1)
 	if none.isKnown() || none.addChild(nil, 1, nil) || none.knowsRequest(time.Time{}, "") {
-		t.Error("a follower without marks leaves something out")
+		t.Error("nil marks skip events")
 	}
 }

@@ -25,7 +25,7 @@ import (
 	"weft/starter/runs/runstest"
 )
 
-// TestFollowerReportsRequests gives the follower one status after another.
+// TestFollowerReportsRequests checks what the follower reports for a series of statuses.
 func TestFollowerReportsRequests(t *testing.T) {
 	zone := time.Local
 	time.Local = time.UTC
@@ -60,11 +60,11 @@ func TestFollowerReportsRequests(t *testing.T) {
 	out.Reset()
 	f.news(&contract.Status{}, f.requests.open)
 	if got := out.String(); !strings.HasSuffix(got, "message it's/ask-3333bbbb: closed: no longer needed\n") || len(f.requests.open) != 0 {
-		t.Errorf("a request that nobody waits for is told as %q", got)
+		t.Errorf("a request that is no longer open is reported as %q", got)
 	}
 }
 
-// TestFollowerReportsReopenedRequests gives the follower a request that is asked anew.
+// TestFollowerReportsReopenedRequests checks that a request that is opened again after its answer is reported again.
 func TestFollowerReportsReopenedRequests(t *testing.T) {
 	var out bytes.Buffer
 	f := New(target("r", "", nil), lines{&out})
@@ -78,11 +78,11 @@ func TestFollowerReportsReopenedRequests(t *testing.T) {
 	answered.Reopened, answered.At = 1, f.begin.Add(3*time.Minute)
 	f.news(&contract.Status{Answered: []contract.Answered{answered}}, f.requests.open)
 	if got := out.String(); strings.Count(got, "waits for confirm") != 2 || strings.Count(got, ": answered\n") != 2 {
-		t.Errorf("two questions and two answers are told as\n%s", got)
+		t.Errorf("two requests and two answers are reported as\n%s", got)
 	}
 }
 
-// TestFollowerReportsRequestsOfHistory reads a run that has ended: its memo has the requests, its status the answers.
+// TestFollowerReportsRequestsOfHistory follows a run that has ended: its memo has the requests, its status has the answers.
 func TestFollowerReportsRequestsOfHistory(t *testing.T) {
 	q := contract.Request{ID: "ask#2/ask-1", Kind: contract.RequestMessage, Node: "ask", Step: 2, Execution: "ask#2", Text: "How old?", Run: contract.Run{Workflow: "root"}}
 	h := historytest.New(t)
@@ -92,12 +92,12 @@ func TestFollowerReportsRequestsOfHistory(t *testing.T) {
 	later.ID, later.Text, later.OpenedAt = "ask#5/ask-2", "And now?", h.Start.Add(time.Minute)
 	h.Open(0, q)
 	h.Open(0)
-	said := contract.ThreadRecord{Thread: contract.ConversationThread, Execution: "ask#2"}
+	record := contract.ThreadRecord{Thread: contract.ConversationThread, Execution: "ask#2"}
 	for _, m := range []contract.Message{{Role: contract.RoleAssistant, Text: q.Text}, {Role: contract.RoleUser, Text: "42"}} {
 		raw := h.Message(m)
-		said.Messages = append(said.Messages, contract.TailEntry{SHA: contract.SHA(raw), Message: raw})
+		record.Messages = append(record.Messages, contract.TailEntry{SHA: contract.SHA(raw), Message: raw})
 	}
-	h.Add(enumspb.EVENT_TYPE_MARKER_RECORDED, &historypb.MarkerRecordedEventAttributes{Details: map[string]*commonpb.Payloads{"data": h.Payload(said)}})
+	h.Add(enumspb.EVENT_TYPE_MARKER_RECORDED, &historypb.MarkerRecordedEventAttributes{Details: map[string]*commonpb.Payloads{"data": h.Payload(record)}})
 	var out bytes.Buffer
 	f := New(target("root", "r", nil), objects{&out})
 	answered := contract.Answered{ID: q.ID, Kind: q.Kind, Hash: "h", At: h.Start.Add(200 * time.Millisecond), Author: contract.Author{By: "kim"}}
@@ -109,7 +109,7 @@ func TestFollowerReportsRequestsOfHistory(t *testing.T) {
 		f.event(track, &e)
 	}
 	f.news(status, f.requests.open)
-	f.news(&contract.Status{Answered: status.Answered}, nil) // asked for before the second one was open
+	f.news(&contract.Status{Answered: status.Answered}, nil) // queried before the second request was opened
 	var got []progress.Notice
 	for _, line := range bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n")) {
 		var n progress.Notice
@@ -131,7 +131,7 @@ func TestFollowerReportsRequestsOfHistory(t *testing.T) {
 	}
 }
 
-// A closed run without a worker: its history has the answers, which are reported in their place.
+// TestFollowerReportsAnswersWithoutWorker checks that the answers of a closed run without a worker are read from its history and reported in order.
 func TestFollowerReportsAnswersWithoutWorker(t *testing.T) {
 	ask := contract.Request{ID: "ask#2/ask-1", Kind: contract.RequestMessage, Execution: "ask#2", Text: "How old?"}
 	may := contract.Request{ID: "a#3/confirm/1.1-2", Kind: contract.RequestConfirm, Execution: "a#3", Text: "May it?"}
@@ -163,6 +163,6 @@ func TestFollowerReportsAnswersWithoutWorker(t *testing.T) {
 	i := slices.IndexFunc(got, func(line string) bool { return strings.Contains(line, "ask-1: answered by kim") })
 	j := slices.IndexFunc(got, func(line string) bool { return strings.Contains(line, "model call") })
 	if i < 0 || j < i || !strings.HasSuffix(got[len(got)-1], "confirm a#3/confirm/1.1-2: closed: no longer needed") {
-		t.Errorf("the events are\n%s", out.String())
+		t.Errorf("events:\n%s", out.String())
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"weft/workflows/plan"
 )
 
-// A result that is given is left as the interpreter would have left it: as a message, as the value
-// that flows along the edge that was taken, or as the outputs of the node.
-func TestResultsThatAreGiven(t *testing.T) {
+// TestOverrides checks that an overridden result is stored as the interpreter stores one: as a message, as the value
+// of the edge that was taken, or as the outputs of the node.
+func TestOverrides(t *testing.T) {
 	node := func(id string) plan.Node { return plan.Node{ID: id, Name: strings.ToUpper(id), Kind: plan.KindAgent} }
 	flow := func(change func(*plan.Flow)) *plan.Flow {
 		f := &plan.Flow{Nodes: []plan.Node{node("a"), node("b"), node("c")}, Edges: []plan.Edge{{ID: "ab", From: "a", To: "b"}, {ID: "bc", From: "b", To: "c"}}}
@@ -29,28 +29,28 @@ func TestResultsThatAreGiven(t *testing.T) {
 		f.Nodes[1].Ports = &plan.Ports{Out: []plan.Out{{Name: "x", Keys: []string{"b.x", "c.x"}}, {Name: "y"}}}
 	}
 	tests := map[string]struct {
-		flow *plan.Flow
-		give string
-		talk bool
-		text string
-		left map[string]string
-		want string
+		flow         *plan.Flow
+		override     string
+		conversation bool
+		text         string
+		writes       map[string]string
+		want         string
 	}{
-		"a text":                      {flow: flow(nil), give: "a=well", text: "well", left: map[string]string{"own": `1`}},
-		"by its name":                 {flow: flow(nil), give: "A=well", text: "well", left: map[string]string{"own": `1`}},
-		"JSON":                        {flow: flow(nil), give: `a#1:={"k": 1}`, text: `{"k":1}`, left: map[string]string{"own": `1`}},
-		"the value along the edge":    {flow: flow(func(f *plan.Flow) { f.Values = &plan.Values{} }), give: "a=well", text: "well", left: map[string]string{"own": `1`, contract.ValueKey: `"well"`}},
-		"a value with a place":        {flow: flow(func(f *plan.Flow) { f.Values = &plan.Values{}; f.Nodes[0].StateKey = "$there" }), give: "a:=7", text: "7", left: map[string]string{"own": `1`, "$there": `7`}},
-		"the only output":             {flow: flow(ports), give: "a=7", text: `{"n":7}`, left: map[string]string{"own": `1`, "a.n": `7`}},
-		"all outputs":                 {flow: flow(ports), give: `b:={"y": 1, "x": [2]}`, text: `{"x":[2],"y":1}`, left: map[string]string{"b.x": `[2]`, "c.x": `[2]`}},
-		"an output too few":           {flow: flow(ports), give: `b:={"x": [2]}`, want: `-override b has no "y"; use an object with all outputs of the node`},
-		"an output of another type":   {flow: flow(ports), give: `a=seven`, want: `-override a: the output "n": `},
-		"a node that did not run":     {flow: flow(nil), give: "c=x", want: `-override has "c", but no such node ran before c#3`},
-		"a node that ran twice":       {flow: flow(nil), give: "b=x", want: `-override has "b", which ran 2 times; specify which: b#2 or b#4`},
-		"a part of a conversation":    {flow: flow(nil), give: "a=x", talk: true, want: "fork at a, or change its prompt there"},
-		"no result at all":            {flow: flow(nil), give: "a", want: "expected KEY=TEXT or KEY:=JSON"},
-		"no JSON":                     {flow: flow(nil), give: "a:={", want: "-override a"},
-		"one of those that ran twice": {flow: flow(nil), give: "b#4=x", text: "x"},
+		"text":                                   {flow: flow(nil), override: "a=well", text: "well", writes: map[string]string{"own": `1`}},
+		"node given by name":                     {flow: flow(nil), override: "A=well", text: "well", writes: map[string]string{"own": `1`}},
+		"JSON":                                   {flow: flow(nil), override: `a#1:={"k": 1}`, text: `{"k":1}`, writes: map[string]string{"own": `1`}},
+		"value of the edge":                      {flow: flow(func(f *plan.Flow) { f.Values = &plan.Values{} }), override: "a=well", text: "well", writes: map[string]string{"own": `1`, contract.ValueKey: `"well"`}},
+		"value with a state key":                 {flow: flow(func(f *plan.Flow) { f.Values = &plan.Values{}; f.Nodes[0].StateKey = "$there" }), override: "a:=7", text: "7", writes: map[string]string{"own": `1`, "$there": `7`}},
+		"only output":                            {flow: flow(ports), override: "a=7", text: `{"n":7}`, writes: map[string]string{"own": `1`, "a.n": `7`}},
+		"all outputs":                            {flow: flow(ports), override: `b:={"y": 1, "x": [2]}`, text: `{"x":[2],"y":1}`, writes: map[string]string{"b.x": `[2]`, "c.x": `[2]`}},
+		"missing output":                         {flow: flow(ports), override: `b:={"x": [2]}`, want: `-override b has no "y"; use an object with all outputs of the node`},
+		"output of the wrong type":               {flow: flow(ports), override: `a=seven`, want: `-override a: the output "n": `},
+		"node did not run":                       {flow: flow(nil), override: "c=x", want: `-override has "c", but no such node ran before c#3`},
+		"node ran twice":                         {flow: flow(nil), override: "b=x", want: `-override has "b", which ran 2 times; specify which: b#2 or b#4`},
+		"part of a conversation":                 {flow: flow(nil), override: "a=x", conversation: true, want: "fork at a, or change its prompt there"},
+		"no result":                              {flow: flow(nil), override: "a", want: "expected KEY=TEXT or KEY:=JSON"},
+		"invalid JSON":                           {flow: flow(nil), override: "a:={", want: "-override a"},
+		"one execution of a node that ran twice": {flow: flow(nil), override: "b#4=x", text: "x"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -59,10 +59,10 @@ func TestResultsThatAreGiven(t *testing.T) {
 			if strings.Contains(name, "twice") {
 				past = append(past, runs.Record{ExecutionRecord: contract.ExecutionRecord{Execution: contract.Execution{Node: "b", Step: 4}, SHA: "old"}})
 			}
-			if tc.talk {
+			if tc.conversation {
 				past[0].Conversation = &contract.Conversation{Messages: []contract.ThreadMessage{{}}}
 			}
-			given, err := input.Pairs("-override", []string{tc.give})
+			given, err := input.Pairs("-override", []string{tc.override})
 			var labels []string
 			var content []json.RawMessage
 			if err == nil {
@@ -70,42 +70,42 @@ func TestResultsThatAreGiven(t *testing.T) {
 			}
 			if tc.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.want) {
-					t.Errorf("the error is %v, want %q", err, tc.want)
+					t.Errorf("error = %v, want %q", err, tc.want)
 				}
 				return
 			}
 			if err != nil || len(labels) != 1 {
 				t.Fatalf("%q, %v", labels, err)
 			}
-			said := map[string]string{}
+			texts := map[string]string{}
 			for _, raw := range content {
 				m, err := contract.DecodeMessage(raw)
 				if err != nil {
 					t.Fatal(err)
 				}
-				said[contract.SHA(raw)] = m.Text
+				texts[contract.SHA(raw)] = m.Text
 			}
 			for i := range past {
 				p := &past[i]
 				if history.Label(p.Execution) != labels[0] {
 					if p.SHA != "old" {
-						t.Errorf("the result of %s is another, too", history.Label(p.Execution))
+						t.Errorf("the result of %s changed, too", history.Label(p.Execution))
 					}
 					continue
 				}
-				left := map[string]string{}
+				writes := map[string]string{}
 				for _, w := range p.Writes {
-					left[w.Key] = string(w.Value)
+					writes[w.Key] = string(w.Value)
 					if w.SHA != "" {
-						left[w.Key] = said[w.SHA]
+						writes[w.Key] = texts[w.SHA]
 					}
 				}
-				if said[p.SHA] != tc.text || len(left) != len(tc.left) {
-					t.Errorf("it said %q and left %v, want %q and %v", said[p.SHA], left, tc.text, tc.left)
+				if texts[p.SHA] != tc.text || len(writes) != len(tc.writes) {
+					t.Errorf("text = %q and writes = %v, want %q and %v", texts[p.SHA], writes, tc.text, tc.writes)
 				}
-				for key, want := range tc.left {
-					if left[key] != want {
-						t.Errorf("%s is %s, want %s", key, left[key], want)
+				for key, want := range tc.writes {
+					if writes[key] != want {
+						t.Errorf("%s is %s, want %s", key, writes[key], want)
 					}
 				}
 			}

@@ -18,29 +18,29 @@ import (
 	"weft/workflows/plan"
 )
 
-// A run that takes turns is begun anew, or not forked at all.
-func TestForksOfRunsThatTakeTurns(t *testing.T) {
+// TestForkSession checks that a session can only be forked at the start of its first turn.
+func TestForkSession(t *testing.T) {
 	tests := map[string]struct {
 		step, past, set int
 		want            string
 	}{
-		"from its beginning":   {step: 1},
-		"from a later turn":    {step: 2, want: `is a session, whose sub-sessions cannot be copied to another run at scout#2; fork it at scout#1`},
-		"behind another node":  {step: 1, past: 1, want: "is a session"},
-		"with values of state": {step: 1, set: 1, want: "remove it"},
+		"at its start":       {step: 1},
+		"at a later turn":    {step: 2, want: `is a session, whose sub-sessions cannot be copied to another run at scout#2; fork it at scout#1`},
+		"after another node": {step: 1, past: 1, want: "is a session"},
+		"with state values":  {step: 1, set: 1, want: "remove it"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			err := (&forking{run: &runs.Run{ID: "r"}}).wholeTurn(contract.Execution{Node: "scout", Step: tc.step}, tc.past, tc.set)
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-				t.Errorf("the error is %v, want %q", err, tc.want)
+				t.Errorf("error = %v, want %q", err, tc.want)
 			}
 		})
 	}
 }
 
-// A worker that does not answer is the reason of the refusal: nodes that make no calls are not in the history.
-func TestForkWithoutAnAnswer(t *testing.T) {
+// TestForkWithoutWorker checks that a fork fails if no worker answers the query: nodes that make no calls are not in the history.
+func TestForkWithoutWorker(t *testing.T) {
 	flow := &plan.Flow{Name: "f", Nodes: []plan.Node{{ID: "say"}}}
 	root := &runtree.Workflow{ID: "r", RunID: "1", Status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, Flow: flow, Input: &contract.RunInput{Flow: contract.FlowRef{Plan: flow}}}
 	c := &mocks.Client{}
@@ -52,6 +52,6 @@ func TestForkWithoutAnAnswer(t *testing.T) {
 	run := &runs.Run{Connection: &runs.Connection{Temporal: &config.Temporal{Client: c}}, ID: "r", RunID: "1", Status: root.Status}
 	_, err := Input(t.Context(), run, &runtree.Tree{Workflows: []*runtree.Workflow{root}}, Options{From: "say"})
 	if !runs.Is[*runs.NoAnswerError](err) || left < 50*time.Second {
-		t.Errorf("the error is %v; the worker had %s", err, left)
+		t.Errorf("error = %v; time left for the query = %s", err, left)
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"weft/starter/history/historytest"
 )
 
-// summary names an event: where it happened and what it means.
+// summary returns where an event happened and what it is.
 func summary(e *history.Event) string {
 	what := strings.TrimPrefix(fmt.Sprintf("%T", e.Data), "*history.")
 	switch d := e.Data.(type) {
@@ -44,7 +44,7 @@ func summary(e *history.Event) string {
 	return e.Run.Place + what
 }
 
-// read reads a tree; workflow tasks and what means nothing are left out.
+// read reads a tree of histories, without workflow tasks and irrelevant events.
 func read(t *testing.T, from history.Source, run string) []string {
 	t.Helper()
 	var out []string
@@ -61,29 +61,29 @@ func read(t *testing.T, from history.Source, run string) []string {
 	return out
 }
 
-// A child's events stand behind the event that requested it, in the order of the flow.
-func TestReadWalksTheTree(t *testing.T) {
+// TestReadTree checks that a child's events follow the event that requested it, in the order of the flow.
+func TestReadTree(t *testing.T) {
 	got := read(t, historytest.RecordedTree(t, "../../tests", "sub-agent", "a#1_call_1"), "r")
 	if len(got) < 10 || got[0] != "Started Flow" {
-		t.Fatalf("events are %q", got)
+		t.Fatalf("events = %q", got)
 	}
 	if !slices.Contains(got, "CallScheduled prepare") || !slices.Contains(got, "CallCompleted prepare") {
-		t.Errorf("the call in the workflow task is not there: %q", got)
+		t.Errorf("the call in the workflow task is missing: %q", got)
 	}
 	inside := slices.IndexFunc(got, func(s string) bool { return strings.HasPrefix(s, "a#1:call_1 › Started Flow") })
 	if inside < 0 || !strings.HasPrefix(got[inside-1], "ChildRequested ") {
-		t.Errorf("the first sub-agent is not behind its request: %q", got)
+		t.Errorf("the first sub-agent does not follow its request: %q", got)
 	}
 	if !slices.Contains(got, "a#1:call_2 › Missing") {
-		t.Errorf("the second sub-agent's history is not reported missing: %q", got)
+		t.Errorf("the second sub-agent's history is not reported as missing: %q", got)
 	}
 	if last := got[len(got)-1]; last != "Ended "+enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED.String() {
-		t.Errorf("the last event is %q", last)
+		t.Errorf("last event = %q", last)
 	}
 }
 
-// What a run continues comes before it, and only the first run's history must be there.
-func TestReadGoesThroughContinuations(t *testing.T) {
+// TestReadContinuedRuns checks that the run before continue-as-new is read first, and that only the requested run's history must exist.
+func TestReadContinuedRuns(t *testing.T) {
 	first, second := historytest.New(t), historytest.New(t)
 	first.Begin("", contract.RunInput{Input: "go"})
 	first.ContinuedAsNew("r2")
@@ -93,8 +93,8 @@ func TestReadGoesThroughContinuations(t *testing.T) {
 		first *historytest.History
 		want  []string
 	}{
-		"both are kept": {first, []string{"Started Flow", "Ended ContinuedAsNew", "Started Flow", "CallScheduled n#1/model/1", "CallCompleted n#1/model/1"}},
-		"one is not":    {nil, []string{"Missing", "Started Flow", "CallScheduled n#1/model/1", "CallCompleted n#1/model/1"}},
+		"both stored":          {first, []string{"Started Flow", "Ended ContinuedAsNew", "Started Flow", "CallScheduled n#1/model/1", "CallCompleted n#1/model/1"}},
+		"first run not stored": {nil, []string{"Missing", "Started Flow", "CallScheduled n#1/model/1", "CallCompleted n#1/model/1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			from := historytest.Source(map[string]*historytest.History{"r1": tc.first, "r2": second})
@@ -105,12 +105,12 @@ func TestReadGoesThroughContinuations(t *testing.T) {
 	}
 	for e, err := range history.Read(t.Context(), historytest.Source(nil), "root", "r") {
 		if err == nil {
-			t.Errorf("a history that is not kept gave %+v", e)
+			t.Errorf("read %+v of a history that is not stored", e)
 		}
 	}
 }
 
-// Every call and message of the recorded histories decodes as what its kind says.
+// TestRecordedHistoriesDecode checks that all calls and messages of the recorded histories can be decoded.
 func TestRecordedHistoriesDecode(t *testing.T) {
 	files, err := filepath.Glob("../../tests/testdata/history/*.json")
 	if err != nil || len(files) == 0 {
@@ -134,15 +134,15 @@ func TestRecordedHistoriesDecode(t *testing.T) {
 				}
 			case *history.Ended:
 				if d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED {
-					t.Errorf("%s: event %d: an end without a status", name, e.ID)
+					t.Errorf("%s: event %d: no close status", name, e.ID)
 				}
 			}
 		}
 	}
 }
 
-// A tail goes on behind the last event after an error.
-func TestTailGoesOn(t *testing.T) {
+// TestTailResumes checks that a tail resumes after the last event when reading failed.
+func TestTailResumes(t *testing.T) {
 	h := historytest.New(t)
 	h.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{}, historytest.Answer(t, "hello"))
 	h.ContinuedAsNew("r2")
@@ -166,7 +166,7 @@ func TestTailGoesOn(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	if tail.ContinuedAs != "r2" || tail.Seen != 4 {
-		t.Errorf("it continues as %q behind event %d", tail.ContinuedAs, tail.Seen)
+		t.Errorf("ContinuedAs = %q after event %d", tail.ContinuedAs, tail.Seen)
 	}
 }
 
@@ -190,8 +190,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Histories of children are read ahead, a few at the same time, and come in the order of the flow. When a reader stops or there is
-// an error, no more are read; a panic reaches the reader.
+// TestReadAhead checks that histories of children are read ahead, a few at a time, and returned in the order of the flow, that reading stops
+// when the reader stops or on an error, and that a panic reaches the reader.
 func TestReadAhead(t *testing.T) {
 	const children = 100
 	runs := map[string]*historytest.History{"r": historytest.New(t)}
@@ -219,9 +219,9 @@ func TestReadAhead(t *testing.T) {
 			return stored(ctx, id, run)
 		}
 	}
-	fine := func(string) error { return nil }
+	valid := func(string) error { return nil }
 	var got []string
-	for e, err := range history.Read(t.Context(), source(fine), "root", "r") {
+	for e, err := range history.Read(t.Context(), source(valid), "root", "r") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,16 +230,16 @@ func TestReadAhead(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" || reads.Load() != children+1 {
-		t.Errorf("%d histories were read; those of children (-want +got):\n%s", reads.Load(), diff)
+		t.Errorf("%d histories were read; children (-want +got):\n%s", reads.Load(), diff)
 	}
 	if most.Load() > 8 {
 		t.Errorf("%d histories were read at the same time", most.Load())
 	}
-	for range history.Read(t.Context(), source(fine), "root", "r") {
+	for range history.Read(t.Context(), source(valid), "root", "r") {
 		break
 	}
 	if n := reads.Load(); n > 20 {
-		t.Errorf("%d histories were read for somebody who wants one event", n)
+		t.Errorf("%d histories were read for one event", n)
 	}
 	broken := func(run string) error {
 		if strings.HasSuffix(run, ":c3") {
@@ -252,11 +252,11 @@ func TestReadAhead(t *testing.T) {
 		last = err
 	}
 	if last == nil || !strings.HasSuffix(last.Error(), "broken") || reads.Load() > 20 {
-		t.Errorf("the error is %v, after %d histories", last, reads.Load())
+		t.Errorf("error = %v after %d histories", last, reads.Load())
 	}
 	defer func() {
 		if p := recover(); p != "a defect" {
-			t.Errorf("the panic is %v", p)
+			t.Errorf("panic = %v", p)
 		}
 	}()
 	for range history.Read(t.Context(), source(func(run string) error {
@@ -268,7 +268,7 @@ func TestReadAhead(t *testing.T) {
 	}
 }
 
-// What a node has compiled is no flow of the run.
+// TestCompiledByNode checks that a flow that a node has compiled is not taken for the flow of the run.
 func TestCompiledByNode(t *testing.T) {
 	h := historytest.New(t)
 	h.Begin("", contract.RunInput{})
@@ -285,6 +285,6 @@ func TestCompiledByNode(t *testing.T) {
 		}
 	}
 	if len(got) != 2 || got[0].(*contract.CompileFlowResult).Hash != "prepare" || got[1] != nil {
-		t.Errorf("the results are %v", got)
+		t.Errorf("results = %v", got)
 	}
 }

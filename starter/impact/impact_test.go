@@ -12,7 +12,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// impactFlow goes START -> sort -> (a | c) -> d; sort can start the agent "scout", c uses a
+// impactFlow is START -> sort -> (a | c) -> d; sort can start the agent "scout", c uses a
 // connection.
 func impactFlow() *plan.Flow {
 	agent := func(id, prompt string) plan.Node {
@@ -29,7 +29,7 @@ func impactFlow() *plan.Flow {
 	return f
 }
 
-// impactOf weighs an edit against a run that is at a node, and gives a line for each reason.
+// impactOf returns the impact of an edit on a run that is at a node, followed by the reasons.
 func impactOf(t *testing.T, at string, edit func(*plan.Flow)) []string {
 	t.Helper()
 	old, flow := impactFlow(), impactFlow()
@@ -58,7 +58,7 @@ func impactOf(t *testing.T, at string, edit func(*plan.Flow)) []string {
 	return got
 }
 
-// TestImpact edits a flow before, at and behind where a run is.
+// TestImpact edits a flow before, at and after the running node.
 func TestImpact(t *testing.T) {
 	before := func(node, edge string) func(*plan.Flow) {
 		return func(f *plan.Flow) {
@@ -73,44 +73,44 @@ func TestImpact(t *testing.T) {
 		edit func(*plan.Flow)
 		want []string
 	}{
-		"nothing":                              {"a", func(*plan.Flow) {}, []string{None}},
-		"words for readers":                    {"a", func(f *plan.Flow) { f.Description = "other" }, []string{None}},
-		"a prompt that is running":             {"a", prompt("a"), []string{Pinned, "a#2 (new:2): it changed, and is running"}},
-		"a prompt that comes":                  {"a", prompt("d"), []string{Movable, "d (new:4): it changed"}},
-		"a prompt that ran":                    {"a", prompt("sort"), []string{None}},
-		"a prompt that is not reached":         {"a", prompt("c"), []string{None}},
-		"a node before all, passed":            {"a", before("sort", "in"), []string{None}},
-		"a node before all, not begun":         {"", before("sort", "in"), []string{Movable, "START (new:50): its edge to new (new:50) changed"}},
-		"a node in front of the one under way": {"a", before("a", "sa"), []string{None}},
-		"a node behind the one under way":      {"a", before("d", "ad"), []string{Pinned, "a#2 (new:2): its edge to new (new:53) changed, and is running"}},
-		"a condition that is still to be asked": {"sort", func(f *plan.Flow) { edgeOf(f, "sa").Question = "b?" },
+		"no change":                       {"a", func(*plan.Flow) {}, []string{None}},
+		"description":                     {"a", func(f *plan.Flow) { f.Description = "other" }, []string{None}},
+		"prompt of a running node":        {"a", prompt("a"), []string{Pinned, "a#2 (new:2): it changed, and is running"}},
+		"prompt of a later node":          {"a", prompt("d"), []string{Movable, "d (new:4): it changed"}},
+		"prompt of a finished node":       {"a", prompt("sort"), []string{None}},
+		"prompt of an unreachable node":   {"a", prompt("c"), []string{None}},
+		"new first node, already passed":  {"a", before("sort", "in"), []string{None}},
+		"new first node, not started":     {"", before("sort", "in"), []string{Movable, "START (new:50): its edge to new (new:50) changed"}},
+		"new node before the running one": {"a", before("a", "sa"), []string{None}},
+		"new node after the running one":  {"a", before("d", "ad"), []string{Pinned, "a#2 (new:2): its edge to new (new:53) changed, and is running"}},
+		"condition not yet evaluated": {"sort", func(f *plan.Flow) { edgeOf(f, "sa").Question = "b?" },
 			[]string{Pinned, "sort#1 (new:1): its edge to a (new:51) changed, and is running"}},
-		"edges in another order": {"sort", func(f *plan.Flow) { f.Edges[1], f.Edges[2] = f.Edges[2], f.Edges[1] },
+		"edges reordered": {"sort", func(f *plan.Flow) { f.Edges[1], f.Edges[2] = f.Edges[2], f.Edges[1] },
 			[]string{Pinned, "sort#1 (new:1): its outgoing edges are in a different order, and is running"}},
-		"the node under way is gone": {"a", func(f *plan.Flow) {
+		"running node removed": {"a", func(f *plan.Flow) {
 			f.Nodes = append(f.Nodes[:1], f.Nodes[2:]...)
 			f.Edges = []plan.Edge{f.Edges[0], f.Edges[2], f.Edges[4]}
 		},
 			[]string{Pinned, "a#2 (old:2): it is gone, and is running", `sort#1 (new:1): it left by the edge to a, which was removed`}},
-		"what comes is another, and what ran led elsewhere": {"a", func(f *plan.Flow) { prompt("d")(f); before("sort", "in")(f) },
+		"later node changed, and edge already taken changed": {"a", func(f *plan.Flow) { prompt("d")(f); before("sort", "in")(f) },
 			[]string{Pinned, `START (new:50): it left by the edge to sort, which now leads to new`}},
-		"an agent that a node under way may start": {"sort", func(f *plan.Flow) { f.Agents[0].Nodes[0].Agent.Prompt = "other" },
+		"agent that a running node may start": {"sort", func(f *plan.Flow) { f.Agents[0].Nodes[0].Agent.Prompt = "other" },
 			[]string{Pinned, `sort#1 (new:1): the agent "scout" (new:70) changed, and is running`}},
-		"an agent that such an agent starts": {"sort", func(f *plan.Flow) { f.Agents[1].Nodes[0].Agent.Prompt = "other" },
+		"agent that such an agent starts": {"sort", func(f *plan.Flow) { f.Agents[1].Nodes[0].Agent.Prompt = "other" },
 			[]string{Pinned, `sort#1 (new:1): the agent "guide" changed, and is running`}},
-		"an agent that is gone": {"sort", func(f *plan.Flow) { f.Agents = f.Agents[1:] },
+		"agent removed": {"sort", func(f *plan.Flow) { f.Agents = f.Agents[1:] },
 			[]string{Pinned, `sort#1 (new:1): the agent "scout" was removed, and is running`}},
-		"an agent of a node that ran":             {"a", func(f *plan.Flow) { f.Agents[0].Nodes[0].Agent.Prompt = "other" }, []string{None}},
-		"a connection of a node that comes":       {"sort", func(f *plan.Flow) { f.Connections[0].URL = "http://two" }, []string{Movable, `c (new:3): the connection "web" of its tools changed`}},
-		"a connection of a node that cannot come": {"a", func(f *plan.Flow) { f.Connections[0].URL = "http://two" }, []string{None}},
-		"the model of the flow":                   {"a", func(f *plan.Flow) { f.Model = "openai/other" }, []string{Pinned, "a#2 (new:2): the model of the flow changed, and is running"}},
-		"edges that have other numbers": {"a", func(f *plan.Flow) {
+		"agent of a finished node":          {"a", func(f *plan.Flow) { f.Agents[0].Nodes[0].Agent.Prompt = "other" }, []string{None}},
+		"connection of a later node":        {"sort", func(f *plan.Flow) { f.Connections[0].URL = "http://two" }, []string{Movable, `c (new:3): the connection "web" of its tools changed`}},
+		"connection of an unreachable node": {"a", func(f *plan.Flow) { f.Connections[0].URL = "http://two" }, []string{None}},
+		"model of the flow":                 {"a", func(f *plan.Flow) { f.Model = "openai/other" }, []string{Pinned, "a#2 (new:2): the model of the flow changed, and is running"}},
+		"edge ids changed": {"a", func(f *plan.Flow) {
 			prompt("d")(f)
 			for i := range f.Edges {
 				f.Edges[i].ID = f.Edges[(i+1)%len(f.Edges)].ID + "x"
 			}
 		}, []string{Movable, "d (new:4): it changed"}},
-		"numbers that are another edge's": {"a", func(f *plan.Flow) {
+		"edge ids swapped": {"a", func(f *plan.Flow) {
 			prompt("d")(f)
 			f.Edges[0].ID, f.Edges[1].ID, f.Edges[2].ID, f.Edges[3].ID = "sa", "sc", "ad", "in"
 		}, []string{Movable, "d (new:4): it changed"}},
@@ -126,7 +126,7 @@ func TestImpact(t *testing.T) {
 	}
 }
 
-// TestImpactOfHooks edits an agent that a hook runs: it is still to run when all else has.
+// TestImpactOfHooks edits an agent that a hook runs after all nodes.
 func TestImpactOfHooks(t *testing.T) {
 	old := impactFlow()
 	old.Hooks = &plan.Hooks{After: &plan.Hook{Flow: "guide", Seconds: 1}}
@@ -141,6 +141,6 @@ func TestImpactOfHooks(t *testing.T) {
 	flow.Agents[1].Nodes[0].Agent.Prompt = "other"
 	got := changes(old, &flow, &plan.Source{File: "new"}, false)
 	if len(got) == 0 || got[0].Text != `what a hook runs changed: the agent "guide" changed` {
-		t.Errorf("changes are %+v", got)
+		t.Errorf("changes = %+v", got)
 	}
 }

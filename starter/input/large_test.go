@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestLargeValues reads texts and JSON that are larger than documents may be: nothing of them is lost.
+// TestLargeValues checks that texts and JSON larger than the limit of documents are read completely.
 func TestLargeValues(t *testing.T) {
 	const n = 17 << 20
 	text := strings.Repeat("x", n)
@@ -19,7 +19,7 @@ func TestLargeValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := r.Text("-input", from); err != nil || got != text {
-			t.Errorf("%s gives %d bytes of %d, %v", from, len(got), n, err)
+			t.Errorf("%s: got %d bytes of %d, %v", from, len(got), n, err)
 		}
 		r.Stdin = strings.NewReader(`{"k":"` + text + `"}`)
 		if err := os.WriteFile(file, []byte(`{"k":"`+text+`"}`), 0o600); err != nil {
@@ -30,7 +30,7 @@ func TestLargeValues(t *testing.T) {
 		}
 	}
 	if _, err := readAll(bytes.NewReader(make([]byte, 11)), "-input", 10); err == nil || !strings.Contains(err.Error(), "-input: it exceeds the limit of 10 bytes") {
-		t.Errorf("a file that is too long: %v", err)
+		t.Errorf("oversized file: %v", err)
 	}
 	if got, err := readAll(bytes.NewReader(make([]byte, 10)), "-input", 10); err != nil || len(got) != 10 {
 		t.Errorf("%d bytes, %v", len(got), err)

@@ -9,7 +9,7 @@ import (
 	"weft/worker/config"
 )
 
-// TestNamed finds flows of the folder by name and by path, and no others.
+// TestNamed checks that only flows in flows.dir are found, by name and by path.
 func TestNamed(t *testing.T) {
 	root := t.TempDir()
 	t.Chdir(root)
@@ -46,6 +46,6 @@ func TestNamed(t *testing.T) {
 		}
 	}
 	if _, _, err := Named(config.Flows{}, "triage"); err == nil || !strings.Contains(err.Error(), "flows.dir is not set; set it") {
-		t.Errorf("without a folder: %v", err)
+		t.Errorf("without flows.dir: %v", err)
 	}
 }

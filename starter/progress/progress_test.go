@@ -12,7 +12,7 @@ import (
 	"weft/activities/mask"
 )
 
-// A long run shows what runs and the last of what has ended, never more than fits.
+// TestTableIsBounded checks that the table of a long run shows the running executions and the last finished ones, within the limit.
 func TestTableIsBounded(t *testing.T) {
 	now := time.Now()
 	l := &Live{now: func() time.Time { return now }, done: map[string]bool{}, size: func() (int, int) { return 80, 24 }}
@@ -27,12 +27,12 @@ func TestTableIsBounded(t *testing.T) {
 	}
 	lines := l.table()
 	if len(lines) != maxRows+1 || !strings.Contains(lines[0], "● n#3 ") || !strings.Contains(lines[maxRows-1], "✓ n#99 ") || !strings.Contains(lines[maxRows], "100 executions, 15 shown") {
-		t.Errorf("the table is %q", lines)
+		t.Errorf("table = %q", lines)
 	}
 }
 
-// What is drawn is masked before it is cut to the screen's width.
-func TestLiveCutsNoSecrets(t *testing.T) {
+// TestLiveMasksSecrets checks that secrets are masked before lines are cut to the screen's width.
+func TestLiveMasksSecrets(t *testing.T) {
 	const key = "canary-4f0c9a7712-and-what-is-behind-it"
 	var errs strings.Builder
 	l := &Live{out: &errs, mask: mask.New(key), now: time.Now, done: map[string]bool{}, size: func() (int, int) { return 40, 24 }}
@@ -40,8 +40,8 @@ func TestLiveCutsNoSecrets(t *testing.T) {
 	l.Notify(Notice{Event: EventText, Node: "a#1", Whole: strings.Repeat("x", 20) + key})
 	l.Notify(Notice{Event: EventNote, Text: strings.Repeat("y", 300) + key})
 	l.draw()
-	if said := errs.String(); strings.Contains(said, "canary") || strings.Contains(said, "behind") || !strings.Contains(said, "[secret]") {
-		t.Errorf("it draws %q", said)
+	if got := errs.String(); strings.Contains(got, "canary") || strings.Contains(got, "behind") || !strings.Contains(got, "[secret]") {
+		t.Errorf("output = %q", got)
 	}
 }
 
@@ -67,8 +67,8 @@ func TestLastLines(t *testing.T) {
 	}
 }
 
-// stillLive is a table of one running node that nobody draws.
-func stillLive(width, height int) *Live {
+// newLive is a table of one running node that is not drawn.
+func newLive(width, height int) *Live {
 	now := time.Now()
 	l := &Live{now: func() time.Time { return now }, done: map[string]bool{}, size: func() (int, int) { return width, height }}
 	l.Notify(Notice{Event: EventStarted, Node: "tell#1", Time: now, Text: "started"})
@@ -76,45 +76,45 @@ func stillLive(width, height int) *Live {
 }
 
 func TestPartialAnswersUnderTheirRow(t *testing.T) {
-	l := stillLive(24, 24)
+	l := newLive(24, 24)
 	answer := Notice{Event: EventText, Node: "tell#1", Call: "model call 1", Attempt: 1, Whole: "It was\na dark and stormy\x1b[2J night"}
 	l.Notify(answer)
 	if diff := cmp.Diff([]string{"  │ It was", "  │ …and stormy[2J night"}, l.table()[1:3]); diff != "" {
-		t.Errorf("the lines below the row (-want +got):\n%s", diff)
+		t.Errorf("lines below the row (-want +got):\n%s", diff)
 	}
 	answer.Attempt, answer.Whole = 2, "Again"
 	l.Notify(answer)
 	if got := l.table()[1]; got != "  │ attempt 2: Again" {
-		t.Errorf("the line of a second attempt is %q", got)
+		t.Errorf("line of the second attempt = %q", got)
 	}
 	l.Notify(Notice{Event: EventModel, Node: "tell#1", Call: "model call 1", Time: l.now(), Text: `model call 1: "Again"`})
 	if got := l.table(); len(got) != 2 {
-		t.Errorf("of a whole answer there is still a part: %q", got)
+		t.Errorf("a partial answer is shown after the complete one: %q", got)
 	}
 }
 
-// The table with all partial answers is not higher than the screen.
+// TestPartialAnswersHaveBounds checks that the table with partial answers is not higher than the screen.
 func TestPartialAnswersHaveBounds(t *testing.T) {
 	for height, want := range map[int]int{24: maxRows + 1, 12: 11, 5: 9} {
-		l := stillLive(80, height)
+		l := newLive(80, height)
 		for _, node := range strings.Fields("tell#1 b#1 c#1 d#1 e#1 f#1 g#1 h#1") {
 			l.Notify(Notice{Event: EventStarted, Node: node, Time: l.now(), Text: "started"})
 			l.Notify(Notice{Event: EventText, Node: node, Whole: "one\ntwo\nthree"})
 		}
 		if got := len(l.table()); got != want {
-			t.Errorf("on %d lines the table has %d, want %d", height, got, want)
+			t.Errorf("screen of %d lines: table has %d, want %d", height, got, want)
 		}
 	}
 }
 
-// A partial answer does not draw over what somebody types.
+// TestPartialAnswersWaitForTyping checks that partial answers are not drawn over what the user types.
 func TestPartialAnswersWaitForTyping(t *testing.T) {
-	l := stillLive(80, 24)
+	l := newLive(80, 24)
 	l.Notify(Notice{Event: EventRequest, Node: "ask#1", Time: l.now(), Request: &contract.Request{Kind: contract.RequestMessage}})
 	l.dirty = false
 	l.Notify(Notice{Event: EventText, Node: "tell#1", Whole: "one"})
 	if l.dirty {
-		t.Error("the table is to be drawn while somebody types")
+		t.Error("the table is redrawn while the user types")
 	}
 }
 

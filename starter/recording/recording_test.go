@@ -20,19 +20,19 @@ import (
 	"weft/workflows/plan"
 )
 
-// kept are recorded histories by workflow and run, and the names of those of whole flows.
-type kept struct {
+// storedHistories are recorded histories by workflow and run, and the keys of those of root runs by name.
+type storedHistories struct {
 	events map[[2]string][]*historypb.HistoryEvent
 	roots  map[string][2]string
 }
 
-func keptHistories(t *testing.T) kept {
+func readHistories(t *testing.T) storedHistories {
 	t.Helper()
 	files, err := filepath.Glob("../../tests/testdata/history/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no histories: %v", err)
 	}
-	k := kept{map[[2]string][]*historypb.HistoryEvent{}, map[string][2]string{}}
+	k := storedHistories{map[[2]string][]*historypb.HistoryEvent{}, map[string][2]string{}}
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		if err != nil {
@@ -52,15 +52,15 @@ func keptHistories(t *testing.T) kept {
 	return k
 }
 
-func (k kept) history(_ context.Context, id, run string) ([]*historypb.HistoryEvent, error) {
+func (k storedHistories) history(_ context.Context, id, run string) ([]*historypb.HistoryEvent, error) {
 	if all := k.events[[2]string{id, run}]; all != nil {
 		return all, nil
 	}
 	return nil, serviceerror.NewNotFound("no such history")
 }
 
-// record makes a recording of a kept history.
-func (k kept) record(t *testing.T, name string) ([]byte, error) {
+// record makes a recording of a stored history.
+func (k storedHistories) record(t *testing.T, name string) ([]byte, error) {
 	t.Helper()
 	key := k.roots[name]
 	raw, warnings, err := Record(t.Context(), k.history, key[0], key[1], nil)
@@ -70,9 +70,9 @@ func (k kept) record(t *testing.T, name string) ([]byte, error) {
 	return raw, err
 }
 
-// TestRecordingsPlay records every run whose history is kept and plays it again.
+// TestRecordingsPlay records every stored run and replays the recording.
 func TestRecordingsPlay(t *testing.T) {
-	k := keptHistories(t)
+	k := readHistories(t)
 	for name := range k.roots {
 		t.Run(name, func(t *testing.T) {
 			raw, err := k.record(t, name)
@@ -95,38 +95,38 @@ func TestRecordingsPlay(t *testing.T) {
 	}
 }
 
-// TestRecordingsDiffer changes one thing of a recording each and wants it found, with its place.
+// TestRecordingsDiffer makes one change to a recording at a time and checks that it is found, with its position.
 func TestRecordingsDiffer(t *testing.T) {
-	k := keptHistories(t)
+	k := readHistories(t)
 	for name, tc := range map[string]struct {
 		run, old, new string
-		// what differs, at which call; line has the text of the file's line.
+		// what, call and line are the expected difference, its call and its line in the file.
 		what, call, line string
 	}{
-		"an answer that leads elsewhere": {"loop", "yes: false", "yes: true", "a call that was not recorded", "", ""},
-		"what a model says last":         {"agent-condense", "say: done", "say: other", "the result's text", "", "status: "},
-		"the message of a node":          {"example-agentspec-guess", "- It is not Bergen.", "- It is Bergen.", "the message of a node", "", "status: "},
-		"the end":                        {"step-limit", "class: ", "class: not_", "the failure", "", "status: "},
-		"a call that is not made":        {"fork-plain-join", "  calls:\n", "  calls:\n    - {at: \"z#9/model/1\", kind: CallModel}\n", "the call was not made", "z#9/model/1", "z#9"},
-		"a question":                     {"loop", "question: again?", "question: more?", "the question", "", "at: "},
-		"a session's prompt":             {"session", "prompt: go on", "prompt: go home", "the message to the model", "boss#1~3/model/1", "at: boss#1~3"},
-		"what a session's prompt shows": {"session", "prompt: go on\n", "prompt: go on\n          images: [{media_type: image/gif, data: R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs=}]\n",
+		"judge answer that takes another edge": {"loop", "yes: false", "yes: true", "a call that was not recorded", "", ""},
+		"last model answer":                    {"agent-condense", "say: done", "say: other", "the result's text", "", "status: "},
+		"message of a node":                    {"example-agentspec-guess", "- It is not Bergen.", "- It is Bergen.", "the message of a node", "", "status: "},
+		"failure of the run":                   {"step-limit", "class: ", "class: not_", "the failure", "", "status: "},
+		"call that is not made":                {"fork-plain-join", "  calls:\n", "  calls:\n    - {at: \"z#9/model/1\", kind: CallModel}\n", "the call was not made", "z#9/model/1", "z#9"},
+		"question of a judge":                  {"loop", "question: again?", "question: more?", "the question", "", "at: "},
+		"prompt of a session":                  {"session", "prompt: go on", "prompt: go home", "the message to the model", "boss#1~3/model/1", "at: boss#1~3"},
+		"image of a session's prompt": {"session", "prompt: go on\n", "prompt: go on\n          images: [{media_type: image/gif, data: R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs=}]\n",
 			"the message to the model", "boss#1~3/model/1", "at: boss#1~3"},
-		"a prompt that does not come":   {"session", "    - prompts:\n        - id: a\n          prompt: go on\n", "", "the run does not continue", "", "ended:"},
-		"what a session's agent says":   {"session", "say: called back", "say: called off", "the result of turn 2", "", "n: 2"},
-		"what a session below says":     {"session", "kind: agent\n    say: help", "kind: agent\n    say: no help", "the result of turn 1 of the session boss#1:call_1", "", "session: boss#1:call_1"},
-		"what it says in the last turn": {"session", "say: second", "say: third", "the result of turn 3", "", "n: 3"},
-		"a turn too many":               {"session", "      - n: 3\n        status: completed\n        result_text: second\n", "", "a turn that was not recorded", "", "n: 2"},
-		"a turn too few": {"session", "        status: completed\n        result_text: second\n",
+		"missing prompt":            {"session", "    - prompts:\n        - id: a\n          prompt: go on\n", "", "the run does not continue", "", "ended:"},
+		"answer of a session":       {"session", "say: called back", "say: called off", "the result of turn 2", "", "n: 2"},
+		"answer of a child session": {"session", "kind: agent\n    say: help", "kind: agent\n    say: no help", "the result of turn 1 of the session boss#1:call_1", "", "session: boss#1:call_1"},
+		"answer in the last turn":   {"session", "say: second", "say: third", "the result of turn 3", "", "n: 3"},
+		"unrecorded turn":           {"session", "      - n: 3\n        status: completed\n        result_text: second\n", "", "a turn that was not recorded", "", "n: 2"},
+		"missing turn": {"session", "        status: completed\n        result_text: second\n",
 			"        status: completed\n        result_text: second\n      - {n: 4, status: completed}\n", "a missing turn", "", "n: 4"},
-		"a turn of a session that was cancelled":     {"session-cancelled", "say: second", "say: other", "the result of turn 2", "", "n: 2"},
-		"one that nobody asked for by Update":        {"session-cancelled", "say: first", "say: other", "the result of turn 1", "", "n: 1"},
-		"a turn of a session that was terminated":    {"session-terminated", "say: second", "say: other", "the result of turn 2", "", "n: 2"},
-		"a turn that a cancelled session never took": {"session-cancelled", "n: 2\n", "n: 7\n", "a missing turn", "", "n: 7"},
-		"another model that answers":                 {"failover", "class: unavailable", "class: timeout", "the models that failed", "ask#1/model/1", "at: ask"},
-		"a first model that answers":                 {"failover", "model: first/m\n    fail:", "model: third/m\n    fail:", "the models that failed", "ask#1/model/1", "at: ask"},
-		"a list that is another":                     {"failover", "model: first/m, second/n", "model: second/n", "the models that failed", "ask#1/model/1", "at: ask"},
-		"a list that ends before":                    {"failover", "model: first/m, second/n", "model: first/m", "the model did not answer", "ask#1/model/1", "at: ask"},
+		"turn of a cancelled session":         {"session-cancelled", "say: second", "say: other", "the result of turn 2", "", "n: 2"},
+		"turn without an Update":              {"session-cancelled", "say: first", "say: other", "the result of turn 1", "", "n: 1"},
+		"turn of a terminated session":        {"session-terminated", "say: second", "say: other", "the result of turn 2", "", "n: 2"},
+		"missing turn of a cancelled session": {"session-cancelled", "n: 2\n", "n: 7\n", "a missing turn", "", "n: 7"},
+		"failure of another class":            {"failover", "class: unavailable", "class: timeout", "the models that failed", "ask#1/model/1", "at: ask"},
+		"another first model":                 {"failover", "model: first/m\n    fail:", "model: third/m\n    fail:", "the models that failed", "ask#1/model/1", "at: ask"},
+		"another model list":                  {"failover", "model: first/m, second/n", "model: second/n", "the models that failed", "ask#1/model/1", "at: ask"},
+		"shorter model list":                  {"failover", "model: first/m, second/n", "model: first/m", "the model did not answer", "ask#1/model/1", "at: ask"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file, err := k.record(t, tc.run)
@@ -156,7 +156,7 @@ func TestRecordingsDiffer(t *testing.T) {
 	}
 }
 
-// TestRecordingsKeepArguments wants the text of a call's arguments back from the script, whatever it is.
+// TestRecordingsKeepArguments checks that the script of a recording has the exact text of a call's arguments.
 func TestRecordingsKeepArguments(t *testing.T) {
 	args := []string{`{}`, `{"q":"hi"}`, `{"q": "hi"}`, "{\n \"q\": [1, 2]\n}", ` {"q":"hi"} `, `{"q":"\u003cb\u003e \u00e9\/"}`, `{"q":"<b>&é\u2028"}`, `{"q":1,"q":2}`, `{"n":1.0,"e":1E5,"b":12345678901234567890,"z":-0}`,
 		`{"b":{"y":null,"x":true},"a":"yes","<<":"~","":[]}`, `{"q":"\ud800"}`, `[1]`, `"x"`, ``, `{"q": oops`, `{"q":1},"id":"x"`}
@@ -192,18 +192,18 @@ func TestRecordingsKeepArguments(t *testing.T) {
 			t.Errorf("%q became %q", args[i], got)
 		}
 		if plain := i == 1; plain && c.Raw != nil {
-			t.Errorf("%q is a text where an object is the same", args[i])
+			t.Errorf("%q is stored as text where an object is equivalent", args[i])
 		}
 	}
 }
 
-// A recording holds no secret of the settings, and can still be read where one is left out.
+// TestRecordingsHoldNoSecrets checks that configured secrets are masked in a recording, which stays readable.
 func TestRecordingsHoldNoSecrets(t *testing.T) {
 	r := newRecorder("postgres-run")
 	r.rec.Calls = []rehearse.Call{{At: "a#1", Kind: "tool"}}
 	r.rec.Run.Input = "postgres"
 	if got, err := r.masked(); err != nil || got != &r.rec {
-		t.Errorf("without a mask it is another: %v", err)
+		t.Errorf("masked() without a mask returned another recording: %v", err)
 	}
 	r.mask = mask.New("postgres")
 	got, err := r.masked()
@@ -211,6 +211,6 @@ func TestRecordingsHoldNoSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Run.Input != "[secret]" || got.ID != "postgres-run" || len(got.Calls) != 1 {
-		t.Errorf("it is %+v", got)
+		t.Errorf("recording = %+v", got)
 	}
 }

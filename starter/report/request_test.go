@@ -79,6 +79,6 @@ func TestRequestsAsTable(t *testing.T) {
 	lines := strings.Split(out.String(), "\n")
 	if got := strings.Join(strings.Fields(lines[1]), " "); !strings.HasPrefix(got, "Triage confirm ") ||
 		!strings.HasSuffix(got, " a x.json:7 a wants to call pay starter confirm good 'a#1/confirm/1.1-0000aaaa' -yes") {
-		t.Errorf("the table's first row is %q", got)
+		t.Errorf("first row = %q", got)
 	}
 }

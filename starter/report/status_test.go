@@ -10,18 +10,18 @@ import (
 	"weft/workflows/plan"
 )
 
-// A status begins with what the flow's document says of itself.
+// TestStatusNamesTheFlow checks that a status begins with the name, revision and description of the flow.
 func TestStatusNamesTheFlow(t *testing.T) {
 	long := strings.Repeat("x", 2500)
 	for name, tc := range map[string]struct {
 		flow *plan.Flow
 		want string
 	}{
-		"all of it":         {&plan.Flow{Name: "tutor", Revision: "1.2", Description: "Marks\nhomework."}, "flow      tutor 1.2: Marks homework.\n"},
-		"a name alone":      {&plan.Flow{Name: "tutor"}, "flow      tutor\n"},
-		"long":              {&plan.Flow{Name: "tutor", Description: long}, "flow      tutor: " + long[:300] + "…\n"},
-		"not yet known":     {nil, ""},
-		"what screens obey": {&plan.Flow{Name: "t\x1b[2J", Revision: "\r1"}, "flow      t[2J 1\n"},
+		"complete":           {&plan.Flow{Name: "tutor", Revision: "1.2", Description: "Marks\nhomework."}, "flow      tutor 1.2: Marks homework.\n"},
+		"name only":          {&plan.Flow{Name: "tutor"}, "flow      tutor\n"},
+		"long":               {&plan.Flow{Name: "tutor", Description: long}, "flow      tutor: " + long[:300] + "…\n"},
+		"unknown flow":       {nil, ""},
+		"control characters": {&plan.Flow{Name: "t\x1b[2J", Revision: "\r1"}, "flow      t[2J 1\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout strings.Builder
@@ -34,7 +34,7 @@ func TestStatusNamesTheFlow(t *testing.T) {
 		})
 	}
 	if got := contract.LabelOf(&plan.Flow{Description: strings.Repeat("x", 1<<20)}).Description; len(got) > 1000 {
-		t.Errorf("a query would give a description of %d bytes", len(got))
+		t.Errorf("the description in a query result has %d bytes", len(got))
 	}
 }
 
@@ -50,7 +50,7 @@ func TestStatusShowsUsage(t *testing.T) {
 	}
 }
 
-func TestStatusShowsSwitchesOfModels(t *testing.T) {
+func TestStatusShowsFallbacks(t *testing.T) {
 	var out bytes.Buffer
 	st := &contract.Status{Status: "running"}
 	st.Usage.Fallbacks = []contract.FallbackCount{{From: "a/x\x1b[2J", To: "b/y", Class: contract.ClassRateLimited, Times: 3}, {From: "b/y", To: "c/z", Class: contract.ClassTimeout, Times: 1}, {Times: 7}}
@@ -61,7 +61,7 @@ func TestStatusShowsSwitchesOfModels(t *testing.T) {
 	}
 }
 
-func TestStatusCountsWhatTheRunNoLongerLists(t *testing.T) {
+func TestStatusCountsDroppedExecutions(t *testing.T) {
 	var out bytes.Buffer
 	Status(&out, &runs.Run{ID: "r"}, &contract.Status{Status: "running", Dropped: 7, Executions: []contract.Execution{{Node: "a", Step: 8}}}, nil)
 	if want := "done      7 earlier executions, which the run no longer lists\ndone      a, step 8\n"; !strings.Contains(out.String(), want) {

@@ -6,7 +6,7 @@ import (
 	"weft/activities/contract"
 )
 
-// The usage of a run tells what was paid for nothing, too.
+// TestUsageText checks that a run's usage includes calls that were paid for but had no result.
 func TestUsageText(t *testing.T) {
 	for want, u := range map[string]contract.Usage{
 		"2 model calls, 10 input and 4 output tokens":                                   {Calls: 2, Input: 10, Output: 4},
@@ -15,7 +15,7 @@ func TestUsageText(t *testing.T) {
 			Calls: 1, Input: 100, Cached: 25, Output: 5, Cost: 125, Unpriced: 1, Stopped: 2},
 	} {
 		if got := usageText(u); got != want {
-			t.Errorf("%+v is %q, want %q", u, got, want)
+			t.Errorf("usageText(%+v) = %q, want %q", u, got, want)
 		}
 	}
 }

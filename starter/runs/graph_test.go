@@ -19,7 +19,7 @@ import (
 	"weft/worker/config"
 )
 
-// TestBranchesReportTheirProgress draws a branch at the node where it is, not where it began.
+// TestBranchesReportTheirProgress checks that a branch is drawn at its current node, not at its first.
 func TestBranchesReportTheirProgress(t *testing.T) {
 	c := &mocks.Client{}
 	c.On("DescribeWorkflowExecution", mock.Anything, "root", "r").Return(&workflowservice.DescribeWorkflowExecutionResponse{
@@ -35,8 +35,8 @@ func TestBranchesReportTheirProgress(t *testing.T) {
 	done := drawing.Progress{State: drawing.Done, Runs: 1}
 	want := drawing.States{"start": done, "a": done, "b": running, "c": running, "d": running, "e": running}
 	if diff := cmp.Diff(want, runs.StatesOf(st, nil, "")); diff != "" {
-		t.Errorf("the states (-want +got):\n%s", diff)
+		t.Errorf("states (-want +got):\n%s", diff)
 	}
-	// Of a run that has ended nobody is asked.
+	// A closed run is not queried.
 	(&runs.Run{Status: enumspb.WORKFLOW_EXECUTION_STATUS_FAILED}).AddBranches(t.Context(), st)
 }

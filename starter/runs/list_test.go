@@ -26,11 +26,11 @@ func TestListsArePaged(t *testing.T) {
 		want  string
 		more  bool
 	}{
-		"all":                       {limit: 0, want: "a b c"},
-		"as many as there are":      {limit: 3, want: "a b c"},
-		"fewer, on the first page":  {limit: 1, want: "a", more: true},
-		"fewer, at the page's end":  {limit: 2, want: "a b", more: true},
-		"more than there ever were": {limit: 50, want: "a b c"},
+		"no limit":                    {limit: 0, want: "a b c"},
+		"limit equals count":          {limit: 3, want: "a b c"},
+		"limit within the first page": {limit: 1, want: "a", more: true},
+		"limit at the end of a page":  {limit: 2, want: "a b", more: true},
+		"limit exceeds count":         {limit: 50, want: "a b c"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -43,13 +43,13 @@ func TestListsArePaged(t *testing.T) {
 				ids = append(ids, r.ID)
 			}
 			if got := strings.Join(ids, " "); got != tc.want || more != tc.more {
-				t.Errorf("runs are %q, more: %v; want %q, %v", got, more, tc.want, tc.more)
+				t.Errorf("runs = %q, more = %v; want %q, %v", got, more, tc.want, tc.more)
 			}
 		})
 	}
 }
 
-// TestListsOfAnOwner asks Temporal for the runs of somebody, as far as it can tell, and leaves out others.
+// TestListsOfAnOwner checks the visibility query for the runs of an owner, and that runs of other owners in its result are left out.
 func TestListsOfAnOwner(t *testing.T) {
 	all := []string{contract.AttributePrincipal, contract.AttributeTenant}
 	own := func(name string) string { return ` AND (WeftPrincipal = "` + name + `" OR WeftPrincipal IS NULL)` }
@@ -60,14 +60,14 @@ func TestListsOfAnOwner(t *testing.T) {
 		query      string
 		want       []string
 	}{
-		"somebody":                        {contract.Principal{Name: "kim"}, all, noTenant + own("kim"), []string{"kim"}},
-		"somebody of a tenant":            {contract.Principal{Name: "o'kim", Tenant: "north"}, all, north + own("o'kim"), []string{"o'kim of north"}},
-		"a tenant":                        {contract.Principal{Tenant: "north"}, all, north, []string{"o'kim of north"}},
-		"nothing is registered":           {contract.Principal{Name: "kim"}, nil, "", []string{"kim"}},
-		"a name that no query can have":   {contract.Principal{Name: `a"b`}, all, noTenant, []string{`a"b`}},
-		"a name that would add to it":     {contract.Principal{Name: `a" OR "b`}, all, noTenant, nil},
-		"nobody of that name":             {contract.Principal{Name: "ann"}, all, noTenant + own("ann"), nil},
-		"the longest name of an issuer's": {contract.Principal{Name: strings.Repeat("x", 255)}, all, noTenant + own(strings.Repeat("x", 255)), nil},
+		"user":                     {contract.Principal{Name: "kim"}, all, noTenant + own("kim"), []string{"kim"}},
+		"user of a tenant":         {contract.Principal{Name: "o'kim", Tenant: "north"}, all, north + own("o'kim"), []string{"o'kim of north"}},
+		"tenant":                   {contract.Principal{Tenant: "north"}, all, north, []string{"o'kim of north"}},
+		"no attributes registered": {contract.Principal{Name: "kim"}, nil, "", []string{"kim"}},
+		"name with a quote":        {contract.Principal{Name: `a"b`}, all, noTenant, []string{`a"b`}},
+		"query injection":          {contract.Principal{Name: `a" OR "b`}, all, noTenant, nil},
+		"unknown user":             {contract.Principal{Name: "ann"}, all, noTenant + own("ann"), nil},
+		"longest name":             {contract.Principal{Name: strings.Repeat("x", 255)}, all, noTenant + own(strings.Repeat("x", 255)), nil},
 	}
 	var stored []*workflowpb.WorkflowExecutionInfo
 	for _, p := range []contract.Principal{{Name: "kim"}, {Name: "o'kim", Tenant: "north"}, {Name: `a"b`}, {}} {
@@ -93,13 +93,13 @@ func TestListsOfAnOwner(t *testing.T) {
 				got = append(got, page[i].ID)
 			}
 			if !slices.Equal(got, tc.want) {
-				t.Errorf("the runs are %q, want %q", got, tc.want)
+				t.Errorf("runs = %q, want %q", got, tc.want)
 			}
 		})
 	}
 }
 
-// TestListOfABusyServer asks for a page again, as often as there are pauses, and no other error.
+// TestListOfABusyServer checks that a page is retried after transient errors only, and at most as often as there are pauses.
 func TestListOfABusyServer(t *testing.T) {
 	busy := func() error { return serviceerror.NewDeadlineExceeded("context deadline exceeded") }
 	tests := map[string]struct {
@@ -107,11 +107,11 @@ func TestListOfABusyServer(t *testing.T) {
 		calls int
 		want  string
 	}{
-		"once":         {errs: []error{busy()}, calls: 2},
-		"exhausted":    {errs: []error{serviceerror.NewResourceExhausted(enumspb.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT, "too many")}, calls: 2},
-		"away":         {errs: []error{serviceerror.NewUnavailable("no route")}, calls: 2},
-		"all the time": {errs: []error{busy(), busy(), busy(), busy()}, calls: 3, want: "7 runs were read, then Temporal at here:1 did not respond in time"},
-		"wrong":        {errs: []error{serviceerror.NewInvalidArgument("no such field")}, calls: 1, want: "no such field"},
+		"once":            {errs: []error{busy()}, calls: 2},
+		"exhausted":       {errs: []error{serviceerror.NewResourceExhausted(enumspb.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT, "too many")}, calls: 2},
+		"unavailable":     {errs: []error{serviceerror.NewUnavailable("no route")}, calls: 2},
+		"no more retries": {errs: []error{busy(), busy(), busy(), busy()}, calls: 3, want: "7 runs were read, then Temporal at here:1 did not respond in time"},
+		"invalid query":   {errs: []error{serviceerror.NewInvalidArgument("no such field")}, calls: 1, want: "no such field"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -127,10 +127,10 @@ func TestListOfABusyServer(t *testing.T) {
 				err = at.tooBusy(err, 7)
 			}
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-				t.Errorf("the error is %v, want %q", err, tc.want)
+				t.Errorf("error = %v, want %q", err, tc.want)
 			}
-			if remedy := err != nil && strings.Contains(err.Error(), "list less: starter list -limit 50"); remedy != (name == "all the time") {
-				t.Errorf("the error is %v", err)
+			if remedy := err != nil && strings.Contains(err.Error(), "list less: starter list -limit 50"); remedy != (name == "no more retries") {
+				t.Errorf("error = %v", err)
 			}
 		})
 	}

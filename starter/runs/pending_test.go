@@ -57,10 +57,10 @@ func TestPendingCalls(t *testing.T) {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 	if got := (&Run{Status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED}).PendingCalls(t.Context()); got != nil {
-		t.Errorf("of a run that has ended: %q", got)
+		t.Errorf("pending calls of a closed run: %q", got)
 	}
 }
 
-// rateLimited is how Temporal records an attempt that failed.
+// rateLimited is a failed attempt as Temporal records it.
 var rateLimited = &failurepb.Failure{Message: "slow down", FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
 	ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: contract.ClassRateLimited}}}

@@ -11,7 +11,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestViewsOf reads what executions knew from records of a fork of two branches and their join.
+// TestViewsOf checks the state before and after each execution of a fork of two branches and their join.
 func TestViewsOf(t *testing.T) {
 	flow := &plan.Flow{Version: plan.Version, Limits: plan.Limits{MaxSteps: 10}, Nodes: []plan.Node{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d", Deferred: true}},
 		Edges: []plan.Edge{{ID: "0", From: plan.Start, To: "a"}, {ID: "ab", From: "a", To: "b"}, {ID: "ac", From: "a", To: "c"},

@@ -14,7 +14,7 @@ import (
 	"weft/worker/config"
 )
 
-func TestRequestsAreChosen(t *testing.T) {
+func TestChoose(t *testing.T) {
 	const listing = `; open:
   confirm  a#1/confirm/1.1-0000aaaa  (a wants to call pay)
   tool_result  a#1/client/1.2-1111aaaa  (run look_up)
@@ -26,15 +26,15 @@ func TestRequestsAreChosen(t *testing.T) {
 		open       []contract.Request
 		want, err  string
 	}{
-		"the only one of its kind":             {kind: contract.RequestRetry, open: runstest.Requests(), want: "b#2/model/1~1-2222bbbb"},
-		"by its end":                           {kind: contract.RequestConfirm, word: "0000aaaa", open: runstest.Requests(), want: "a#1/confirm/1.1-0000aaaa"},
-		"by its begin":                         {kind: contract.RequestToolResult, word: "a#1/cl", open: runstest.Requests(), want: "a#1/client/1.2-1111aaaa"},
-		"whole, though another begins with it": {kind: contract.RequestConfirm, word: "a#1/confirm/1.1-0000aaaa", open: twice, want: "a#1/confirm/1.1-0000aaaa"},
-		"answered before":                      {kind: contract.RequestConfirm, word: "was#1/confirm", open: runstest.Requests(), want: "was#1/confirm"},
-		"none of its kind":                     {kind: contract.RequestConfirm, open: runstest.Requests()[2:3], err: "the run \"r\" has no open request of kind confirm; open:\n  retry  b#2/model/1~1-2222bbbb  (no[2J key)"},
-		"none at all":                          {kind: contract.RequestConfirm, err: `the run "r" has no open request of kind confirm; it has no open requests`},
-		"unknown":                              {kind: contract.RequestConfirm, word: "zzz", open: runstest.Requests(), err: `the run "r" has no open request "zzz"` + listing},
-		"not clear":                            {kind: contract.RequestConfirm, word: "aaaa", open: runstest.Requests(), err: `"aaaa" matches 2 open requests of the run "r"; use a longer prefix or suffix` + listing},
+		"only one of its kind": {kind: contract.RequestRetry, open: runstest.Requests(), want: "b#2/model/1~1-2222bbbb"},
+		"by suffix":            {kind: contract.RequestConfirm, word: "0000aaaa", open: runstest.Requests(), want: "a#1/confirm/1.1-0000aaaa"},
+		"by prefix":            {kind: contract.RequestToolResult, word: "a#1/cl", open: runstest.Requests(), want: "a#1/client/1.2-1111aaaa"},
+		"complete id that is a prefix of another": {kind: contract.RequestConfirm, word: "a#1/confirm/1.1-0000aaaa", open: twice, want: "a#1/confirm/1.1-0000aaaa"},
+		"already answered":                        {kind: contract.RequestConfirm, word: "was#1/confirm", open: runstest.Requests(), want: "was#1/confirm"},
+		"none of its kind":                        {kind: contract.RequestConfirm, open: runstest.Requests()[2:3], err: "the run \"r\" has no open request of kind confirm; open:\n  retry  b#2/model/1~1-2222bbbb  (no[2J key)"},
+		"no open requests":                        {kind: contract.RequestConfirm, err: `the run "r" has no open request of kind confirm; it has no open requests`},
+		"unknown":                                 {kind: contract.RequestConfirm, word: "zzz", open: runstest.Requests(), err: `the run "r" has no open request "zzz"` + listing},
+		"ambiguous":                               {kind: contract.RequestConfirm, word: "aaaa", open: runstest.Requests(), err: `"aaaa" matches 2 open requests of the run "r"; use a longer prefix or suffix` + listing},
 		"of another kind": {kind: contract.RequestConfirm, word: "2222bbbb", open: runstest.Requests(),
 			err: "the request \"b#2/model/1~1-2222bbbb\" is of kind retry, which confirm cannot answer; use: starter retry r 'b#2/model/1~1-2222bbbb'\n  or: starter retry r 'b#2/model/1~1-2222bbbb' -give-up -reason TEXT"},
 	}
@@ -46,7 +46,7 @@ func TestRequestsAreChosen(t *testing.T) {
 					t.Errorf("error (-want +got):\n%s", diff)
 				}
 				if !Is[usage.Error](err) {
-					t.Errorf("the error is no usage error: %v", err)
+					t.Errorf("not a usage error: %v", err)
 				}
 				return
 			}
@@ -57,8 +57,8 @@ func TestRequestsAreChosen(t *testing.T) {
 	}
 }
 
-// TestWaiting lists what runs wait for: those are asked whose memo does not have all of it.
-func TestWaiting(t *testing.T) {
+// TestRequests checks the list of requests: a run is queried only if its memo does not have all of its requests.
+func TestRequests(t *testing.T) {
 	c := &mocks.Client{}
 	c.On("QueryWorkflow", mock.Anything, "many", "", contract.QueryStatus).Return(runstest.Answer(t, contract.Status{Requests: runstest.Requests()[:2]}), nil)
 	c.On("QueryWorkflow", mock.Anything, "silent", "", contract.QueryStatus).Return(nil, serviceerror.NewUnavailable("nobody is there"))

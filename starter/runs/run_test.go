@@ -14,7 +14,7 @@ import (
 	"weft/worker/config"
 )
 
-// Other programs have workflows in the namespace, too: these are neither asked nor ended.
+// TestOtherWorkflowsAreNotRuns checks that workflows of other programs in the namespace are rejected.
 func TestOtherWorkflowsAreNotRuns(t *testing.T) {
 	for kind, want := range map[string]string{
 		contract.WorkflowFlow: "", contract.WorkflowBranch: "", contract.WorkflowWebhookDelivery: "",
