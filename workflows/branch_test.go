@@ -18,10 +18,10 @@ import (
 	"weft/workflows/schedule/scheduletest"
 )
 
-// beside is the scheduler of a flow in which the first of the nodes runs at step 2 beside
-// the others, which run at step 1.
-func beside(t *testing.T, f *plan.Flow, nodes ...string) (*runtime.Run, *schedule.Scheduler, *schedule.Execution) {
-	r := aRun(t)
+// runWithOthers returns a run of f whose first node executes at step 2 while the other nodes
+// execute at step 1, and the execution of the first node.
+func runWithOthers(t *testing.T, f *plan.Flow, nodes ...string) (*runtime.Run, *schedule.Scheduler, *schedule.Execution) {
+	r := newRun(t)
 	r.Flow, r.Graph, r.Root = f, schedule.NewGraph(f), "root"
 	s := schedule.New(r.Graph)
 	state := &contract.RunSnapshot{}
@@ -36,39 +36,39 @@ func beside(t *testing.T, f *plan.Flow, nodes ...string) (*runtime.Run, *schedul
 	return r, s, ready[0]
 }
 
-func TestChainGoesOnAlone(t *testing.T) {
+func TestChainContinues(t *testing.T) {
 	tests := map[string]struct {
 		edges    string
 		deferred string
-		// taken are the edges that a has taken, beside z; want is where the chain goes on.
+		// taken lists the edges that a took while z is running; want is the node at which the chain continues.
 		taken, want string
 	}{
-		"to the next node":                                                {edges: "a>b b>END z>END", taken: "a>b", want: "b"},
-		"not to END":                                                      {edges: "a>END z>END", taken: "a>END"},
-		"not where all conditions said no":                                {edges: "a>b? b>END z>END", taken: ""},
-		"to the node beside END":                                          {edges: "a>END a>b b>END z>END", taken: "a>END a>b", want: "b"},
-		"not at a fork":                                                   {edges: "a>b a>c b>END c>END z>END", taken: "a>b a>c"},
-		"over two edges to one node":                                      {edges: "a>b? a>b b>END z>END", taken: "a>b? a>b", want: "b"},
-		"not to a deferred node":                                          {edges: "a>j j>END z>END", deferred: "j", taken: "a>j"},
-		"not to a node that another can reach":                            {edges: "a>j j>END z>y y>j", taken: "a>j"},
-		"not to a node that another is at":                                {edges: "a>z z>END", taken: "a>z"},
-		"to a node before one that another can reach":                     {edges: "a>b b>j z>j j>END", taken: "a>b", want: "b"},
-		"not where its choice leaves a node that others may wait at":      {edges: "a>b? a>j? b>END z>j j>END", taken: "a>b?"},
-		"nor where that node is some way off":                             {edges: "a>b? a>c? c>j b>END z>j j>END", taken: "a>b?"},
-		"nor where it can be reached yet, but at another step":            {edges: "a>b? a>j? b>j z>j j>END", taken: "a>b?"},
-		"not where its choice leaves a deferred node":                     {edges: "a>b? a>j? b>END z>j j>END", deferred: "j", taken: "a>b?"},
-		"where the deferred node can be reached yet, at whatever step":    {edges: "a>b? a>j? b>c c>j z>j j>END", deferred: "j", taken: "a>b?", want: "b"},
-		"not where one of two deferred nodes is left":                     {edges: "a>b? a>j? b>k j>END k>END z>j z>k", deferred: "j k", taken: "a>b?"},
-		"where its choice leaves nodes of its own alone":                  {edges: "a>b? a>c? c>d b>END d>END z>END", taken: "a>b?", want: "b"},
-		"around a loop of its own":                                        {edges: "a>a? a>b? b>END z>END", taken: "a>a?", want: "a"},
-		"around a loop whose exit is a deferred join":                     {edges: "a>a? a>j? z>j j>END", deferred: "j", taken: "a>a?", want: "a"},
-		"not around a loop whose exit is a plain join":                    {edges: "a>a? a>j? z>j j>END", taken: "a>a?"},
-		"where all edges that lead to the others are taken with this one": {edges: "a>b a>END b>j z>j j>END", taken: "a>b a>END", want: "b"},
+		"to the next node":                                               {edges: "a>b b>END z>END", taken: "a>b", want: "b"},
+		"not to END":                                                     {edges: "a>END z>END", taken: "a>END"},
+		"not if all conditions are false":                                {edges: "a>b? b>END z>END", taken: ""},
+		"to the only node besides END":                                   {edges: "a>END a>b b>END z>END", taken: "a>END a>b", want: "b"},
+		"not at a fork":                                                  {edges: "a>b a>c b>END c>END z>END", taken: "a>b a>c"},
+		"over two edges to one node":                                     {edges: "a>b? a>b b>END z>END", taken: "a>b? a>b", want: "b"},
+		"not to a deferred node":                                         {edges: "a>j j>END z>END", deferred: "j", taken: "a>j"},
+		"not to a node reachable from another":                           {edges: "a>j j>END z>y y>j", taken: "a>j"},
+		"not to a node that is executing":                                {edges: "a>z z>END", taken: "a>z"},
+		"to a node before one reachable from another":                    {edges: "a>b b>j z>j j>END", taken: "a>b", want: "b"},
+		"not if an edge not taken leads to a node where others may wait": {edges: "a>b? a>j? b>END z>j j>END", taken: "a>b?"},
+		"not if such a node is several edges away":                       {edges: "a>b? a>c? c>j b>END z>j j>END", taken: "a>b?"},
+		"not if it is still reachable, but at a different step":          {edges: "a>b? a>j? b>j z>j j>END", taken: "a>b?"},
+		"not if an edge not taken leads to a deferred node":              {edges: "a>b? a>j? b>END z>j j>END", deferred: "j", taken: "a>b?"},
+		"if the deferred node is still reachable, at any step":           {edges: "a>b? a>j? b>c c>j z>j j>END", deferred: "j", taken: "a>b?", want: "b"},
+		"not if one of two deferred nodes is no longer reachable":        {edges: "a>b? a>j? b>k j>END k>END z>j z>k", deferred: "j k", taken: "a>b?"},
+		"if the edges not taken lead only to nodes of this branch":       {edges: "a>b? a>c? c>d b>END d>END z>END", taken: "a>b?", want: "b"},
+		"around a loop within the branch":                                {edges: "a>a? a>b? b>END z>END", taken: "a>a?", want: "a"},
+		"around a loop whose exit is a deferred join":                    {edges: "a>a? a>j? z>j j>END", deferred: "j", taken: "a>a?", want: "a"},
+		"not around a loop whose exit is a plain join":                   {edges: "a>a? a>j? z>j j>END", taken: "a>a?"},
+		"if all edges towards the others are taken as well":              {edges: "a>b a>END b>j z>j j>END", taken: "a>b a>END", want: "b"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := scheduletest.Sketch("START>a START>z "+tc.edges, strings.Fields(tc.deferred)...)
-			r, s, x := beside(t, f, "a", "z")
+			r, s, x := runWithOthers(t, f, "a", "z")
 			in := branchInput(r, s, x, &contract.View{}, r.Source.ByPath())
 			workflowtest.Run(t, func(ctx workflow.Context) {
 				b, err := newBranchChain(ctx, &in)
@@ -85,7 +85,7 @@ func TestChainGoesOnAlone(t *testing.T) {
 					got = in.Plan.Nodes[next].ID
 				}
 				if got != tc.want {
-					t.Errorf("it goes on at %q, want %q; others are %v", got, tc.want, in.Others)
+					t.Errorf("the chain continues at %q, want %q; others are %v", got, tc.want, in.Others)
 				}
 			})
 		})
@@ -99,7 +99,8 @@ func edgeName(e plan.Edge) string {
 	return e.From + ">" + e.To
 }
 
-func TestChildGetsWhatItCanReach(t *testing.T) {
+// TestBranchInput checks that a branch gets only the part of the flow that its node can reach.
+func TestBranchInput(t *testing.T) {
 	f := scheduletest.Sketch("START>z z>j START>p START>a p>END a>b? b>a? b>c c>j c>k j>d k>END d>END", "k")
 	for i := range f.Nodes {
 		f.Nodes[i].Agent.Tools = []plan.Tool{{Name: "ask", As: "ask", Connection: "to-" + f.Nodes[i].ID}}
@@ -107,15 +108,15 @@ func TestChildGetsWhatItCanReach(t *testing.T) {
 		f.Agents = append(f.Agents, plan.Flow{ID: "agent-" + f.Nodes[i].ID})
 	}
 	f.ID, f.Description = "me", "long"
-	r, s, x := beside(t, f, "a", "z")
+	r, s, x := runWithOthers(t, f, "a", "z")
 	r.Source = plan.Source{File: "f.json"}
 	for i, path := range []string{"nodes/a", "nodes/p", "nodes/b", "nodes/j", "nodes/z", "nodes/d", "agents/agent-a/nodes/x"} {
 		r.Source.Positions = append(r.Source.Positions, plan.Position{Path: path, Line: i})
 	}
 	s.CountRan(r.Graph.Index("b"), 3)
 	s.CountRan(r.Graph.Index("b"), 3)
-	s.CountRan(r.Graph.Index("b"), 2) // not behind a, which is at step 2
-	s.CountRan(r.Graph.Index("p"), 3) // not a's to reach
+	s.CountRan(r.Graph.Index("b"), 2) // before a, which is at step 2
+	s.CountRan(r.Graph.Index("p"), 3) // not reachable from a
 	view := contract.View{State: []contract.StateEntry{{Key: "k"}}}
 	in := branchInput(r, s, x, &view, r.Source.ByPath())
 
@@ -140,7 +141,7 @@ func TestChildGetsWhatItCanReach(t *testing.T) {
 	}
 	got := map[string][]string{"nodes": nodes, "edges": edges, "agents": agents, "paths": paths, "others": in.Others}
 	want := map[string][]string{
-		// Stops are known by name alone; what is behind them is not known at all.
+		// Nodes at which the chain stops are sent by name only, and the nodes after them not at all.
 		"nodes":  {"j@1 false", "a@3 true", "b@4 true", "c@5 true", "k@6 false"},
 		"edges":  {"a>b?", "b>a?", "b>c", "c>j", "c>k"},
 		"agents": {"agent-a", "agent-b", "agent-c"},
@@ -154,28 +155,29 @@ func TestChildGetsWhatItCanReach(t *testing.T) {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}
 	if in.Node != "a" || in.Step != 2 || in.Root != "root" || in.Plan.Description != "" || in.V != contract.Version || len(in.View.State) != 1 {
-		t.Errorf("input is %+v", in)
+		t.Errorf("input = %+v", in)
 	}
 	if f.Node("j").Agent == nil || len(f.Agents) != 8 || f.ID != "me" {
-		t.Error("the flow itself was changed")
+		t.Error("branchInput changed the flow")
 	}
 }
 
-func TestChildThatCallsItsOwnFlowGetsTheWholeOfIt(t *testing.T) {
+// TestBranchInputCallsOwnFlow checks that a branch gets the complete flow if its node can call it as a sub-agent.
+func TestBranchInputCallsOwnFlow(t *testing.T) {
 	f := scheduletest.Sketch("START>a START>z a>END z>END")
 	f.ID = "me"
 	f.Connections = []plan.Connection{{ID: "self", Kind: plan.ConnectionAgent, Agent: "me"}}
 	f.Node("a").Agent.Tools = []plan.Tool{{Name: "again", As: "again", Connection: "self"}}
-	r, s, x := beside(t, f, "a", "z")
+	r, s, x := runWithOthers(t, f, "a", "z")
 	in := branchInput(r, s, x, &contract.View{}, r.Source.ByPath())
 	if diff := cmp.Diff(f.Closure("me"), in.Plan.Closure("me")); diff != "" {
-		t.Errorf("what runs as a sub-agent (-from the flow +from its child):\n%s", diff)
+		t.Errorf("sub-agent's plan mismatch (-flow +branch input):\n%s", diff)
 	}
 }
 
-func TestChainBringsBackNoMoreThanFits(t *testing.T) {
+func TestBranchResultSize(t *testing.T) {
 	f := scheduletest.Sketch("START>a START>z a>b b>END z>END")
-	r, s, x := beside(t, f, "a", "z")
+	r, s, x := runWithOthers(t, f, "a", "z")
 	in := branchInput(r, s, x, &contract.View{}, r.Source.ByPath())
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		b, err := newBranchChain(ctx, &in)
@@ -188,21 +190,21 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 		workflowtest.Write(b.view, b.strand, 2, "small", "x")
 		workflowtest.Write(b.view, "of another", 2, "large", strings.Repeat("x", contract.MaxPayload))
 		if b.full() {
-			t.Error("it counts what others wrote")
+			t.Error("state written by other branches is counted")
 		}
 		out, err := branchResult(ctx, b, &in, b.result([]int{0}))
 		if err != nil || len(out.View.State) != 1 || len(out.Edges) != 1 || out.Edges[0] != in.Edges[0] {
-			t.Errorf("%+v, %v", out, err)
+			t.Errorf("branchResult() = %+v, %v", out, err)
 		}
 		workflowtest.Write(b.view, b.strand, 2, "large", strings.Repeat("x", contract.MaxPayload/2))
 		if !b.full() {
-			t.Error("half of what fits does not make it come back")
+			t.Error("the chain does not stop at half of the size limit")
 		}
 		workflowtest.Write(b.view, b.strand, 2, "more", strings.Repeat("x", contract.MaxPayload/2))
 		_, err = branchResult(ctx, b, &in, b.result(nil))
 		var fail *contract.Failure
 		if !errors.As(err, &fail) || fail.Class != contract.ClassTooLarge || fail.Node != "a" || fail.Step != 2 || fail.Remedy == "" {
-			t.Errorf("failure is %+v", fail)
+			t.Errorf("failure = %+v", fail)
 		}
 	})
 }

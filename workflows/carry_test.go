@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	wasRun   = "the next run makes it anew"
-	fromPlan = "it is made of the plan"
-	noneNow  = "nothing of it is under way where a run continues as new"
+	recreated = "the next run creates it again"
+	fromPlan  = "it is derived from the plan"
+	notActive = "none is active when a run continues as new"
 )
 
-// TestSnapshotHasTheWholeRun carries a run with a session, executions in all states and an inbox.
-func TestSnapshotHasTheWholeRun(t *testing.T) {
+// TestSnapshotIsComplete checks that every field of a run is restored from its snapshot, or that the reason why not is given.
+func TestSnapshotIsComplete(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	view := contract.View{State: []contract.StateEntry{{Key: "k", Value: json.RawMessage("1")}}}
 	workflowtest.Run(t, func(ctx workflow.Context) {
-		f := lone(ctx, 8<<20, 3)
+		f := singleNodeRun(ctx, 8<<20, 3)
 		f.run.Flow = scheduletest.Sketch("START>a a>b b>END")
 		f.run.Graph = schedule.NewGraph(f.run.Flow)
 		f.sched = schedule.New(f.run.Graph)
@@ -62,9 +62,9 @@ func TestSnapshotHasTheWholeRun(t *testing.T) {
 		f.inbox.Restore(ctx, &box)
 
 		carried := f.snapshot()
-		for what, diff := range map[string]string{"the conversation": cmp.Diff(&talk, carried.Conversation), "the inbox": cmp.Diff(&box, carried.Inbox), "the session": cmp.Diff(&turns, carried.Session)} {
+		for what, diff := range map[string]string{"conversation": cmp.Diff(&talk, carried.Conversation), "inbox": cmp.Diff(&box, carried.Inbox), "session": cmp.Diff(&turns, carried.Session)} {
 			if diff != "" {
-				t.Errorf("%s is not carried whole:\n%s", what, diff)
+				t.Errorf("snapshot of the %s (-want +got):\n%s", what, diff)
 			}
 		}
 		in := contract.RunInput{Snapshot: workflowtest.Travels(t, carried)}
@@ -77,32 +77,32 @@ func TestSnapshotHasTheWholeRun(t *testing.T) {
 		f.inbox, f.run.Requests.Owner = nil, false
 		h := newFlowRun(runtime.New(ctx))
 		session.New(h.run, h, &contract.RunInput{Snapshot: workflowtest.Travels(t, f.snapshot())})
-		for who, n := range map[string]int{"the owner": g.run.Requests.Rejected, "a session below": h.run.Requests.Rejected} {
+		for who, n := range map[string]int{"owner": g.run.Requests.Rejected, "child session": h.run.Requests.Rejected} {
 			if n != 2 {
-				t.Errorf("%s has refused %d signals", who, n)
+				t.Errorf("%s has rejected %d signals, want 2", who, n)
 			}
 		}
 		f.inbox, f.run.Requests.Owner = owner, true
 		if g.runs != f.runs+1 {
-			t.Errorf("the run after the third is number %d", g.runs+1)
+			t.Errorf("the next run is number %d, want 4", g.runs+1)
 		}
-		workflowtest.SameFields(t, f, g, workflowtest.Without{"run": "see below", "prep": "it is done", "pub": "see below", "session": "see below", "sched": "see below", "runs": "see above",
-			"branches": noneNow, "stale": "it is written anew", "ending": noneNow, "inbox": "see below", "runner": wasRun, "yielded": "it is the snapshot that the parent carries", "nested": "the run of its map says so"})
-		workflowtest.SameFields(t, &f.pub, &g.pub, workflowtest.Without{"Run": wasRun, "Deliveries": noneNow, "Changed": noneNow})
-		workflowtest.SameFields(t, f.run, g.run, workflowtest.Without{"Transcript": "what the carry names is kept", "Sizes": "it counts one task and what is in flight; the bound is in Shared", "Graph": fromPlan,
-			"Root": "it is the workflow's id", "branch": "no branch runs in place where a run continues as new", "idPrefix": "a flow in the run of its map has its own snapshot", "ParentJournal": "it counts what is carried", "Budget": "see below", "Conversation": "see above", "Log": "see below", "Watch": "it is the worker's",
-			"Policy": "the limit is in the input; all else is of one history", "Requests": "who waits asks again; the inbox is above"})
+		workflowtest.SameFields(t, f, g, workflowtest.Without{"run": "see below", "prep": "it is complete", "pub": "see below", "session": "see below", "sched": "see below", "runs": "see above",
+			"branches": notActive, "stale": "it is written again", "ending": notActive, "inbox": "see below", "runner": recreated, "yielded": "it is the snapshot that the parent carries", "nested": "the run of the map node sets it"})
+		workflowtest.SameFields(t, &f.pub, &g.pub, workflowtest.Without{"Run": recreated, "Deliveries": notActive, "Changed": notActive})
+		workflowtest.SameFields(t, f.run, g.run, workflowtest.Without{"Transcript": "messages that the snapshot refers to are stored", "Sizes": "it counts one task and calls in flight; the limit is in Shared", "Graph": fromPlan,
+			"Root": "it is the workflow's id", "branch": "no branch runs in place when a run continues as new", "idPrefix": "a flow in the run of its map node has its own snapshot", "ParentJournal": "it counts the size of the snapshot", "Budget": "see below", "Conversation": "see above", "Log": "see below", "Watch": "it belongs to the worker",
+			"Policy": "the limit is in the input; the rest concerns one history", "Requests": "waiting executions open them again; the inbox is above"})
 		if diff := cmp.Diff(f.run.Budget.Usage, g.run.Budget.Usage); diff != "" {
-			t.Errorf("usage is not carried:\n%s", diff)
+			t.Errorf("usage (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(f.run.Log.Fork, g.run.Log.Fork); diff != "" {
-			t.Errorf("the fork is not carried:\n%s", diff)
+			t.Errorf("fork (-want +got):\n%s", diff)
 		}
 		was, is := &contract.RunSnapshot{}, &contract.RunSnapshot{}
 		f.sched.Snapshot(was, 0)
 		g.sched.Snapshot(is, 0)
 		if diff := cmp.Diff(was, is); diff != "" || was.Live == nil || was.Pending == nil || was.PendingJoins == nil || was.Ran == nil || was.Ended == nil {
-			t.Errorf("the scheduler has %+v, and is not carried whole:\n%s", was, diff)
+			t.Errorf("scheduler's state = %+v (-want +got):\n%s", was, diff)
 		}
 	})
 }

@@ -19,21 +19,20 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// TestChainIsDeclaredOnce has a run continue as new while the first nodes of two branches are at work: their chains go on
-// behind them, and count as the runs that they were.
-func TestChainIsDeclaredOnce(t *testing.T) {
+// TestChainDeclaredOnce checks that branches that resume after continue-as-new are not counted as new child runs.
+func TestChainDeclaredOnce(t *testing.T) {
 	for form, want := range map[string]int{plan.BranchesAsChildren: 2, "": 0} {
 		t.Run(form, func(t *testing.T) {
 			flow := scheduletest.Sketch("START>a START>b a>c b>d c>END d>END")
 			flow.Policy.Branches = form
 			in := contract.RunInput{V: contract.Version, Model: "m", Flow: contract.FlowRef{Plan: flow}}
-			var asked atomic.Int32
+			var calls atomic.Int32
 			run := func(before func(env *testsuite.TestWorkflowEnvironment)) (*contract.RunResult, error) {
 				env := workflowtest.Env()
 				Register(env)
 				env.RegisterActivityWithOptions(func(context.Context, contract.ModelInput) (*contract.ModelResult, error) { return nil, nil }, activity.RegisterOptions{Name: contract.ActivityCallModel})
 				env.OnActivity(contract.ActivityCallModel, mock.Anything, mock.Anything).Return(func(context.Context, contract.ModelInput) (*contract.ModelResult, error) {
-					asked.Add(1)
+					calls.Add(1)
 					raw, err := (&contract.Message{Role: contract.RoleAssistant, Text: "said"}).Encode()
 					return &contract.ModelResult{Message: raw, Stop: "stop", Usage: contract.Usage{Calls: 1}}, err
 				}).After(10 * time.Second)
@@ -50,18 +49,18 @@ func TestChainIsDeclaredOnce(t *testing.T) {
 			})
 			var next *workflow.ContinueAsNewError
 			if !errors.As(err, &next) {
-				t.Fatalf("the first run ends with %v", err)
+				t.Fatalf("first run: got error %v", err)
 			}
 			in = contract.RunInput{}
 			if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &in); err != nil {
 				t.Fatal(err)
 			}
-			if n := in.Snapshot.Usage.Declared; n != want || asked.Load() != 2 {
-				t.Errorf("the first run made %d calls, and declared %d runs, want %d", asked.Load(), n, want)
+			if n := in.Snapshot.Usage.Declared; n != want || calls.Load() != 2 {
+				t.Errorf("first run: %d calls and %d declared runs, want 2 and %d", calls.Load(), n, want)
 			}
 			out, err := run(func(env *testsuite.TestWorkflowEnvironment) { env.SetContinuedExecutionRunID("before") })
-			if err != nil || out.Usage.Declared != want || asked.Load() != 4 {
-				t.Errorf("the second run ends with %+v, %v after %d calls, want %d declared runs", out, err, asked.Load(), want)
+			if err != nil || out.Usage.Declared != want || calls.Load() != 4 {
+				t.Errorf("second run: got %+v, %v after %d calls, want %d declared runs", out, err, calls.Load(), want)
 			}
 		})
 	}

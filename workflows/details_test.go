@@ -11,8 +11,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-func TestDetailsShowSwitchesOfModels(t *testing.T) {
-	f := newFlowRun(aRun(t))
+func TestFallbacksTable(t *testing.T) {
+	f := newFlowRun(newRun(t))
 	f.run.Budget.Usage.AddFallbacks("b/y", []contract.Fallback{{Model: "a|x\n", Class: contract.ClassRateLimited}})
 	f.run.Budget.Usage.AddFallbacks("b/y", []contract.Fallback{{Model: "a|x\n", Class: contract.ClassRateLimited}})
 	var b strings.Builder
@@ -21,14 +21,14 @@ func TestDetailsShowSwitchesOfModels(t *testing.T) {
 		t.Errorf("got %q\nwant %q", b.String(), want)
 	}
 	b.Reset()
-	fallbacksTable(newFlowRun(aRun(t)), &b)
+	fallbacksTable(newFlowRun(newRun(t)), &b)
 	if b.Len() > 0 {
-		t.Errorf("without any: %q", b.String())
+		t.Errorf("without fallbacks: %q", b.String())
 	}
 }
 
-// TestDetailsOfAFailure says where a run failed, why, and what to do, to the sign.
-func TestDetailsOfAFailure(t *testing.T) {
+// TestFailureDetails checks the exact text that shows where a run failed, why, and the remedy.
+func TestFailureDetails(t *testing.T) {
 	got := failureDetails(&contract.Failure{Class: contract.ClassDenied, Node: "a", Step: 2, At: "flow.json:3:1", Text: "no *key*", Remedy: "set OPENAI_API_KEY"})
 	if want := "**Failed** at `a#2` (flow.json:3:1): denied: no \\*key\\*\n\nTo fix it: set OPENAI\\_API\\_KEY\n\n"; got != want {
 		t.Errorf("got %q\nwant %q", got, want)
@@ -38,8 +38,8 @@ func TestDetailsOfAFailure(t *testing.T) {
 	}
 }
 
-// What authors and models wrote is shown as they wrote it, and ends no cell. That the Web UI makes that
-// of it is seen in tests/browser.
+// TestDetailsEscape checks that text of authors and models is shown unchanged and cannot end a table cell. tests/browser checks
+// how the Web UI renders it.
 func TestDetailsEscape(t *testing.T) {
 	tests := map[string]struct{ cell, code string }{
 		"Refund Desk":           {"Refund Desk", "`Refund Desk`"},
@@ -53,17 +53,17 @@ func TestDetailsEscape(t *testing.T) {
 	}
 	for text, want := range tests {
 		if got := cell(text); got != want.cell {
-			t.Errorf("cell %q is %q, want %q", text, got, want.cell)
+			t.Errorf("cell(%q) = %q, want %q", text, got, want.cell)
 		}
 		tick, inside := code(text)
 		if got := tick + inside + tick; got != want.code {
-			t.Errorf("code %q is %q, want %q", text, got, want.code)
+			t.Errorf("code(%q) = %q, want %q", text, got, want.code)
 		}
 	}
 }
 
-// aRun is one whose workflow has ended.
-func aRun(t *testing.T) *runtime.Run {
+// newRun returns a run whose workflow has ended.
+func newRun(t *testing.T) *runtime.Run {
 	t.Helper()
 	var r *runtime.Run
 	workflowtest.Run(t, func(ctx workflow.Context) { r = runtime.New(ctx) })

@@ -14,9 +14,9 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// TestEarlyMessageToNobody refuses a message by signal that came before the flow was known, and that names a node that the
-// flow does not have.
-func TestEarlyMessageToNobody(t *testing.T) {
+// TestEarlyMessageToUnknownNode checks that a signal that arrived before the flow was compiled is rejected if it names a node that
+// the flow does not have.
+func TestEarlyMessageToUnknownNode(t *testing.T) {
 	env := workflowtest.Env()
 	Register(env)
 	flow := scheduletest.Sketch("START>a a>END")
@@ -26,8 +26,8 @@ func TestEarlyMessageToNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	never := func(context.Context, contract.CompileFlowInput) (*contract.CompileFlowResult, error) { return nil, nil }
-	env.RegisterActivityWithOptions(never, activity.RegisterOptions{Name: contract.ActivityCompileFlow})
+	unused := func(context.Context, contract.CompileFlowInput) (*contract.CompileFlowResult, error) { return nil, nil }
+	env.RegisterActivityWithOptions(unused, activity.RegisterOptions{Name: contract.ActivityCompileFlow})
 	env.OnActivity(contract.ActivityCompileFlow, mock.Anything, mock.Anything).After(3*time.Second).Return(
 		&contract.CompileFlowResult{Plan: flow, Hash: hash, Model: "script"}, nil)
 	env.RegisterDelayedCallback(func() {
@@ -43,7 +43,7 @@ func TestEarlyMessageToNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.Rejected != 1 || len(s.Inbox) != 0 {
-			t.Errorf("%d signals are rejected, %d messages are unread", s.Rejected, len(s.Inbox))
+			t.Errorf("%d rejected signals and %d unread messages, want 1 and 0", s.Rejected, len(s.Inbox))
 		}
 		env.SignalWorkflow(contract.RequestMessage, map[string]any{"text": "this"})
 	}, time.Minute)

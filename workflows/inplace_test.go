@@ -13,32 +13,31 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// TestRunsInPlace decides which chains run in the flow's run: one that begins with a, beside one that begins with z.
+// TestRunsInPlace checks which chains run in the flow's own run. The chain under test begins with a, and a second one with z.
 func TestRunsInPlace(t *testing.T) {
 	tests := map[string]struct {
-		edges string
-		// change changes the flow, or the run.
+		edges  string
 		change func(f *flowRun)
 		calls  int
 		want   bool
 	}{
-		"one call":                     {edges: "a>j z>j j>END", calls: 1, want: true},
-		"a chain":                      {edges: "a>b b>c c>j z>j j>END", calls: 3, want: true},
-		"questions":                    {edges: "a>b? a>j? b>j z>j j>END", calls: 4, want: true},
-		"a loop of its own":            {edges: "a>a? a>j? z>j j>END"},
-		"a loop through other nodes":   {edges: "a>b b>a? b>j? z>j j>END"},
-		"a loop around the join":       {edges: "a>j z>j j>a? j>END?", calls: 1, want: true},
-		"a policy that wants children": {edges: "a>j z>j j>END", change: func(f *flowRun) { f.run.Flow.Policy.Branches = plan.BranchesAsChildren }},
+		"one call":                   {edges: "a>j z>j j>END", calls: 1, want: true},
+		"a chain":                    {edges: "a>b b>c c>j z>j j>END", calls: 3, want: true},
+		"questions":                  {edges: "a>b? a>j? b>j z>j j>END", calls: 4, want: true},
+		"a loop within the branch":   {edges: "a>a? a>j? z>j j>END"},
+		"a loop through other nodes": {edges: "a>b b>a? b>j? z>j j>END"},
+		"a loop around the join":     {edges: "a>j z>j j>a? j>END?", calls: 1, want: true},
+		"branches as children":       {edges: "a>j z>j j>END", change: func(f *flowRun) { f.run.Flow.Policy.Branches = plan.BranchesAsChildren }},
 		"too many calls": {edges: "a>j z>j j>END", calls: 2001, change: func(f *flowRun) {
 			f.run.Flow.Node("a").Agent.Builtins, f.run.Flow.Node("a").Agent.MaxCalls = plan.Builtins, 1000
 		}},
-		"too many calls of others": {edges: "a>j z>j j>END", calls: 1, change: func(f *flowRun) { f.run.Sizes.CallsInPlace = maxCallsInPlace }},
-		"a question to a person":   {edges: "a>j z>j j>END", change: func(f *flowRun) { f.run.Flow.Node("a").Kind = plan.KindAsk }},
-		"a call that is confirmed": {edges: "a>j z>j j>END", change: func(f *flowRun) {
+		"too many calls in flight": {edges: "a>j z>j j>END", calls: 1, change: func(f *flowRun) { f.run.Sizes.CallsInPlace = maxCallsInPlace }},
+		"a question to a user":     {edges: "a>j z>j j>END", change: func(f *flowRun) { f.run.Flow.Node("a").Kind = plan.KindAsk }},
+		"a call with confirmation": {edges: "a>j z>j j>END", change: func(f *flowRun) {
 			f.run.Flow.Node("a").Agent.Tools = []plan.Tool{{Name: "pay", As: "pay", Connection: "bank"}}
 			f.run.Shared.Connections = []contract.ResolvedConnection{{ID: "bank", CallRules: contract.CallRules{Confirm: []contract.ConfirmRule{{Name: "pay"}}}}}
 		}},
-		"a call by a client": {edges: "a>j z>j j>END", change: func(f *flowRun) {
+		"a client tool": {edges: "a>j z>j j>END", change: func(f *flowRun) {
 			f.run.Flow.Node("a").Agent.Tools = []plan.Tool{{Name: "look", As: "look", Connection: "web"}}
 			f.run.Shared.Connections = []contract.ResolvedConnection{{ID: "web", Connection: plan.Connection{Kind: plan.ConnectionClient}}}
 		}},
@@ -62,7 +61,7 @@ func TestRunsInPlace(t *testing.T) {
 				}
 				calls, ok := runsInPlace(f, ready[0])
 				if calls != tc.calls || ok != tc.want {
-					t.Errorf("%d calls, in place %t, want %d, %t", calls, ok, tc.calls, tc.want)
+					t.Errorf("got %d calls, in place %t; want %d, %t", calls, ok, tc.calls, tc.want)
 				}
 			})
 		})

@@ -20,13 +20,14 @@ import (
 	"weft/workflows/session"
 )
 
-// lone is a run of a flow with one exit node, which has said n bytes.
-func lone(ctx workflow.Context, most, n int) *flowRun {
+// singleNodeRun returns a run of a flow with one exit node, whose output has n bytes. The store takes payloads of
+// up to limit bytes; zero means that there is no store.
+func singleNodeRun(ctx workflow.Context, limit, n int) *flowRun {
 	flow := scheduletest.Sketch("START>a a>END")
 	flow.Nodes[0].Exit = true
 	r := runtime.New(ctx)
 	r.Flow, r.Graph = flow, schedule.NewGraph(flow)
-	r.Allow(most)
+	r.Allow(limit)
 	said := strings.Repeat("x", n)
 	f := newFlowRun(r)
 	f.session = session.New(r, f, &contract.RunInput{})
@@ -34,114 +35,113 @@ func lone(ctx workflow.Context, most, n int) *flowRun {
 	return f
 }
 
-// TestEveryGuard sends through each guard what is too large for Temporal and what is too
-// large for the run's store.
-func TestEveryGuard(t *testing.T) {
-	const most = 8 << 20
-	guards := map[string]struct {
-		send  func(ctx workflow.Context, most, n int) error
+// TestSizeLimits checks each size limit with values too large for Temporal, and with values too large for the run's store.
+func TestSizeLimits(t *testing.T) {
+	const limit = 8 << 20
+	tests := map[string]struct {
+		send  func(ctx workflow.Context, limit, n int) error
 		class string
 	}{
-		"the arguments of a call": {func(ctx workflow.Context, most, n int) error {
-			return lone(ctx, most, 0).run.Sizes.Admit(ctx, "the call", strings.Repeat("x", n))
+		"call arguments": {func(ctx workflow.Context, limit, n int) error {
+			return singleNodeRun(ctx, limit, 0).run.Sizes.Admit(ctx, "the call", strings.Repeat("x", n))
 		}, contract.ClassTooLarge},
-		"the result of a run": {func(ctx workflow.Context, most, n int) error {
-			_, err := lone(ctx, most, n).Result()
+		"run result": {func(ctx workflow.Context, limit, n int) error {
+			_, err := singleNodeRun(ctx, limit, n).Result()
 			return err
 		}, contract.ClassTooLarge},
-		"a branch result": {func(ctx workflow.Context, most, n int) error {
-			f := lone(ctx, most, 0)
+		"branch result": {func(ctx workflow.Context, limit, n int) error {
+			f := singleNodeRun(ctx, limit, 0)
 			c := &chain{run: f.run, strand: "s", view: &contract.View{}, current: &runtime.Execution{Node: &f.run.Flow.Nodes[0], Step: 1}}
 			schedule.SetEntry(c.view, contract.StateEntry{Key: "k", Value: json.RawMessage(`"` + strings.Repeat("x", n) + `"`), By: contract.Stamp{Strand: "s"}})
 			_, err := branchResult(ctx, c, &contract.BranchInput{}, c.result(nil))
 			return err
 		}, contract.ClassTooLarge},
-		"a snapshot": {func(ctx workflow.Context, most, n int) error {
-			err := lone(ctx, most, n).ContinueAsNew(ctx)
+		"snapshot": {func(ctx workflow.Context, limit, n int) error {
+			err := singleNodeRun(ctx, limit, n).ContinueAsNew(ctx)
 			if workflow.IsContinueAsNewError(err) {
 				return nil
 			}
 			return err
 		}, contract.ClassStateTooLarge},
 	}
-	for name, tc := range guards {
+	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			for _, size := range []struct {
-				most, n int
-				fails   bool
+				limit, n int
+				fails    bool
 			}{
 				{0, contract.MaxPayload - 10_000, false},
 				{0, contract.MaxPayload + 10_000, true},
-				{most, contract.MaxPayload + 10_000, false},
-				{most, most - 20_000, false},
-				{most, most + 20_000, true},
+				{limit, contract.MaxPayload + 10_000, false},
+				{limit, limit - 20_000, false},
+				{limit, limit + 20_000, true},
 			} {
 				env := workflowtest.Env()
 				env.SetCurrentHistoryLength(runtime.LastEvents + 1)
 				var err error
-				env.ExecuteWorkflow(func(ctx workflow.Context) error { err = tc.send(ctx, size.most, size.n); return nil })
+				env.ExecuteWorkflow(func(ctx workflow.Context) error { err = tc.send(ctx, size.limit, size.n); return nil })
 				if env.GetWorkflowError() != nil {
 					t.Fatal(env.GetWorkflowError())
 				}
 				if !size.fails {
 					if err != nil {
-						t.Errorf("%d bytes with a store of %d: %v", size.n, size.most, err)
+						t.Errorf("%d bytes with a store limit of %d: %v", size.n, size.limit, err)
 					}
 					continue
 				}
 				var f *contract.Failure
 				if !errors.As(err, &f) || f.Class != tc.class || f.Remedy == "" || !strings.Contains(f.Text, "bytes, at most") {
-					t.Errorf("%d bytes with a store of %d: %+v", size.n, size.most, err)
+					t.Errorf("%d bytes with a store limit of %d: %+v", size.n, size.limit, err)
 				}
 			}
 		})
 	}
 }
 
-// TestResultStaysReadable leaves exits' outputs out before a result goes to the store, where
-// only clients with the store can read it, and before it is beyond what the run above has reserved.
-func TestResultStaysReadable(t *testing.T) {
+// TestResultOmitsOutputs checks that the outputs of exit nodes are omitted from a result that would otherwise go to the
+// store, where only clients with access to it could read it, or exceed the size that the parent has reserved.
+func TestResultOmitsOutputs(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer, share int
 		omitted       bool
 	}{
-		"a short answer":                 {answer: 1000},
-		"a long answer":                  {answer: contract.MaxPayload * 2 / 3, omitted: true},
-		"twice an answer in the share":   {answer: 1000, share: 4000},
-		"twice an answer beyond a share": {answer: 1000, share: 1500, omitted: true},
+		"short answer":                       {answer: 1000},
+		"long answer":                        {answer: contract.MaxPayload * 2 / 3, omitted: true},
+		"both copies fit the reservation":    {answer: 1000, share: 4000},
+		"both copies exceed the reservation": {answer: 1000, share: 1500, omitted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			workflowtest.Run(t, func(ctx workflow.Context) {
-				f := lone(ctx, 64<<20, tc.answer)
+				f := singleNodeRun(ctx, 64<<20, tc.answer)
 				f.run.Sizes.ResultShare = tc.share
 				out, err := f.Result()
 				if err != nil || len(*out.ResultText) != tc.answer || len(out.ExitOutputs) != 1 || (out.ExitOutputs[0].OmittedBytes == tc.answer) != tc.omitted {
 					t.Errorf("%.100v, %v", out, err)
 				}
 				if n, _ := contract.Size(out); n > contract.MaxPayload {
-					t.Errorf("the result is %d bytes", n)
+					t.Errorf("result has %d bytes", n)
 				}
 			})
 		})
 	}
 }
 
-// TestStoreIsAFactOfTheRun: the worker on which a run starts decides, for all of its runs.
-func TestStoreIsAFactOfTheRun(t *testing.T) {
-	const most = 5 << 20
+// TestStoreSetAtStart checks that the payload limit is that of the worker on which the root run starts, for all of its child runs.
+func TestStoreSetAtStart(t *testing.T) {
+	const limit = 5 << 20
 	flow := scheduletest.Sketch("START>a START>b a>END b>END")
 	flow.Policy.Branches = plan.BranchesAsChildren
 	in := contract.RunInput{V: contract.Version, Model: "m", Flow: contract.FlowRef{Plan: flow}}
-	below := in
-	below.Depth, below.MaxPayload, below.Grant = 1, 3<<20, &contract.Grant{}
+	child := in
+	child.Depth, child.MaxPayload, child.Grant = 1, 3<<20, &contract.Grant{}
 	tests := map[string]struct {
 		worker Settings
 		in     contract.RunInput
 		want   int
 	}{
-		"a worker with a store":                 {Settings{MaxPayload: most}, in, most},
-		"a worker without one":                  {Settings{}, in, 0},
-		"a sub-agent has that of the run above": {Settings{MaxPayload: most}, below, 3 << 20},
+		"worker with a store":              {Settings{MaxPayload: limit}, in, limit},
+		"worker without a store":           {Settings{}, in, 0},
+		"sub-agent has its parent's limit": {Settings{MaxPayload: limit}, child, 3 << 20},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -163,11 +163,11 @@ func TestStoreIsAFactOfTheRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(got) != 2 || got[0] != tc.want || got[1] != tc.want {
-				t.Errorf("branches have %v, want %d", got, tc.want)
+				t.Errorf("payload limits of branches = %v, want %d", got, tc.want)
 			}
 		})
 	}
 	if _, err := contract.ReadInput([]byte(`{"v":1,"flow":{"text":"x"},"max_payload":9}`)); err == nil || !strings.Contains(err.Error(), "max_payload is 9, but only the interpreter may set it") {
-		t.Errorf("a client's max_payload: %v", err)
+		t.Errorf("max_payload set by a client: %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"weft/workflows/schedule/scheduletest"
 )
 
-// TestCallsOf counts the calls of a flow that runs for each element of a map.
+// TestCallsOf checks the largest number of calls of a flow that a map node runs for each element.
 func TestCallsOf(t *testing.T) {
 	tests := map[string]struct {
 		edges   string
@@ -18,11 +18,11 @@ func TestCallsOf(t *testing.T) {
 		"one call":                {edges: "START>a a>END", calls: 1, bounded: true},
 		"a chain with a question": {edges: "START>a a>b? a>c? b>c c>END", calls: 6, bounded: true},
 		"a fork and a join":       {edges: "START>a START>b a>j b>j j>END", change: func(f *plan.Flow) { f.Node("j").Deferred = true }, calls: 3, bounded: true},
-		"a node that two reach":   {edges: "START>a START>b a>c b>c c>END", calls: 4, bounded: true},
-		"many ways to the end": {edges: "START>a a>b a>b a>b a>b b>c b>c b>c b>c c>d c>d c>d c>d d>END", calls: 1 + 4 + 16 + 64,
+		"a node with two inputs":  {edges: "START>a START>b a>c b>c c>END", calls: 4, bounded: true},
+		"many paths to END": {edges: "START>a a>b a>b a>b a>b b>c b>c b>c b>c c>d c>d c>d c>d d>END", calls: 1 + 4 + 16 + 64,
 			bounded: false},
 		"a loop":          {edges: "START>a a>b b>a? b>END?"},
-		"a person":        {edges: "START>a a>END", change: func(f *plan.Flow) { f.Node("a").Kind = plan.KindAsk }},
+		"a user question": {edges: "START>a a>END", change: func(f *plan.Flow) { f.Node("a").Kind = plan.KindAsk }},
 		"another flow":    {edges: "START>a a>END", change: func(f *plan.Flow) { f.Node("a").Kind = plan.KindCall }},
 		"declared inputs": {edges: "START>a a>END", change: func(f *plan.Flow) { f.Inputs = &plan.Inputs{} }},
 		"listed tools": {edges: "START>a a>END", change: func(f *plan.Flow) {
@@ -36,7 +36,7 @@ func TestCallsOf(t *testing.T) {
 				tc.change(f)
 			}
 			if calls, bounded := callsOf(f); bounded != tc.bounded || bounded && calls != tc.calls {
-				t.Errorf("%d calls, bounded %t, want %d, %t", calls, bounded, tc.calls, tc.bounded)
+				t.Errorf("got %d calls, bounded %t; want %d, %t", calls, bounded, tc.calls, tc.bounded)
 			}
 		})
 	}

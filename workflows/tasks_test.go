@@ -18,21 +18,21 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// TestTasksOfSuspendedBranches has a run with more branches than start at once go on in a new one that fails, or that is cancelled
-// before it begins: the task of each branch that has not started is cancelled, once.
+// TestTasksOfSuspendedBranches checks that, if a continued run fails or is cancelled, the open task of each branch that has not
+// started yet is cancelled exactly once. The run has more branches than may start at the same time.
 func TestTasksOfSuspendedBranches(t *testing.T) {
 	const all = maxStarting + 10
 	for name, tc := range map[string]struct {
 		cancelled bool
 		want      []string
 	}{
-		"one fails":           {want: names(maxStarting, all)},
-		"cancelled meanwhile": {cancelled: true, want: names(0, all)},
+		"a branch fails": {want: nodeNames(maxStarting, all)},
+		"run cancelled":  {cancelled: true, want: nodeNames(0, all)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sketch := ""
 			snapshot := &contract.RunSnapshot{Usage: contract.Usage{Declared: all}}
-			for _, id := range names(0, all) {
+			for _, id := range nodeNames(0, all) {
 				sketch += fmt.Sprintf("START>%s %s>END ", id, id)
 				task := &contract.OpenTask{Cancel: contract.ToolInput{TaskID: id, CancelTask: true}}
 				snapshot.Live = append(snapshot.Live, contract.ExecutionState{Node: id, Step: 1, Occurrence: 1, Arrivals: []contract.ArrivalState{{}},
@@ -44,11 +44,11 @@ func TestTasksOfSuspendedBranches(t *testing.T) {
 			Register(env)
 			env.SetContinuedExecutionRunID("before")
 			var mu sync.Mutex
-			ended := map[string]int{}
+			cancelled := map[string]int{}
 			env.RegisterActivityWithOptions(func(_ context.Context, in contract.ToolInput) (*contract.ToolResult, error) {
 				mu.Lock()
 				defer mu.Unlock()
-				ended[in.TaskID]++
+				cancelled[in.TaskID]++
 				return &contract.ToolResult{}, nil
 			}, activity.RegisterOptions{Name: contract.ActivityCallTool})
 			fails := contract.Failf(contract.ClassInternal, "", "a branch fails").ApplicationError()
@@ -58,22 +58,22 @@ func TestTasksOfSuspendedBranches(t *testing.T) {
 			}
 			env.ExecuteWorkflow(contract.WorkflowFlow, contract.RunInput{V: contract.Version, Snapshot: snapshot})
 			if env.GetWorkflowError() == nil {
-				t.Error("the run does not fail")
+				t.Error("the run completed, want a failure")
 			}
-			for id, n := range ended {
+			for id, n := range cancelled {
 				if n != 1 {
-					t.Errorf("the task of %s is cancelled %d times", id, n)
+					t.Errorf("the task of %s was cancelled %d times, want once", id, n)
 				}
 			}
-			if got := slices.Sorted(maps.Keys(ended)); !slices.Equal(got, tc.want) {
-				t.Errorf("the tasks of %v are cancelled, want %v", got, tc.want)
+			if got := slices.Sorted(maps.Keys(cancelled)); !slices.Equal(got, tc.want) {
+				t.Errorf("the tasks of %v were cancelled, want %v", got, tc.want)
 			}
 		})
 	}
 }
 
-// names are those of the nodes from one number to before another.
-func names(from, to int) (out []string) {
+// nodeNames returns the names of the nodes with the numbers from (inclusive) to (exclusive).
+func nodeNames(from, to int) (out []string) {
 	for i := from; i < to; i++ {
 		out = append(out, fmt.Sprintf("n%02d", i))
 	}
