@@ -15,7 +15,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
-	"weft/activities/tool/questions"
+	"weft/activities/tool/serverrequest"
 	"weft/workflows/plan"
 )
 
@@ -132,7 +132,7 @@ type Asker interface {
 }
 
 // askRun returns a function that has the activity's run answer a server's request; nil if the run cannot.
-func (a *Activities) askRun(ctx context.Context) questions.Ask {
+func (a *Activities) askRun(ctx context.Context) serverrequest.Ask {
 	asker, ok := a.deps.Source.(Asker)
 	if !ok || isLocal(ctx) {
 		return nil
@@ -159,7 +159,7 @@ func (s *clientSource) AskRun(ctx context.Context, in *contract.ServerRequest) (
 	for try := 1; ; try++ {
 		out := &contract.ServerAnswer{}
 		h, err := s.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-			WorkflowID: run.ID, RunID: run.RunID, UpdateName: contract.UpdateServerAsks, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
+			WorkflowID: run.ID, RunID: run.RunID, UpdateName: contract.UpdateServerRequest, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
 			UpdateID: fmt.Sprintf("%s/%d/%d/%t/%d", in.Call, in.Attempt, in.N, in.Withdrawn, try),
 		})
 		if err == nil {

@@ -69,7 +69,7 @@ func readBranch(ctx workflow.Context, raw converter.RawValue) (*contract.BranchI
 // newBranchChain returns the chain of a run of type Branch, and registers the run's queries.
 func newBranchChain(ctx workflow.Context, in *contract.BranchInput) (*chain, error) {
 	r := runtime.New(ctx)
-	if err := r.Requests.ReceiveHeld(ctx, in.Plan); err != nil {
+	if err := r.Requests.ReceiveServerRequests(ctx, in.Plan); err != nil {
 		return nil, err
 	}
 	r.Flow, r.Source, r.Shared, r.Root = in.Plan, in.Source, in.Shared, in.Root

@@ -194,7 +194,7 @@ type flowRun struct {
 
 // serve registers queries and messages. It makes the run the owner of its tree's requests, unless its input names another owner.
 func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
-	if err := cmp.Or(f.run.Answer(ctx, f.status, f.combinedView), f.run.Requests.ReceiveHeld(ctx, in.Flow.Plan), f.session.Serve(ctx)); err != nil {
+	if err := cmp.Or(f.run.Answer(ctx, f.status, f.combinedView), f.run.Requests.ReceiveServerRequests(ctx, in.Flow.Plan), f.session.Serve(ctx)); err != nil {
 		return err
 	}
 	info := workflow.GetInfo(ctx)

@@ -215,9 +215,9 @@ type ProgramResult struct {
 	Late bool `json:"late,omitempty"`
 }
 
-// UpdateServerAsks is the Update by which an activity has its run answer a server's request while the call is in
+// UpdateServerRequest is the Update by which an activity has its run answer a server's request while the call is in
 // progress. It takes a [ServerRequest] and returns a [ServerAnswer].
-const UpdateServerAsks = "_weft_server_asks"
+const UpdateServerRequest = "_weft_server_asks"
 
 // ServerRequest is a request that a server sends while a call is in progress.
 type ServerRequest struct {

@@ -25,7 +25,7 @@ import (
 	"weft/activities/oauth"
 	"weft/activities/textutil"
 	"weft/activities/tool/delivery"
-	"weft/activities/tool/questions"
+	"weft/activities/tool/serverrequest"
 	"weft/activities/tool/stream"
 	"weft/workflows/plan"
 )
@@ -102,7 +102,7 @@ func newHTTPTransport(at *target) (*mcpTransport, error) {
 	}
 	requests := at.newServerRequests()
 	c.Transport.(*guard).intercept = func(req *http.Request, event []byte) bool {
-		return interceptRequest(requests, event, func(q questions.Request) {
+		return interceptRequest(requests, event, func(q serverrequest.Request) {
 			go stream.Answer(req.Context(), requests, q, c, at.conn.URL, req.Header)
 		})
 	}
@@ -126,7 +126,7 @@ func newHTTPTransport(at *target) (*mcpTransport, error) {
 }
 
 // interceptRequest passes a server's request to answer, or its notification to requests. It reports whether event was a request.
-func interceptRequest(requests *questions.Server, event []byte, answer func(questions.Request)) bool {
+func interceptRequest(requests *serverrequest.Server, event []byte, answer func(serverrequest.Request)) bool {
 	q, ok := stream.ParseRequest(event)
 	switch {
 	case !ok:
@@ -182,7 +182,7 @@ func newSSETransport(at *target) (*mcpTransport, error) {
 			end(at.failure(contract.ClassConnection, "the server's endpoint is on another server: "+to,
 				"correct the server's endpoint, or set the connection's url to that server"))
 		}
-		return interceptRequest(requests, event, func(q questions.Request) {
+		return interceptRequest(requests, event, func(q serverrequest.Request) {
 			select {
 			case slots <- struct{}{}:
 				go func() {

@@ -20,8 +20,8 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/tool/lines"
-	"weft/activities/tool/questions"
 	"weft/activities/tool/render"
+	"weft/activities/tool/serverrequest"
 	"weft/activities/tool/tasks"
 )
 
@@ -45,7 +45,7 @@ type mcpTransport struct {
 	// lost is done when the server has ended or the connection is lost.
 	lost context.Context
 	// serverRequests answers requests of the server.
-	serverRequests *questions.Server
+	serverRequests *serverrequest.Server
 	// restartOnTimeouts means that a server whose calls time out is replaced by a new one.
 	restartOnTimeouts bool
 	// explain, if set, adds the reason for which the server ended to an error.
@@ -230,7 +230,7 @@ func (s *session) callOnce(ctx context.Context, in contract.ToolInput, m Meta) (
 }
 
 // beginCall has requests of the server answered during a call, until end is called.
-func (s *session) beginCall(ctx context.Context, ask questions.Ask) (_ context.Context, call *questions.Call, end func()) {
+func (s *session) beginCall(ctx context.Context, ask serverrequest.Ask) (_ context.Context, call *serverrequest.Call, end func()) {
 	ctx, call, endCall := s.mcpTransport.serverRequests.BeginCall(ctx, callerOf(ctx).Run, ask)
 	if s.mcpTransport.listen == nil || ask == nil || mcp.IsModernProtocol(s.client.ProtocolVersion()) {
 		return ctx, call, endCall
@@ -376,9 +376,9 @@ func (s *session) errorResult(p *mcp.JSONRPCErrorDetails) (Result, error) {
 // toolResult is a result of tools/call.
 type toolResult struct {
 	render.Result
-	ResultType    string                       `json:"resultType"`
-	InputRequests map[string]questions.Request `json:"inputRequests"`
-	RequestState  string                       `json:"requestState"`
+	ResultType    string                           `json:"resultType"`
+	InputRequests map[string]serverrequest.Request `json:"inputRequests"`
+	RequestState  string                           `json:"requestState"`
 }
 
 // inputRequired returns the result of a call for which the server requires more input.

@@ -20,7 +20,7 @@ import (
 	"weft/activities/textutil"
 	"weft/activities/tool/delivery"
 	"weft/activities/tool/lines"
-	"weft/activities/tool/questions"
+	"weft/activities/tool/serverrequest"
 	"weft/activities/tool/stream"
 	"weft/activities/tool/tasks"
 )
@@ -29,7 +29,7 @@ import (
 type rawTransport struct {
 	transport.BidirectionalInterface
 	// requests, if set, answers requests of the server.
-	requests *questions.Server
+	requests *serverrequest.Server
 }
 
 // SetRequestHandler sets a handler that uses t.requests instead of the library's, which does not know which calls are in progress.
@@ -38,7 +38,7 @@ func (t rawTransport) SetRequestHandler(h transport.RequestHandler) {
 		h = func(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 			id, _ := json.Marshal(r.ID) // cannot fail: decoded from JSON
 			params, _ := json.Marshal(r.Params)
-			text := t.requests.Answer(ctx, &questions.Request{ID: id, Method: r.Method, Params: params})
+			text := t.requests.Answer(ctx, &serverrequest.Request{ID: id, Method: r.Method, Params: params})
 			if text == nil {
 				return nil, nil
 			}

@@ -15,7 +15,7 @@ import (
 	"weft/activities/address"
 	"weft/activities/contract"
 	"weft/activities/oauth"
-	"weft/activities/tool/questions"
+	"weft/activities/tool/serverrequest"
 	"weft/workflows/plan"
 )
 
@@ -232,16 +232,18 @@ func (t *target) identity() string {
 	return string(sum[:])
 }
 
-func (t *target) policy() *questions.Policy {
-	out := &questions.Policy{Redact: t.secrets.mask, SamplingTokens: t.conn.SamplingTokens}
+func (t *target) policy() *serverrequest.Policy {
+	out := &serverrequest.Policy{Redact: t.secrets.mask, SamplingTokens: t.conn.SamplingTokens}
 	for _, r := range t.conn.Roots {
-		root, _ := questions.ParseRoot(r) // validated by Open
+		root, _ := serverrequest.ParseRoot(r) // validated by Open
 		out.Roots = append(out.Roots, root)
 	}
 	return out
 }
 
-func (t *target) newServerRequests() *questions.Server { return &questions.Server{Policy: *t.policy()} }
+func (t *target) newServerRequests() *serverrequest.Server {
+	return &serverrequest.Server{Policy: *t.policy()}
+}
 
 // name returns the target's name for messages.
 func (t *target) name() string {

@@ -17,7 +17,7 @@ import (
 	"weft/activities/mask"
 	"weft/activities/oauth"
 	"weft/activities/program"
-	"weft/activities/tool/questions"
+	"weft/activities/tool/serverrequest"
 	"weft/workflows/plan"
 
 	"golang.org/x/net/http/httpguts"
@@ -257,7 +257,7 @@ func (s Settings) checkAllowed(p *problems) {
 func (c Connection) check(p *problems, at string) {
 	p.addIf(strings.TrimPrefix(at, SettingConnections+".") == "", "%s: a connection has an empty id", SettingConnections)
 	for i, r := range c.Roots {
-		if _, err := questions.ParseRoot(r); err != nil {
+		if _, err := serverrequest.ParseRoot(r); err != nil {
 			p.add("%s.roots[%d]: %v", at, i, err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"weft/activities/contract"
-	"weft/activities/tool/questions"
+	"weft/activities/tool/serverrequest"
 	"weft/activities/tool/tasks"
 )
 
@@ -75,7 +75,7 @@ func (s *session) answerTask(ctx context.Context, in *contract.ToolAnswers) (map
 		return in.Answers, nil
 	}
 	for _, id := range slices.Sorted(maps.Keys(in.Answers)) {
-		if err := s.mcpTransport.respond(ctx, questions.Response(id, in.Answers[id])); err != nil {
+		if err := s.mcpTransport.respond(ctx, serverrequest.Response(id, in.Answers[id])); err != nil {
 			return nil, err
 		}
 	}
@@ -119,7 +119,7 @@ func (s *session) pendingRequests(ctx context.Context, id string) (*contract.Inp
 		defer mu.Unlock()
 		out.Questions = append(out.Questions, q)
 		time.AfterFunc(lossGrace, cancel) // further requests may follow immediately
-		return nil, questions.ErrAnsweredLater
+		return nil, serverrequest.ErrAnsweredLater
 	})
 	_, _, err := s.tasks().Result(run, id)
 	end()

@@ -25,7 +25,7 @@ import (
 	"weft/activities/program"
 	"weft/activities/textutil"
 	"weft/activities/tool/delivery"
-	"weft/activities/tool/questions"
+	"weft/activities/tool/serverrequest"
 	"weft/workflows/plan"
 )
 
@@ -51,7 +51,7 @@ type Meta struct {
 	// continues that session; if it has been lost, the call is not made and the result is an error for the model.
 	Session SessionRef
 	// Ask, if set, answers requests that the server sends during the call.
-	Ask questions.Ask
+	Ask serverrequest.Ask
 	// Progress, if set, receives the server's progress notifications. Those that arrive while it blocks may be dropped.
 	Progress func(text string)
 	// Panicked, if set, is called when a function of the worker panics.
@@ -180,7 +180,7 @@ func (t *Tools) withSession(ctx context.Context, at *target, f func(context.Cont
 	if timeout == 0 || at.callLimit > 0 && at.callLimit < timeout {
 		timeout, setting = at.callLimit, at.callTimeoutSetting
 	}
-	run, cancel := questions.WithClock(ctx, timeout, at.conn.Elicitation)
+	run, cancel := serverrequest.WithClock(ctx, timeout, at.conn.Elicitation)
 	defer cancel()
 	err := t.tryOnce(run, at, f)
 	if errors.Is(err, errSessionUnknown) {

@@ -69,20 +69,20 @@ func (c *toolCall) answerAll(ctx workflow.Context, in *contract.InputRequired, r
 	return nil, nil // the server itself detects that the URLs were opened
 }
 
-// answerHeld answers a question that the server asks during the call: by the same requests, but only while the call lasts.
-func (c *toolCall) answerHeld(ctx workflow.Context, in *contract.ServerRequest) (*contract.ServerAnswer, error) {
-	if c.heldQuestions++; c.heldQuestions > maxRounds {
+// answerServer answers a question that the server asks during the call: by the same requests, but only while the call lasts.
+func (c *toolCall) answerServer(ctx workflow.Context, in *contract.ServerRequest) (*contract.ServerAnswer, error) {
+	if c.serverQuestions++; c.serverQuestions > maxRounds {
 		return &contract.ServerAnswer{Problem: fmt.Sprintf("at most %d requests are allowed per call", maxRounds)}, nil
 	}
 	if in.Question.Sampling != nil {
-		result, err := c.sample(ctx, fmt.Sprintf("held%d", c.heldQuestions), in.Question.Sampling, true)
+		result, err := c.sample(ctx, fmt.Sprintf("held%d", c.serverQuestions), in.Question.Sampling, true)
 		if err != nil && !contract.Cancelled(err) {
 			// Details are not sent to the server: it may belong to a third party.
 			return &contract.ServerAnswer{Problem: "the model did not answer: " + contract.FailureOf(err).Class}, nil
 		}
 		return &contract.ServerAnswer{Result: result}, err
 	}
-	req := c.question(&in.Question, fmt.Sprintf("held.%d", c.heldQuestions))
+	req := c.question(&in.Question, fmt.Sprintf("held.%d", c.serverQuestions))
 	// Another attempt opens a new request, in this run or in the one that continues it.
 	req.Hash = contract.SHA(fmt.Appendf(nil, "%s\n%s\n%s\n%d", req.Hash, c.agent.run.Transcript.Run, in.Call, in.Attempt))
 	req.Timeout = in.Timeout

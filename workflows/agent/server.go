@@ -10,11 +10,11 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/workflows/held"
 	"weft/workflows/journal"
 	"weft/workflows/plan"
 	"weft/workflows/replies"
 	"weft/workflows/runtime"
+	"weft/workflows/serverrequest"
 	"weft/workflows/transcript"
 )
 
@@ -75,10 +75,10 @@ func (c *toolCall) invoke(ctx workflow.Context, s *journal.Step, in *contract.To
 	}
 	if hold := time.Duration(b.HoldSeconds) * time.Second; hold > 0 {
 		// The activity itself limits its attempts: the time that its server waits for a user does not count.
-		in.TimeoutMillis, call.Held = call.Options.StartToCloseTimeout.Milliseconds(), &held.Queue{}
+		in.TimeoutMillis, call.ServerRequests = call.Options.StartToCloseTimeout.Milliseconds(), &serverrequest.Queue{}
 		askCtx, end := workflow.WithCancel(ctx)
 		defer end()
-		call.Held.Serve(askCtx, c.answerHeld)
+		call.ServerRequests.Serve(askCtx, c.answerServer)
 		call.Options.StartToCloseTimeout += hold
 		call.Options.ScheduleToCloseTimeout += hold
 	}

@@ -89,8 +89,8 @@ type toolCall struct {
 	tool *plan.Tool
 	conn *contract.ResolvedConnection
 	note string
-	// heldQuestions counts the questions that the server asked during the call.
-	heldQuestions int
+	// serverQuestions counts the questions that the server asked during the call.
+	serverQuestions int
 	// runID is the workflow id of the run that the call starts, if it may start one.
 	runID string
 	reply contract.ToolReply

@@ -12,8 +12,8 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/argument"
-	"weft/workflows/held"
 	"weft/workflows/journal"
+	"weft/workflows/serverrequest"
 	"weft/workflows/wait"
 )
 
@@ -43,8 +43,8 @@ type Call struct {
 	// Queue, if set, is the task queue of the worker that has the server's session. If that worker does not start the call, any
 	// worker may.
 	Queue string
-	// Held, if set, receives the requests that the server sends during the call.
-	Held *held.Queue
+	// ServerRequests, if set, receives the requests that the server sends during the call.
+	ServerRequests *serverrequest.Queue
 	// Local, if positive, allows the call to be made as a local activity. It limits the recorded bytes of argument and result.
 	Local int
 	// Out receives the result.
@@ -77,8 +77,8 @@ func (r *Run) schedule(ctx workflow.Context, c *Call) error {
 	if done, err := r.callLocally(ctx, c, o.Summary); done || err != nil {
 		return err
 	}
-	if c.Held != nil {
-		defer r.Requests.Held.Begin(ctx, o.ActivityID, c.Held)()
+	if c.ServerRequests != nil {
+		defer r.Requests.ServerCalls.Begin(ctx, o.ActivityID, c.ServerRequests)()
 	}
 	if c.Queue != "" {
 		o.TaskQueue, o.ScheduleToStartTimeout = c.Queue, sessionQueueTimeout

@@ -10,8 +10,8 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/argument"
-	"weft/workflows/held"
 	"weft/workflows/plan"
+	"weft/workflows/serverrequest"
 )
 
 // Limits of the data that clients can make a run store.
@@ -80,13 +80,13 @@ func (q *Requests) Receive(ctx workflow.Context, kinds ...Message) error {
 	return nil
 }
 
-// ReceiveHeld registers the Update by which activities relay the requests of servers, unless the flow calls no tools. f is nil if the
-// flow is not known yet.
-func (q *Requests) ReceiveHeld(ctx workflow.Context, f *plan.Flow) error {
+// ReceiveServerRequests registers the Update by which activities relay the requests of servers, unless the flow calls no tools. f is
+// nil if the flow is not known yet.
+func (q *Requests) ReceiveServerRequests(ctx workflow.Context, f *plan.Flow) error {
 	if f != nil && !f.CallsTools() {
 		return nil
 	}
-	return q.Receive(ctx, Message{Name: contract.UpdateServerAsks, Shape: held.Shape, Handler: &q.Held})
+	return q.Receive(ctx, Message{Name: contract.UpdateServerRequest, Shape: serverrequest.Shape, Handler: &q.ServerCalls})
 }
 
 // Drain processes all signals that have been received.

@@ -13,9 +13,9 @@ import (
 	"weft/activities/contract"
 	"weft/activities/textutil"
 	"weft/workflows/argument"
-	"weft/workflows/held"
 	"weft/workflows/journal"
 	"weft/workflows/plan"
+	"weft/workflows/serverrequest"
 	"weft/workflows/wait"
 )
 
@@ -41,8 +41,8 @@ type Requests struct {
 	RejectionReasons []string
 	// Tasks lists the tool tasks for which executions wait, and calls that wait for their turn in a limiter.
 	Tasks []string
-	// Held holds the calls in progress whose servers may send requests.
-	Held held.Calls
+	// ServerCalls holds the calls in progress whose servers may send requests.
+	ServerCalls serverrequest.Calls
 	// Unacknowledged are signals to the owner that may not have been delivered yet.
 	Unacknowledged []workflow.Future
 }

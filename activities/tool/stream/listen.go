@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"weft/activities/tool/questions"
+	"weft/activities/tool/serverrequest"
 )
 
 const (
@@ -148,7 +148,7 @@ var sessionHeaders = []string{"Mcp-Session-Id", "Mcp-Protocol-Version"}
 
 // Answer sends the answer to a request q that a server sent in a stream. ctx and header are those of the client's request that
 // opened the stream; to is the URL for answers. Errors of sending are ignored.
-func Answer(ctx context.Context, requests *questions.Server, q questions.Request, c *http.Client, to string, header http.Header) {
+func Answer(ctx context.Context, requests *serverrequest.Server, q serverrequest.Request, c *http.Client, to string, header http.Header) {
 	text := requests.Answer(ctx, &q)
 	if text == nil {
 		return

@@ -11,7 +11,7 @@ import (
 	"errors"
 	"io"
 
-	"weft/activities/tool/questions"
+	"weft/activities/tool/serverrequest"
 )
 
 // ErrTooLarge means that a message exceeds the size limit.
@@ -79,7 +79,7 @@ func (a *Events) event() ([]byte, error) {
 }
 
 // ParseRequest parses an event with a request of the server or, if it has no id, a notification.
-func ParseRequest(event []byte) (q questions.Request, ok bool) {
+func ParseRequest(event []byte) (q serverrequest.Request, ok bool) {
 	if !bytes.Contains(event, []byte(`"method"`)) {
 		return q, false
 	}

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"weft/activities/tool/questions"
+	"weft/activities/tool/serverrequest"
 	"weft/activities/tool/stream"
 )
 
 // Questions are taken out wherever they are, nothing else is; a server that takes no answers is left alone.
 func TestQuestionsInAStream(t *testing.T) {
 	text := strings.Repeat("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n", 200) + ": a note\n\nevent: message\ndata: {\"id\":1,\"result\":{}}\n\n"
-	var got []questions.Request
+	var got []serverrequest.Request
 	events := stream.New(io.NopCloser(strings.NewReader(text+"data: cut")), 1000)
 	events.Intercept = func(event []byte) bool {
 		q, ok := stream.ParseRequest(event)
@@ -40,5 +40,5 @@ func TestQuestionsInAStream(t *testing.T) {
 	}))
 	defer deaf.Close()
 	defer close(released)
-	stream.Answer(t.Context(), &questions.Server{}, questions.Request{ID: json.RawMessage("1"), Method: "ping"}, deaf.Client(), deaf.URL, nil) // comes back
+	stream.Answer(t.Context(), &serverrequest.Server{}, serverrequest.Request{ID: json.RawMessage("1"), Method: "ping"}, deaf.Client(), deaf.URL, nil) // comes back
 }

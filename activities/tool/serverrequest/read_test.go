@@ -1,4 +1,4 @@
-package questions_test
+package serverrequest_test
 
 import (
 	"encoding/json"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"weft/activities/tool/questions"
+	"weft/activities/tool/serverrequest"
 )
 
 // TestSampling checks sampling requests of servers. An invalid one is rejected with the path of its error.
@@ -34,7 +34,7 @@ func TestSampling(t *testing.T) {
 		"too long":      {user(text(strings.Repeat("a", 1<<20))), "at most 1048576 are allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &questions.Policy{SamplingTokens: 100, Redact: func(s string) string { return strings.ReplaceAll(s, "key-1", "***") }}
+			p := &serverrequest.Policy{SamplingTokens: 100, Redact: func(s string) string { return strings.ReplaceAll(s, "key-1", "***") }}
 			q, wrong := p.Parse("sampling/createMessage", json.RawMessage(tc.params))
 			got := ""
 			if wrong != nil {
@@ -62,9 +62,9 @@ func TestElicitation(t *testing.T) {
 		`{"mode":"url","message":"a","url":"javascript:alert(1)"}`:   "not a http or https URL",
 		`{"message":"` + strings.Repeat("a", 64<<10) + `"}`:          "at most 65536 are allowed",
 	} {
-		q, wrong := (&questions.Policy{Redact: strings.ToUpper}).Parse("elicitation/create", json.RawMessage(params))
+		q, wrong := (&serverrequest.Policy{Redact: strings.ToUpper}).Parse("elicitation/create", json.RawMessage(params))
 		if wrong == nil {
-			wrong = &questions.Refusal{}
+			wrong = &serverrequest.Refusal{}
 			if q.Text != "A" || (q.Schema == nil) == (q.URL == "") {
 				t.Errorf("%s gives %+v", params, q)
 			}
@@ -77,7 +77,7 @@ func TestElicitation(t *testing.T) {
 
 // TestParseRoot reads the roots of settings.
 func TestParseRoot(t *testing.T) {
-	for text, want := range map[string]questions.Root{
+	for text, want := range map[string]serverrequest.Root{
 		"file:///srv/a":          {URI: "file:///srv/a"},
 		"data=file:///srv/a?b=c": {URI: "file:///srv/a?b=c", Name: "data"},
 		"file:///srv/a=b":        {URI: "file:///srv/a=b"},
@@ -86,7 +86,7 @@ func TestParseRoot(t *testing.T) {
 		"data=":                  {},
 		"file:relative":          {},
 	} {
-		if got, err := questions.ParseRoot(text); got != want || (err == nil) != (want != questions.Root{}) {
+		if got, err := serverrequest.ParseRoot(text); got != want || (err == nil) != (want != serverrequest.Root{}) {
 			t.Errorf("%s gives %+v, %v", text, got, err)
 		}
 	}

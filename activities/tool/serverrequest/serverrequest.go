@@ -1,5 +1,5 @@
-// Package questions answers the requests that servers send to their client during a call, in protocol versions up to 2025-11-25.
-package questions
+// Package serverrequest answers the requests that servers send to their client during a call, in protocol versions up to 2025-11-25.
+package serverrequest
 
 import (
 	"context"

@@ -1,8 +1,8 @@
-// Package held answers the requests that servers send during a tool call, while the activity keeps the call open.
+// Package serverrequest answers the requests that servers send during a tool call, while the activity keeps the call open.
 //
 // The activity sends its run an Update with the server's request, and waits for the result. An open request
 // is closed when the call ends for any reason, and when the attempt of the activity that sent it ends.
-package held
+package serverrequest
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package held_test
+package serverrequest_test
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
-	"weft/workflows/held"
+	"weft/workflows/serverrequest"
 )
 
 // person answers questions once it is allowed to.
@@ -39,19 +39,19 @@ func TestCalls(t *testing.T) {
 	for name, tc := range map[string]struct {
 		asked []taken
 		// then changes what is; the answers are given after it.
-		then func(ctx workflow.Context, c *held.Calls, end func(), cancel workflow.CancelFunc)
+		then func(ctx workflow.Context, c *serverrequest.Calls, end func(), cancel workflow.CancelFunc)
 		want []string
 	}{
 		"answered":             {asked: []taken{{1, 1}, {1, 2}}, want: []string{`"? 1"`, `"? 2"`}},
 		"another attempt asks": {asked: []taken{{1, 1}, {2, 1}}, want: []string{nobody, `"? 1"`}},
-		"withdrawn": {asked: []taken{{1, 1}, {1, 2}}, want: []string{nobody, `"? 2"`}, then: func(ctx workflow.Context, c *held.Calls, _ func(), _ workflow.CancelFunc) {
+		"withdrawn": {asked: []taken{{1, 1}, {1, 2}}, want: []string{nobody, `"? 2"`}, then: func(ctx workflow.Context, c *serverrequest.Calls, _ func(), _ workflow.CancelFunc) {
 			if out, err := c.Take(ctx, asks("c", 1, 1, true)); err != nil || out.(*contract.ServerAnswer).Result != nil {
 				t.Errorf("a withdrawal gives %v, %v", out, err)
 			}
 		}},
-		"the call ends":        {asked: []taken{{1, 1}}, want: []string{nobody}, then: func(_ workflow.Context, _ *held.Calls, end func(), _ workflow.CancelFunc) { end() }},
-		"the run is cancelled": {asked: []taken{{1, 1}}, want: []string{nobody}, then: func(_ workflow.Context, _ *held.Calls, _ func(), cancel workflow.CancelFunc) { cancel() }},
-		"asked of a run that was cancelled": {then: func(ctx workflow.Context, c *held.Calls, _ func(), cancel workflow.CancelFunc) {
+		"the call ends":        {asked: []taken{{1, 1}}, want: []string{nobody}, then: func(_ workflow.Context, _ *serverrequest.Calls, end func(), _ workflow.CancelFunc) { end() }},
+		"the run is cancelled": {asked: []taken{{1, 1}}, want: []string{nobody}, then: func(_ workflow.Context, _ *serverrequest.Calls, _ func(), cancel workflow.CancelFunc) { cancel() }},
+		"asked of a run that was cancelled": {then: func(ctx workflow.Context, c *serverrequest.Calls, _ func(), cancel workflow.CancelFunc) {
 			cancel()
 			_ = workflow.Sleep(ctx, time.Second)
 			ctx, leave := workflow.WithCancel(ctx)
@@ -64,7 +64,7 @@ func TestCalls(t *testing.T) {
 			}
 		}},
 		"a refusal": {asked: []taken{{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6}}, want: []string{`"? 1"`, `"? 2"`, `"? 3"`, `"? 4"`, `"? 5"`, `"? 6"`},
-			then: func(_ workflow.Context, c *held.Calls, _ func(), _ workflow.CancelFunc) {
+			then: func(_ workflow.Context, c *serverrequest.Calls, _ func(), _ workflow.CancelFunc) {
 				if f := contract.FailureOf(c.Admit(asks("c", 1, 7, false))); f.Class != contract.ClassUnavailable {
 					t.Errorf("one too many gives %v", f)
 				}
@@ -76,10 +76,10 @@ func TestCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
-				c, p := &held.Calls{}, &person{}
+				c, p := &serverrequest.Calls{}, &person{}
 				ctx, cancel := workflow.WithCancel(ctx)
 				defer cancel()
-				asked := &held.Queue{}
+				asked := &serverrequest.Queue{}
 				asked.Serve(ctx, p.Answer)
 				end := c.Begin(ctx, "c", asked)
 				got, left := make([]string, len(tc.asked)), len(tc.asked)
@@ -125,7 +125,7 @@ func TestCalls(t *testing.T) {
 
 // TestWrongMessages refuses what is not of the shape, or not an Update.
 func TestWrongMessages(t *testing.T) {
-	c := &held.Calls{}
+	c := &serverrequest.Calls{}
 	for raw, class := range map[string]string{
 		`{"call":"c","attempt":1,"n":1,"ask":{}}`: contract.ClassUnknownRequest,
 		`{"call":1}`:         contract.ClassBadRequest,
