@@ -173,13 +173,13 @@ func (c *recordedRun) described(at string, of *history.Call) rehearse.Call {
 				}
 			}
 		}
-		x.Sent = rehearse.Sent(in.Tail, func(sha string) (string, bool) { return rehearse.TextOf(c.content[sha]) })
+		x.Sent = rehearse.LastInput(in.Tail, func(sha string) (string, bool) { return rehearse.MessageText(c.content[sha]) })
 	case *contract.JudgeInput:
 		x.Question = in.Question
 	case *contract.ToolInput:
 		x.Tool, x.Arguments = in.Name, in.Arguments
 		if len(in.Arguments) == 0 && in.Call != nil {
-			x.Arguments = rehearse.ArgumentsIn(c.content[in.Call.SHA], in.CallID)
+			x.Arguments = rehearse.CallArguments(c.content[in.Call.SHA], in.CallID)
 		}
 	}
 	return x
@@ -301,8 +301,8 @@ func (c *recordedRun) checked(of *history.Call, out *contract.ValidateAnswerResu
 	}
 	c.rec.Answers = slices.DeleteFunc(c.rec.Answers, func(a rehearse.Answer) bool {
 		var v struct{ Arguments, Result json.RawMessage }
-		return json.Unmarshal(a.Value, &v) == nil && (len(in.Arguments) > 0 && rehearse.Same(v.Arguments, in.Arguments) ||
-			len(in.Result) > 0 && rehearse.Same(v.Result, in.Result))
+		return json.Unmarshal(a.Value, &v) == nil && (len(in.Arguments) > 0 && rehearse.EqualJSON(v.Arguments, in.Arguments) ||
+			len(in.Result) > 0 && rehearse.EqualJSON(v.Result, in.Result))
 	})
 }
 
@@ -314,7 +314,7 @@ func (c *recordedRun) ended(d *history.Ended) {
 		if out := d.Result; out != nil {
 			x.ResultText, x.ResultData, x.ResultNode = out.ResultText, out.ResultData, out.ResultNode
 			for i := range out.Turns {
-				x.Turns = append(x.Turns, rehearse.NewTurnOf("", &out.Turns[i]))
+				x.Turns = append(x.Turns, rehearse.NewTurn("", &out.Turns[i]))
 			}
 		}
 	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED:

@@ -50,7 +50,7 @@ type recorder struct {
 	// prompted are the prompts that sessions received, by place and id.
 	prompted map[[2]string]bool
 	// turnResults are the turns of the run itself whose results are in its history, by number.
-	turnResults map[int]rehearse.TurnOf
+	turnResults map[int]rehearse.Turn
 	warnings    []string
 }
 
@@ -62,7 +62,7 @@ type recordedRules struct {
 func newRecorder(root string) *recorder {
 	r := &recorder{root: root, runs: map[history.Run]*recordedRun{}, calls: map[string]int{}, ruleIndex: map[string]int{}, content: map[string]json.RawMessage{},
 		external: map[[2]string]*externalTool{}, outside: map[string]*externalTool{},
-		asked: map[string]time.Time{}, prompted: map[[2]string]bool{}, turnResults: map[int]rehearse.TurnOf{}}
+		asked: map[string]time.Time{}, prompted: map[[2]string]bool{}, turnResults: map[int]rehearse.Turn{}}
 	r.rec.Version, r.rec.ID = rehearse.Version, root
 	return r
 }
@@ -103,7 +103,7 @@ func (r *recorder) placeMessages() {
 			a.During = rehearse.Unread
 			continue
 		}
-		m.Node, _ = rehearse.Execution(r.userTexts[k].at)
+		m.Node, _ = rehearse.ParseExecution(r.userTexts[k].at)
 		a.During = r.before(r.userTexts[k].at, m.Node)
 		r.userTexts[k].text = ""
 		if raw, err := json.Marshal(m); err == nil {
@@ -118,7 +118,7 @@ func (r *recorder) before(at, node string) string {
 		if c.At == at {
 			break
 		}
-		if of, _ := rehearse.Execution(c.At); c.Kind == contract.ActivityCallModel && of == node {
+		if of, _ := rehearse.ParseExecution(c.At); c.Kind == contract.ActivityCallModel && of == node {
 			last = c.At
 		}
 	}
@@ -209,7 +209,7 @@ func (r *recorder) rule(at, kind string, switched []contract.Fallback, act llm.A
 	}
 	x.rules = append(x.rules, llm.Rule{At: at, Kind: kind, Action: act})
 	if c := r.call(at); c != nil {
-		c.Fallbacks = rehearse.Switches(switched)
+		c.Fallbacks = rehearse.Fallbacks(switched)
 	}
 	if i, ok := r.ruleIndex[at]; ok {
 		r.rules[i] = x

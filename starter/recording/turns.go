@@ -51,12 +51,12 @@ func (c *recordedRun) turns(s *history.Started) {
 // addTurn records the result of a turn of the run itself when it is first seen: later it may be omitted.
 func (c *recordedRun) addTurn(t *contract.Turn) {
 	if _, ok := c.turnResults[t.N]; !ok && c.id == c.root && t.N > 0 && t.Done() {
-		c.turnResults[t.N] = rehearse.NewTurnOf("", t)
+		c.turnResults[t.N] = rehearse.NewTurn("", t)
 	}
 }
 
-func (r *recorder) turnsBefore() []rehearse.TurnOf {
-	return slices.SortedFunc(maps.Values(r.turnResults), func(x, y rehearse.TurnOf) int { return cmp.Compare(x.N, y.N) })
+func (r *recorder) turnsBefore() []rehearse.Turn {
+	return slices.SortedFunc(maps.Values(r.turnResults), func(x, y rehearse.Turn) int { return cmp.Compare(x.N, y.N) })
 }
 
 func (r *recorder) below(id string) string {
@@ -124,7 +124,7 @@ func (b *mailbox) signalled(m *history.Message) {
 	switch turn, ok := m.Body.(*contract.ChildTurn); {
 	case b.off:
 	case ok:
-		b.waiting.Turns = append(b.waiting.Turns, rehearse.NewTurnOf(b.r.below(turn.Session), &turn.Turn))
+		b.waiting.Turns = append(b.waiting.Turns, rehearse.NewTurn(b.r.below(turn.Session), &turn.Turn))
 	case resumes && m.FromWorkflow:
 		b.waiting.Resumed = append(b.waiting.Resumed, in.ID)
 	default:

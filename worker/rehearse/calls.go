@@ -74,7 +74,7 @@ func (p *player) prepare(ctx context.Context, in contract.CompileFlowInput) (*co
 }
 
 func (p *player) model(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
-	c, sent := p.byAt[p.place(ctx)], Sent(in.Tail, p.text)
+	c, sent := p.byAt[p.place(ctx)], LastInput(in.Tail, p.text)
 	out, err := answer(ctx, p, contract.ActivityCallModel, deref(sent), in, func(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
 		if c.Sent != nil && sent != nil && *c.Sent != *sent {
 			p.note(c.At, "the message to the model", *c.Sent, *sent)
@@ -121,7 +121,7 @@ func answer[In, Out any](ctx context.Context, p *player, kind, asked string, in 
 
 // compareFallbacks compares the models that failed before another one answered.
 func (p *player) compareFallbacks(c *Call, got []contract.Fallback) {
-	text := func(list []Switch) string {
+	text := func(list []Fallback) string {
 		var out []string
 		for _, s := range list {
 			out = append(out, s.Model+" ("+s.Class+")")
@@ -131,7 +131,7 @@ func (p *player) compareFallbacks(c *Call, got []contract.Fallback) {
 		}
 		return strings.Join(out, ", ")
 	}
-	if want, is := text(c.Fallbacks), text(Switches(got)); want != is {
+	if want, is := text(c.Fallbacks), text(Fallbacks(got)); want != is {
 		p.note(c.At, "the models that failed", want, is)
 	}
 }
@@ -156,7 +156,7 @@ func (p *player) tool(ctx context.Context, in contract.ToolInput) (*contract.Too
 	switch {
 	case c.Tool != in.Name:
 		p.note(c.At, "the tool", c.Tool, in.Name)
-	case len(c.Arguments) > 0 && len(args) > 0 && !Same(c.Arguments, args):
+	case len(c.Arguments) > 0 && len(args) > 0 && !EqualJSON(c.Arguments, args):
 		p.note(c.At, "the arguments of the tool "+in.Name, string(c.Arguments), string(args))
 	}
 	raw := c.Data
@@ -178,11 +178,11 @@ func (p *player) arguments(in *contract.ToolInput) json.RawMessage {
 	if len(in.Arguments) > 0 || in.Call == nil {
 		return in.Arguments
 	}
-	return ArgumentsIn(p.stored(in.Call.SHA), in.CallID)
+	return CallArguments(p.stored(in.Call.SHA), in.CallID)
 }
 
-// ArgumentsIn finds the arguments of a call in an assistant's stored message, or nil.
-func ArgumentsIn(message json.RawMessage, callID string) json.RawMessage {
+// CallArguments finds the arguments of a call in an assistant's stored message, or nil.
+func CallArguments(message json.RawMessage, callID string) json.RawMessage {
 	m, err := contract.DecodeMessage(message)
 	if err != nil {
 		return nil
@@ -228,9 +228,9 @@ func repeated[T any](ctx context.Context, p *player, kind string) (*T, error) {
 	return &out, nil
 }
 
-// Sent returns the text of the last message in tail if it is from a user or the flow; nil if it is
+// LastInput returns the text of the last message in tail if it is from a user or the flow; nil if it is
 // from a tool or a model, or if text does not find all of its parts.
-func Sent(tail []contract.TailEntry, text func(sha string) (string, bool)) *string {
+func LastInput(tail []contract.TailEntry, text func(sha string) (string, bool)) *string {
 	if len(tail) == 0 || len(tail[len(tail)-1].Message) == 0 {
 		return nil
 	}
@@ -252,11 +252,11 @@ func Sent(tail []contract.TailEntry, text func(sha string) (string, bool)) *stri
 	return &out
 }
 
-// text returns the text of a stored message; see [TextOf].
-func (p *player) text(sha string) (string, bool) { return TextOf(p.stored(sha)) }
+// text returns the text of a stored message; see [MessageText].
+func (p *player) text(sha string) (string, bool) { return MessageText(p.stored(sha)) }
 
-// TextOf returns the text of an encoded message; false if it has parts or cannot be decoded.
-func TextOf(raw json.RawMessage) (string, bool) {
+// MessageText returns the text of an encoded message; false if it has parts or cannot be decoded.
+func MessageText(raw json.RawMessage) (string, bool) {
 	m, err := contract.DecodeMessage(raw)
 	if err != nil || len(m.Parts) > 0 {
 		return "", false
@@ -275,8 +275,8 @@ func deref(s *string) string {
 	return *s
 }
 
-// Execution returns the node and the step in the path of a call; "" and 0 if there is none.
-func Execution(at string) (node string, step int) {
+// ParseExecution returns the node and the step in the path of a call; "" and 0 if there is none.
+func ParseExecution(at string) (node string, step int) {
 	parts := strings.Split(at, "/")
 	for i := len(parts) - 1; i >= 0; i-- {
 		id, rest, ok := strings.Cut(parts[i], "#")
@@ -296,8 +296,8 @@ func Execution(at string) (node string, step int) {
 	return "", 0
 }
 
-// Same reports whether two values are equal as JSON; an empty one is null. Other text is compared as it is.
-func Same(a, b json.RawMessage) bool {
+// EqualJSON reports whether two values are equal as JSON; an empty one is null. Other text is compared as it is.
+func EqualJSON(a, b json.RawMessage) bool {
 	x, isJSON := textutil.DecodeExact([]byte(cmp.Or(string(a), "null")))
 	y, ok := textutil.DecodeExact([]byte(cmp.Or(string(b), "null")))
 	if !isJSON || !ok {

@@ -35,7 +35,7 @@ type gates struct {
 func (g *gates) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	return &gate{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, p: g.p,
 		turns: map[string]*interceptor.HandleSignalInput{}, resumed: map[string]*interceptor.HandleSignalInput{},
-		expected: map[string]*TurnOf{}, ended: map[string]bool{}, released: map[string]bool{}}
+		expected: map[string]*Turn{}, ended: map[string]bool{}, released: map[string]bool{}}
 }
 
 // gate delays signals to a run, and results of its calls and child runs, until their recorded delivery.
@@ -49,7 +49,7 @@ type gate struct {
 	started bool
 	// turns and resumed are delayed signals; expected are the turns of pending deliveries by key.
 	turns, resumed map[string]*interceptor.HandleSignalInput
-	expected       map[string]*TurnOf
+	expected       map[string]*Turn
 	// ended are the calls and runs that have ended; released are those whose results the run may see.
 	ended, released map[string]bool
 }
@@ -206,7 +206,7 @@ func (g *gate) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalIn
 		if !read(in.Arg, &message) {
 			break
 		}
-		got := NewTurnOf(g.p.below(message.Session), &message.Turn)
+		got := NewTurn(g.p.below(message.Session), &message.Turn)
 		if want := g.expected[got.key()]; want != nil {
 			g.turns[got.key()] = in
 			g.p.compareTurn(want, &got)

@@ -20,7 +20,7 @@ type Delivery struct {
 	// Closed are child runs that had ended.
 	Closed []ClosedRun `json:"closed,omitempty"`
 	// Turns are the states of turns that child sessions reported.
-	Turns []TurnOf `json:"turns,omitempty"`
+	Turns []Turn `json:"turns,omitempty"`
 	// Resumed are the ids of prompts from the parent session.
 	Resumed []string `json:"resumed,omitempty"`
 	// Prompts are the prompts from clients.
@@ -59,8 +59,8 @@ func (q *Prompt) Stored() (json.RawMessage, error) {
 	return contract.InputMessage(q.Prompt, q.Media).Encode()
 }
 
-// TurnOf is the state of a turn of a session.
-type TurnOf struct {
+// Turn is the state of a turn of a session.
+type Turn struct {
 	// Session is the path of the session; absent for the recorded run itself.
 	Session string `json:"session,omitempty"`
 	N       int    `json:"n,omitempty"`
@@ -74,9 +74,9 @@ type TurnOf struct {
 	Line  int    `json:"-"`
 }
 
-// NewTurnOf converts a turn to its recorded form.
-func NewTurnOf(session string, t *contract.Turn) TurnOf {
-	out := TurnOf{Session: session, N: t.N, Status: t.Status, ResultText: t.ResultText, ResultData: t.ResultData}
+// NewTurn converts a turn to its recorded form.
+func NewTurn(session string, t *contract.Turn) Turn {
+	out := Turn{Session: session, N: t.N, Status: t.Status, ResultText: t.ResultText, ResultData: t.ResultData}
 	if t.Failure != nil {
 		out.Class = t.Failure.Class
 	}
@@ -84,13 +84,13 @@ func NewTurnOf(session string, t *contract.Turn) TurnOf {
 }
 
 // key identifies the turn and whether it has ended.
-func (t *TurnOf) key() string {
+func (t *Turn) key() string {
 	done := contract.Turn{Status: t.Status}
 	return fmt.Sprintf("%s\n%d\n%t", t.Session, t.N, done.Done())
 }
 
 // String names a turn.
-func (t *TurnOf) String() string {
+func (t *Turn) String() string {
 	if t.Session == "" {
 		return fmt.Sprintf("turn %d", t.N)
 	}
@@ -98,7 +98,7 @@ func (t *TurnOf) String() string {
 }
 
 // compareTurn notes where the outcome of a turn differs from the recorded one.
-func (p *player) compareTurn(want, got *TurnOf) {
+func (p *player) compareTurn(want, got *Turn) {
 	note := func(what, expected, is string) {
 		p.noteAt(want.Line, "", what+" of "+want.String(), expected, is)
 	}
@@ -109,13 +109,13 @@ func (p *player) compareTurn(want, got *TurnOf) {
 		note("the failure", want.Class, got.Class)
 	case want.ResultText != nil && *want.ResultText != deref(got.ResultText):
 		note("the result", *want.ResultText, resultText(got))
-	case len(want.ResultData) > 0 && !Same(want.ResultData, got.ResultData):
+	case len(want.ResultData) > 0 && !EqualJSON(want.ResultData, got.ResultData):
 		note("the result", string(want.ResultData), resultText(got))
 	}
 }
 
 // resultText returns the result of a turn as text.
-func resultText(t *TurnOf) string {
+func resultText(t *Turn) string {
 	if len(t.ResultData) > 0 {
 		return string(t.ResultData)
 	}
@@ -123,7 +123,7 @@ func resultText(t *TurnOf) string {
 }
 
 // compareTurnsOfFailed compares the turns of a run without a result.
-func (p *player) compareTurnsOfFailed(want []TurnOf) {
+func (p *player) compareTurnsOfFailed(want []Turn) {
 	var have []contract.Turn
 	if err := p.query(p.rec.ID, &have, contract.QueryTurns); err != nil {
 		p.noteAt(want[0].Line, "", "the turns", want[0].String(), err.Error())
@@ -134,7 +134,7 @@ func (p *player) compareTurnsOfFailed(want []TurnOf) {
 }
 
 // compareTurns compares turns: all in order or, unless all is set, those of the recording by number.
-func (p *player) compareTurns(want []TurnOf, have []contract.Turn, all bool) {
+func (p *player) compareTurns(want []Turn, have []contract.Turn, all bool) {
 	for i := range want {
 		k := i
 		if !all {
@@ -144,7 +144,7 @@ func (p *player) compareTurns(want []TurnOf, have []contract.Turn, all bool) {
 			p.noteAt(want[i].Line, "", "a missing turn", want[i].String()+": "+want[i].Status, fmt.Sprintf("%d turns", p.turns))
 			return
 		}
-		got := NewTurnOf("", &have[k])
+		got := NewTurn("", &have[k])
 		if want[i].N != got.N {
 			p.noteAt(want[i].Line, "", "the turns", want[i].String(), got.String())
 			return
@@ -152,7 +152,7 @@ func (p *player) compareTurns(want []TurnOf, have []contract.Turn, all bool) {
 		p.compareTurn(&want[i], &got)
 	}
 	if n := len(want); all && n > 0 && len(have) > n {
-		more := NewTurnOf("", &have[n])
+		more := NewTurn("", &have[n])
 		p.noteAt(want[n-1].Line, "", "a turn that was not recorded", fmt.Sprintf("%d turns", n), more.String()+": "+more.Status)
 	}
 }

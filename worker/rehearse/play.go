@@ -107,7 +107,7 @@ func Play(r *Recording) (rep *Report, err error) {
 	p.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: r.ID, TaskQueue: contract.TaskQueue,
 		WorkflowExecutionTimeout: 100 * 365 * 24 * time.Hour})
 	workflows.Register(p.env)
-	models, err := llm.Open(llm.Settings{Default: llm.ScriptModel, Scripted: r.Switches()})
+	models, err := llm.Open(llm.Settings{Default: llm.ScriptModel, Scripted: r.HasFallbacks()})
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (p *player) input() (*contract.RunInput, error) {
 	unstarted := slices.ContainsFunc(p.rec.Calls, func(c Call) bool {
 		return c.Kind == contract.ActivityCompileFlow && c.Fail != nil && !strings.Contains(c.At, "/")
 	})
-	if !unstarted && (!p.rec.Switches() || in.Model == "") {
+	if !unstarted && (!p.rec.HasFallbacks() || in.Model == "") {
 		in.Model = llm.ScriptModel
 	}
 	in.MaxEvents = 0
@@ -226,7 +226,7 @@ func (p *player) note(at, what, expected, got string) {
 func (p *player) noteAt(line int, at, what, expected, got string) {
 	d := Divergence{File: p.rec.Name, Line: line, Call: at, What: what, Expected: textutil.Cut(expected, maxShown), Got: textutil.Cut(got, maxShown)}
 	if at != "" {
-		d.Node, d.Step = Execution(at)
+		d.Node, d.Step = ParseExecution(at)
 		if s := p.rec.Run.Flow.Source; s != nil && d.Node != "" && p.rec.Run.Flow.Plan.Node(d.Node) != nil {
 			d.FlowAt = s.At(plan.NodePath(d.Node))
 		}
@@ -367,7 +367,7 @@ func (p *player) result(want *Expect) {
 		p.note("", "the node of the result", want.ResultNode, out.ResultNode)
 	case want.ResultText != nil && *want.ResultText != text:
 		p.note("", "the result's text", *want.ResultText, text)
-	case len(want.ResultData) > 0 && !Same(want.ResultData, out.ResultData):
+	case len(want.ResultData) > 0 && !EqualJSON(want.ResultData, out.ResultData):
 		p.note("", "the result's data", string(want.ResultData), string(out.ResultData))
 	}
 }

@@ -60,7 +60,7 @@ type Call struct {
 	// Asks reports whether a remote agent's answer is a question to the user.
 	Asks bool `json:"asks,omitempty"`
 	// Fallbacks are the models that failed before another one of the list answered.
-	Fallbacks []Switch `json:"fallbacks,omitempty"`
+	Fallbacks []Fallback `json:"fallbacks,omitempty"`
 	// Tool and Arguments describe the call of a tool; Result is its text, Error reports whether it is an
 	// error.
 	Tool      string          `json:"tool,omitempty"`
@@ -76,23 +76,23 @@ type Call struct {
 	Line int `json:"-"`
 }
 
-// Switch is a model that failed before another one answered; Class is the class of its failure.
-type Switch struct {
+// Fallback is a model that failed before another one answered; Class is the class of its failure.
+type Fallback struct {
 	Model string `json:"model"`
 	Class string `json:"class"`
 }
 
-// Switches converts fallbacks to their recorded form.
-func Switches(list []contract.Fallback) []Switch {
-	var out []Switch
+// Fallbacks converts fallbacks to their recorded form.
+func Fallbacks(list []contract.Fallback) []Fallback {
+	var out []Fallback
 	for _, s := range list {
-		out = append(out, Switch{s.Model, s.Class})
+		out = append(out, Fallback{s.Model, s.Class})
 	}
 	return out
 }
 
-// Switches reports whether any call of the run fell back to another model.
-func (r *Recording) Switches() bool {
+// HasFallbacks reports whether any call of the run fell back to another model.
+func (r *Recording) HasFallbacks() bool {
 	return slices.ContainsFunc(r.Calls, func(c Call) bool { return len(c.Fallbacks) > 0 })
 }
 
@@ -130,7 +130,7 @@ type Expect struct {
 	Class string `json:"class,omitempty"`
 	// Turns are the turns of a session: all of them if it was not terminated or cancelled, else
 	// those whose outcome is in the history.
-	Turns []TurnOf `json:"turns,omitempty"`
+	Turns []Turn `json:"turns,omitempty"`
 	// Said are the texts of messages that nodes added to the flow's conversation, in order; others may be between them.
 	Said []string `json:"said,omitempty"`
 	Line int      `json:"-"`

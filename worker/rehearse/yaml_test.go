@@ -31,7 +31,7 @@ func TestRecordingsKeepTheirContent(t *testing.T) {
 		if got.Run.Input != text || *got.Calls[0].Result != text || got.Run.Flow.Plan.Name != text || string(got.Calls[0].Arguments) != string(want.Calls[0].Arguments) {
 			t.Errorf("%q became %q, %q, %s", text, got.Run.Input, *got.Calls[0].Result, got.Calls[0].Arguments)
 		}
-		if !Same(got.Script, json.RawMessage(`{"rules":`+string(rules)+`}`)) {
+		if !EqualJSON(got.Script, json.RawMessage(`{"rules":`+string(rules)+`}`)) {
 			t.Errorf("%q: script %s", text, got.Script)
 		}
 	}
@@ -71,7 +71,7 @@ func TestExecution(t *testing.T) {
 		"a#1:call_1/s%2Ft#3/judge/1": {"s/t", 3},
 		"prepare":                    {"", 0},
 	} {
-		if node, step := Execution(at); node != want.node || step != want.step {
+		if node, step := ParseExecution(at); node != want.node || step != want.step {
 			t.Errorf("%s: %s, %d", at, node, step)
 		}
 	}
