@@ -14,8 +14,8 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-func TestRepairTextShowsTheSchemaAsItWasWritten(t *testing.T) {
-	schema, err := json.Marshal(json.RawMessage(`{"z":"<b>","a":1}`)) // as it is after a payload
+func TestRepairTextPreservesSchema(t *testing.T) {
+	schema, err := json.Marshal(json.RawMessage(`{"z":"<b>","a":1}`)) // as decoded from a payload
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,11 +28,11 @@ func TestRepairTextShowsTheSchemaAsItWasWritten(t *testing.T) {
 	}
 }
 
-// agentAlone is an agent's execution on its own, for what it does to the state.
-func agentAlone(t *testing.T, limit int) *agentRun {
+// newAgentRun returns the run of one agent in a flow whose state may hold limit bytes.
+func newAgentRun(t *testing.T, limit int) *agentRun {
 	f := scheduletest.Sketch("START>a a>END")
 	f.Limits.MaxStateBytes = limit
-	r := aRun(t)
+	r := newRun(t)
 	r.Flow = f
 	return &agentRun{run: r, execution: &runtime.Execution{Node: &f.Nodes[0], ID: "a#1", Step: 1, Strand: "a#1", View: &contract.View{}}}
 }
@@ -43,22 +43,22 @@ func TestSetState(t *testing.T) {
 		state  string
 		failed string
 	}{
-		"a value":                                 {[]string{`{"key":"k","value":{"b": 1,  "a": "x"}}`}, `k={"b":1,"a":"x"}`, ""},
-		"null is a value":                         {[]string{`{"key":"k","value":null}`}, "k=null", ""},
-		"the last one of two":                     {[]string{`{"key":"k","value":1}`, `{"key":"k","value":2}`}, "k=2", ""},
-		"keys are sorted":                         {[]string{`{"key":"z","value":1}`, `{"key":"a","value":2}`}, "a=2 z=1", ""},
-		"just as much as fits":                    {[]string{`{"key":"key","value":"123456789012345"}`}, "key=123456789012345", ""},
-		"as much again in its place":              {[]string{`{"key":"key","value":"123456789012345"}`, `{"key":"key","value":"abcdefghijklmno"}`}, "key=abcdefghijklmno", ""},
-		"one byte too many":                       {[]string{`{"key":"key","value":"1234567890123456"}`}, "", "would hold 21 bytes, at most 20"},
-		"one byte too many beside another":        {[]string{`{"key":"a","value":123456789}`, `{"key":"b","value":1234567890}`}, "a=123456789", "would hold 21 bytes"},
-		"one byte too many in the place of a key": {[]string{`{"key":"key","value":"123456789012345"}`, `{"key":"key","value":"1234567890123456"}`}, "key=123456789012345", "would hold 21 bytes"},
-		"no key":       {[]string{`{"value":1}`}, "", "expected"},
-		"an empty key": {[]string{`{"key":"","value":1}`}, "", "expected"},
-		"no value":     {[]string{`{"key":"k"}`}, "", "expected"},
+		"one value":                              {[]string{`{"key":"k","value":{"b": 1,  "a": "x"}}`}, `k={"b":1,"a":"x"}`, ""},
+		"null":                                   {[]string{`{"key":"k","value":null}`}, "k=null", ""},
+		"last of two writes":                     {[]string{`{"key":"k","value":1}`, `{"key":"k","value":2}`}, "k=2", ""},
+		"keys are sorted":                        {[]string{`{"key":"z","value":1}`, `{"key":"a","value":2}`}, "a=2 z=1", ""},
+		"exactly the limit":                      {[]string{`{"key":"key","value":"123456789012345"}`}, "key=123456789012345", ""},
+		"replaced by a value of the same size":   {[]string{`{"key":"key","value":"123456789012345"}`, `{"key":"key","value":"abcdefghijklmno"}`}, "key=abcdefghijklmno", ""},
+		"one byte too many":                      {[]string{`{"key":"key","value":"1234567890123456"}`}, "", "would hold 21 bytes, at most 20"},
+		"one byte too many with another key":     {[]string{`{"key":"a","value":123456789}`, `{"key":"b","value":1234567890}`}, "a=123456789", "would hold 21 bytes"},
+		"replaced by a value one byte too large": {[]string{`{"key":"key","value":"123456789012345"}`, `{"key":"key","value":"1234567890123456"}`}, "key=123456789012345", "would hold 21 bytes"},
+		"no key":                                 {[]string{`{"value":1}`}, "", "expected"},
+		"empty key":                              {[]string{`{"key":"","value":1}`}, "", "expected"},
+		"no value":                               {[]string{`{"key":"k"}`}, "", "expected"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			a := agentAlone(t, 20)
+			a := newAgentRun(t, 20)
 			failed := ""
 			for _, raw := range tc.args {
 				var args builtinArgs
@@ -68,7 +68,7 @@ func TestSetState(t *testing.T) {
 				if r := setState(a.run, a.execution, &args); r.Failed {
 					failed = r.Text
 				} else if r.Text != "ok" {
-					t.Errorf("it says %q", r.Text)
+					t.Errorf("result is %q, want \"ok\"", r.Text)
 				}
 			}
 			if got := workflowtest.State(a.execution.View); got != tc.state {
@@ -82,17 +82,17 @@ func TestSetState(t *testing.T) {
 }
 
 func TestGetState(t *testing.T) {
-	a := agentAlone(t, 100)
+	a := newAgentRun(t, 100)
 	workflowtest.Write(a.execution.View, "s", 1, "k", "v")
 	workflowtest.Write(a.execution.View, "s", 1, "odd \"<key>", "w")
 	tests := map[string]struct{ args, want string }{
-		"one key":                {`{"keys":["k"]}`, `{"k":"v"}`},
-		"several, in that order": {`{"keys":["odd \"<key>","none","k"]}`, `{"odd \"<key>":"w","none":null,"k":"v"}`},
-		"a string is one key":    {`{"keys":"k"}`, `{"k":"v"}`},
-		"key instead of keys":    {`{"key":"k"}`, `{"k":"v"}`},
-		"no keys":                {`{"keys":[]}`, `{}`},
-		"nothing":                {`{}`, `!get_state expects {"keys": ["name", …]}`},
-		"numbers":                {`{"keys":[1]}`, `!get_state expects {"keys": ["name", …]}`},
+		"one key":                             {`{"keys":["k"]}`, `{"k":"v"}`},
+		"several keys in the requested order": {`{"keys":["odd \"<key>","none","k"]}`, `{"odd \"<key>":"w","none":null,"k":"v"}`},
+		"keys is a string":                    {`{"keys":"k"}`, `{"k":"v"}`},
+		"key instead of keys":                 {`{"key":"k"}`, `{"k":"v"}`},
+		"no keys":                             {`{"keys":[]}`, `{}`},
+		"no arguments":                        {`{}`, `!get_state expects {"keys": ["name", …]}`},
+		"keys are numbers":                    {`{"keys":[1]}`, `!get_state expects {"keys": ["name", …]}`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestGetState(t *testing.T) {
 			if r.Failed {
 				got = "!" + got
 			} else if !json.Valid([]byte(got)) {
-				t.Errorf("%s is no JSON", got)
+				t.Errorf("%s is not valid JSON", got)
 			}
 			if got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
@@ -116,13 +116,13 @@ func TestGetState(t *testing.T) {
 
 func TestArguments(t *testing.T) {
 	tests := map[string]struct{ text, want, failed string }{
-		"an object":        {` {"a": 1} `, `{"a": 1}`, ""},
-		"nothing":          {" \n", "{}", ""},
-		"null":             {"null", "{}", ""},
-		"a list":           {"[1]", "", "cannot unmarshal array"},
-		"half an object":   {`{"a":`, "", "unexpected end"},
-		"two objects":      {`{} {}`, "", "invalid character"},
-		"deeper than JSON": {strings.Repeat(`{"a":`, 11_000) + "1" + strings.Repeat("}", 11_000), "", "exceeded max depth"},
+		"object":            {` {"a": 1} `, `{"a": 1}`, ""},
+		"blank":             {" \n", "{}", ""},
+		"null":              {"null", "{}", ""},
+		"array":             {"[1]", "", "cannot unmarshal array"},
+		"truncated object":  {`{"a":`, "", "unexpected end"},
+		"two objects":       {`{} {}`, "", "invalid character"},
+		"nested too deeply": {strings.Repeat(`{"a":`, 11_000) + "1" + strings.Repeat("}", 11_000), "", "exceeded max depth"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -134,28 +134,28 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// aRun is one whose workflow has ended.
-func aRun(t *testing.T) *runtime.Run {
+// newRun returns a run whose workflow has ended.
+func newRun(t *testing.T) *runtime.Run {
 	t.Helper()
 	var r *runtime.Run
 	workflowtest.Run(t, func(ctx workflow.Context) { r = runtime.New(ctx) })
 	return r
 }
 
-// TestNoteBoundsAResult tells the model where what a tool of the interpreter's own returns is too large.
-func TestNoteBoundsAResult(t *testing.T) {
-	const most = 8 << 20
+// TestAppendReplyBoundsResult checks that the model gets an error if the result of a built-in tool is too large.
+func TestAppendReplyBoundsResult(t *testing.T) {
+	const storeLimit = 8 << 20
 	for _, tc := range []struct {
-		most, n int
-		fails   bool
-	}{{0, contract.MaxPayload/2 - 10_000, false}, {0, contract.MaxPayload/2 + 10_000, true}, {most, contract.MaxPayload/2 + 10_000, false}, {most, most/2 + 10_000, true}} {
-		a := agentAlone(t, 20)
-		a.run.Allow(tc.most)
+		limit, n int
+		fails    bool
+	}{{0, contract.MaxPayload/2 - 10_000, false}, {0, contract.MaxPayload/2 + 10_000, true}, {storeLimit, contract.MaxPayload/2 + 10_000, false}, {storeLimit, storeLimit/2 + 10_000, true}} {
+		a := newAgentRun(t, 20)
+		a.run.Allow(tc.limit)
 		a.thread = a.run.Transcript.Open("t")
 		a.appendReply(&contract.ToolCall{ID: "1", Name: "sub"}, contract.ToolReply{Text: strings.Repeat("x", tc.n)})
 		m, err := contract.DecodeMessage(a.thread.Entries[0].Raw)
 		if err != nil || m.Error != tc.fails || tc.fails && !strings.Contains(m.Text, "request less") {
-			t.Errorf("%d bytes with a store of %d: %.200q, %v", tc.n, tc.most, m.Text, err)
+			t.Errorf("%d bytes with a store limit of %d: %.200q, %v", tc.n, tc.limit, m.Text, err)
 		}
 	}
 }

@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	wasRun   = "the next run makes it anew"
-	fromPlan = "it is made of the plan"
+	recreated = "created by the next run"
+	fromPlan  = "derived from the plan"
 )
 
-// talked is a thread of two messages that a model has had.
-func talked(s *transcript.Transcript, name string) *transcript.Thread {
+// sentThread opens a thread of two messages that were sent to a model.
+func sentThread(s *transcript.Transcript, name string) *transcript.Thread {
 	out := s.Open(name)
 	for _, text := range []string{"one", "two"} {
 		s.Write(out, &contract.Message{Role: contract.RoleUser, Text: text})
 	}
 	out.Mark()
-	s.Restore(out, transcript.ThreadMessages(out.Entries), 2, nil) // by a run before
+	s.Restore(out, transcript.ThreadMessages(out.Entries), 2, nil) // as in a continued run
 	out.Sent = []*contract.Sent{{Key: "k", Skip: 1, Note: "n", Tokens: 5, Counted: 2}}
 	return out
 }
 
-// TestSnapshotHasTheWholeAgent carries an agent that stops in its middle.
-func TestSnapshotHasTheWholeAgent(t *testing.T) {
+// TestSnapshotRestoresAgent checks that the snapshot of a suspended agent restores all of its fields.
+func TestSnapshotRestoresAgent(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		cfg := &plan.Agent{Members: []plan.Member{{ID: "m"}}}
 		agent := func() *agentRun {
@@ -41,24 +41,24 @@ func TestSnapshotHasTheWholeAgent(t *testing.T) {
 			return a
 		}
 		old, again := agent(), agent()
-		old.thread, again.thread = talked(old.run.Transcript, "a#1"), again.run.Transcript.Open("a#1")
+		old.thread, again.thread = sentThread(old.run.Transcript, "a#1"), again.run.Transcript.Open("a#1")
 		old.state = contract.AgentState{
 			Turn: 3, Left: 2, Exhausted: true, Errors: 1, Repairs: 1, Summaries: 2, StartLen: 1, Results: 2, Think: true, Active: "m",
 			Refused: []contract.Answer{{Edge: "e"}}, Starts: []contract.StartCount{{ID: "call_1", N: 2}}, Served: map[string]contract.ServerSession{"web": {Sealed: "s"}},
 		}
-		old.team.conversations = []*sideConversation{{state: contract.SideConversation{Name: "m", Questions: 2, Active: "m"}, thread: talked(old.run.Transcript, "a#1:m~1")}}
+		old.team.conversations = []*sideConversation{{state: contract.SideConversation{Name: "m", Questions: 2, Active: "m"}, thread: sentThread(old.run.Transcript, "a#1:m~1")}}
 
 		old.save()
 		again.restore(new(workflowtest.Travels(t, *old.snapshot())))
-		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "execution": fromPlan, "sessions": wasRun, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
-			"thread": "see below", "team": "see below", "asker": "the agent that asked carries it", "questionsBefore": wasRun, "saved": "see snapshot", "savedView": "see snapshot", "savedLen": "see snapshot",
-			"result": "the message that gives it is looked at again", "unfit": "the node ends with it", "handoffTo": "a boundary follows it"})
-		for name, pair := range map[string][2]*transcript.Thread{"its own": {old.thread, again.thread}, "a member's": {old.team.conversations[0].thread, again.team.conversations[0].thread}} {
+		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": recreated, "execution": fromPlan, "sessions": recreated, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
+			"thread": "see below", "team": "see below", "asker": "in the snapshot of the asking agent", "questionsBefore": recreated, "saved": "see snapshot", "savedView": "see snapshot", "savedLen": "see snapshot",
+			"result": "computed again from the message", "unfit": "the node ends once it is set", "handoffTo": "a step boundary follows it"})
+		for name, pair := range map[string][2]*transcript.Thread{"agent": {old.thread, again.thread}, "member": {old.team.conversations[0].thread, again.team.conversations[0].thread}} {
 			t.Run(name, func(t *testing.T) {
-				workflowtest.SameFields(t, pair[0], pair[1], workflowtest.Without{"published": "the next run names all messages once more"})
+				workflowtest.SameFields(t, pair[0], pair[1], workflowtest.Without{"published": "the next run publishes all messages again"})
 			})
 		}
 		workflowtest.SameFields(t, old.team, again.team, workflowtest.Without{"top": "see above", "conversations": "see below"})
-		workflowtest.SameFields(t, old.team.conversations[0], again.team.conversations[0], workflowtest.Without{"thread": "see above", "askedBy": "the agent that asked carries the one that is asked", "yielded": wasRun})
+		workflowtest.SameFields(t, old.team.conversations[0], again.team.conversations[0], workflowtest.Without{"thread": "see above", "askedBy": "in the snapshot of the asking agent", "yielded": recreated})
 	})
 }

@@ -17,13 +17,13 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// TestElsewhereHasNoStore passes an activity of another worker arguments that only the store could
-// hold: the model is told, and the call is not made.
-func TestElsewhereHasNoStore(t *testing.T) {
+// TestExternalActivityArgumentsTooLarge checks that an external activity, whose worker has no payload store, is not
+// executed if its arguments exceed Temporal's payload limit: the model gets an error.
+func TestExternalActivityArgumentsTooLarge(t *testing.T) {
 	for name, tc := range map[string]struct {
 		bytes int
 		made  bool
-	}{"as many as Temporal takes": {contract.MaxPayload - 100, true}, "more": {contract.MaxPayload, false}, "as many as the store takes": {4 << 20, false}} {
+	}{"within the payload limit": {contract.MaxPayload - 100, true}, "over the payload limit": {contract.MaxPayload, false}, "within the store limit": {4 << 20, false}} {
 		t.Run(name, func(t *testing.T) {
 			made := false
 			env := workflowtest.Env()
@@ -43,7 +43,7 @@ func TestElsewhereHasNoStore(t *testing.T) {
 					return err
 				}
 				if made != tc.made || reply.Failed == tc.made || !tc.made && !strings.Contains(reply.Text, "at most 1945600 can be sent to the worker") {
-					t.Errorf("the call is made: %t, the reply is %.200q", made, reply.Text)
+					t.Errorf("executed: %t, reply: %.200q", made, reply.Text)
 				}
 				return nil
 			})
@@ -54,20 +54,20 @@ func TestElsewhereHasNoStore(t *testing.T) {
 	}
 }
 
-// TestToolErrorsInARow counts the errors of calls: an agent that others hand over to may allow fewer of them than there were already.
-func TestToolErrorsInARow(t *testing.T) {
+// TestConsecutiveToolErrors also covers an agent that, after a handoff, allows fewer errors than have already occurred.
+func TestConsecutiveToolErrors(t *testing.T) {
 	failed, free, fine := contract.ToolReply{Text: "no", Failed: true}, contract.ToolReply{Text: "say it otherwise", Failed: true, Free: true}, contract.ToolReply{Text: "ok"}
 	for name, tc := range map[string]struct {
 		before, allowed int
 		replies         []contract.ToolReply
 		fails           bool
 	}{
-		"fewer than allowed":       {allowed: 2, replies: []contract.ToolReply{failed}},
-		"as many as allowed":       {allowed: 2, replies: []contract.ToolReply{failed, failed}, fails: true},
-		"not in a row":             {allowed: 2, replies: []contract.ToolReply{failed, fine, failed}},
-		"one that does not count":  {allowed: 2, before: 2, replies: []contract.ToolReply{free}},
-		"more than allowed before": {allowed: 2, before: 3, replies: []contract.ToolReply{failed}, fails: true},
-		"none after more":          {allowed: 2, before: 3, replies: []contract.ToolReply{fine}},
+		"fewer than allowed":              {allowed: 2, replies: []contract.ToolReply{failed}},
+		"as many as allowed":              {allowed: 2, replies: []contract.ToolReply{failed, failed}, fails: true},
+		"not consecutive":                 {allowed: 2, replies: []contract.ToolReply{failed, fine, failed}},
+		"an error that is not counted":    {allowed: 2, before: 2, replies: []contract.ToolReply{free}},
+		"already more than allowed":       {allowed: 2, before: 3, replies: []contract.ToolReply{failed}, fails: true},
+		"success after more than allowed": {allowed: 2, before: 3, replies: []contract.ToolReply{fine}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			workflowtest.Run(t, func(ctx workflow.Context) {

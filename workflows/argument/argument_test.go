@@ -6,8 +6,8 @@ import (
 	"weft/activities/contract"
 )
 
-// TestNoObject refuses what is no JSON object and takes an empty object.
-func TestNoObject(t *testing.T) {
+// TestDecodeStrict checks that anything but a JSON object is rejected, and that an empty object is accepted.
+func TestDecodeStrict(t *testing.T) {
 	for raw, want := range map[string]string{
 		"": "missing argument", " \n": "missing argument",
 		"null": "expected a JSON object, got null", " null": "expected a JSON object, got null", "[]": "expected a JSON object, got []",
@@ -16,7 +16,7 @@ func TestNoObject(t *testing.T) {
 	} {
 		err := DecodeStrict(json.RawMessage(raw), &contract.CloseSessionInput{})
 		if err == nil || err.Error() != want {
-			t.Errorf("%q gives %v, want %s", raw, err, want)
+			t.Errorf("DecodeStrict(%q) = %v, want %s", raw, err, want)
 		}
 	}
 	if err := DecodeStrict(json.RawMessage(" {} "), &contract.CloseSessionInput{}); err != nil {

@@ -8,8 +8,8 @@ import (
 	"weft/activities/contract"
 )
 
-// TestUselessArguments refuses arguments of a call that is not made.
-func TestUselessArguments(t *testing.T) {
+// TestArgumentsWithoutApproval checks that an answer that rejects a call cannot set arguments.
+func TestArgumentsWithoutApproval(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"id": "a", "approve": false, "arguments": {"to": "bob"}}`: `arguments {"to": "bob"} are set, but approve is false; set approve to true or remove arguments`,
 		`{"id": "a", "approve": false, "reason": "no"}`:             "",
@@ -20,14 +20,14 @@ func TestUselessArguments(t *testing.T) {
 			got = err.Error()
 		}
 		if !strings.Contains(got, want) || (got == "") != (want == "") {
-			t.Errorf("%s gives %q, want %q", answer, got, want)
+			t.Errorf("readAnswer(%s) error = %q, want %q", answer, got, want)
 		}
 	}
 }
 
-// TestSameAnswers reads answers that say the same in other words, and some that do not: a
-// program that sends one again may write its fields in another order.
-func TestSameAnswers(t *testing.T) {
+// TestAnswerHash checks that equal answers have the same hash however their JSON is written: a
+// client that retries may order the fields differently.
+func TestAnswerHash(t *testing.T) {
 	const first = `{"id": "a", "approve": true, "arguments": {"to": "ann", "n": 12345678901234567890}, "by": "kim"}`
 	for again, same := range map[string]bool{
 		`{"by":"kim","arguments":{"n":12345678901234567890,"to":"\u0061nn"},"approve":true,"id":"a"}`: true,
@@ -43,14 +43,14 @@ func TestSameAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if (one.Hash == other.Hash) != same {
-			t.Errorf("%s is the same: %v, want %v", again, !same, same)
+			t.Errorf("%s has the same hash: %v, want %v", again, !same, same)
 		}
 	}
 }
 
-// TestNamesTwice refuses what says something twice, for every kind of answer: whoever reads
-// the first of the two would do another thing than who reads the last.
-func TestNamesTwice(t *testing.T) {
+// TestDuplicateNames checks that duplicate names are rejected in every kind of answer: decoders that use
+// the first value would act differently from those that use the last.
+func TestDuplicateNames(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"id": "a", "approve": false, "approve": true}`:                            `"approve" appears twice, again at byte 31: "approve": true}; remove one of them`,
 		`{"id": "a", "approve": false, "APPROVE": true}`:                            `"APPROVE" appears twice, again at byte 31`,
@@ -64,7 +64,7 @@ func TestNamesTwice(t *testing.T) {
 			got = err.Error()
 		}
 		if !strings.Contains(got, want) || (got == "") != (want == "") {
-			t.Errorf("%s gives %q, want %q", raw, got, want)
+			t.Errorf("readAnswer(%s) error = %q, want %q", raw, got, want)
 		}
 	}
 	for kind, raw := range map[string]string{
@@ -74,34 +74,34 @@ func TestNamesTwice(t *testing.T) {
 	} {
 		_, err := readAnswer(kind, json.RawMessage(raw))
 		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassBadRequest || !strings.Contains(f.Text, "appears twice, again at byte ") || !strings.HasPrefix(f.Remedy, "send ") {
-			t.Errorf("%s gives %v", raw, err)
+			t.Errorf("readAnswer(%s) error = %v", raw, err)
 		}
 	}
 }
 
-// TestNoAnswer refuses what is no JSON object for every kind of answer.
-func TestNoAnswer(t *testing.T) {
+// TestAnswerIsNotObject checks that anything but a JSON object is rejected for every kind of answer.
+func TestAnswerIsNotObject(t *testing.T) {
 	for _, raw := range []string{"", "null", "[]", "7", `"yes"`, "true", `{} {}`} {
 		for _, kind := range contract.Requests {
 			if _, err := readAnswer(kind, json.RawMessage(raw)); err == nil || contract.FailureOf(err).Class != contract.ClassBadRequest {
-				t.Errorf("%s of %q gives %v", kind, raw, err)
+				t.Errorf("readAnswer(%s, %q) error = %v", kind, raw, err)
 			}
 		}
 	}
 }
 
-// TestExampleIsAnAnswer takes what the Web UI shows for each kind as it stands.
-func TestExampleIsAnAnswer(t *testing.T) {
+// TestExampleIsValid checks that the example answer that the Web UI shows for each kind is accepted unchanged.
+func TestExampleIsValid(t *testing.T) {
 	for _, kind := range contract.Requests {
 		q := &contract.Request{ID: "a|`b\"\x01<é>\\#1", Kind: kind}
 		a, err := readAnswer(kind, json.RawMessage(Example(q)))
 		if err != nil || a.Reply.ID != q.ID {
-			t.Errorf("%s: %s gives %+v, %v", kind, Example(q), a, err)
+			t.Errorf("%s: readAnswer(%s) = %+v, %v", kind, Example(q), a, err)
 		}
 	}
 }
 
-func TestExampleStaysInItsCell(t *testing.T) {
+func TestExampleEscapesMarkdownTable(t *testing.T) {
 	q := &contract.Request{ID: "a|`b\"\x01#1", Kind: contract.RequestConfirm}
 	text := Example(q)
 	var back struct {

@@ -16,13 +16,13 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// TestForeignRequests refuses what is too long in any field of a request that anybody can announce, and
-// takes what runs of the tree announce.
-func TestForeignRequests(t *testing.T) {
-	d := &Inbox{run: aRun(t)}
+// TestAnnouncedRequests checks that requests with an oversized field are rejected, since any client can
+// announce one, and that those of descendant runs are accepted.
+func TestAnnouncedRequests(t *testing.T) {
+	d := &Inbox{run: newRun(t)}
 	long := strings.Repeat("x", 1<<20)
-	fair := contract.Request{ID: "q", Kind: contract.RequestConfirm, Run: contract.Run{Workflow: "wf/a#1", Run: "r"}}
-	for name, spoil := range map[string]func(q *contract.Request){
+	valid := contract.Request{ID: "q", Kind: contract.RequestConfirm, Run: contract.Run{Workflow: "wf/a#1", Run: "r"}}
+	for name, mutate := range map[string]func(q *contract.Request){
 		"id": func(q *contract.Request) { q.ID = long }, "kind": func(q *contract.Request) { q.Kind = long },
 		"node": func(q *contract.Request) { q.Node = long }, "execution": func(q *contract.Request) { q.Execution = long },
 		"at": func(q *contract.Request) { q.At = long }, "text": func(q *contract.Request) { q.Text = long },
@@ -33,32 +33,32 @@ func TestForeignRequests(t *testing.T) {
 		"catalogue": func(q *contract.Request) { q.Catalogue = &contract.ContentRef{Workflow: long} },
 		"run":       func(q *contract.Request) { q.Run.Run = long }, "workflow": func(q *contract.Request) { q.Run.Workflow = long },
 	} {
-		q := fair
-		spoil(&q)
+		q := valid
+		mutate(&q)
 		if err := d.checkAnnounced(&q); err == nil || len(err.Error()) > 1000 {
-			t.Errorf("a long %s gives %.200v", name, err)
+			t.Errorf("checkAnnounced() with a long %s = %.200v", name, err)
 		}
 	}
-	q := fair
+	q := valid
 	q.Failure = &contract.Failure{Class: "denied", Text: long, Remedy: long, At: long, Diagnostics: []string{long}, Data: json.RawMessage(`"` + long + `"`)}
 	if err := d.checkAnnounced(&q); err != nil {
 		t.Error(err)
 	}
 	if n, err := contract.Size(q); err != nil || n > 32<<10 {
-		t.Errorf("a long failure leaves a request of %d bytes: %v", n, err)
+		t.Errorf("a request with a long failure has %d bytes: %v", n, err)
 	}
 	f := scheduletest.Sketch("START>a a>END")
 	f.Nodes[0].ID = long
-	r := aRun(t)
+	r := newRun(t)
 	r.Root, r.Shared.Owner = "wf/a", "wf"
-	own := r.Requests.Complete(&runtime.Execution{Run: r, Node: &f.Nodes[0], ID: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: q.Failure.Shown()})
-	own.Run.Workflow = "wf/a"
-	if err := d.checkAnnounced(&own); err != nil {
-		t.Errorf("a run's own request: %v", err)
+	descendant := r.Requests.Complete(&runtime.Execution{Run: r, Node: &f.Nodes[0], ID: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: q.Failure.Shown()})
+	descendant.Run.Workflow = "wf/a"
+	if err := d.checkAnnounced(&descendant); err != nil {
+		t.Errorf("request of a descendant run: %v", err)
 	}
 }
 
-// TestTooManyRequests fails the execution that opens a request while as many as a run may have are open.
+// TestTooManyRequests checks that an execution fails if it opens a request over the limit of open requests.
 func TestTooManyRequests(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := runtime.New(ctx)
@@ -78,34 +78,34 @@ func TestTooManyRequests(t *testing.T) {
 			}
 		}
 		if len(d.Requests) != maxOpen || r.Requests.Rejected != 2 {
-			t.Errorf("%d are open, %d rejected", len(d.Requests), r.Requests.Rejected)
+			t.Errorf("%d requests are open, %d rejected", len(d.Requests), r.Requests.Rejected)
 		}
 	})
 }
 
-// TestAnswersAsTheyTravel measures answers as they go to the run that waits: a client may write
-// characters as they are that are escaped there.
-func TestAnswersAsTheyTravel(t *testing.T) {
-	d := &Inbox{run: aRun(t), Requests: []contract.Request{{ID: "q", Kind: contract.RequestMessage}, {ID: "c", Kind: contract.RequestToolResult}},
+// TestAnswerSize checks that the limit applies to answers as encoded for the waiting run, where characters
+// are escaped that the client may have sent unescaped.
+func TestAnswerSize(t *testing.T) {
+	d := &Inbox{run: newRun(t), Requests: []contract.Request{{ID: "q", Kind: contract.RequestMessage}, {ID: "c", Kind: contract.RequestToolResult}},
 		host: idleHost{}}
 	for name, tc := range map[string]struct {
 		kind, raw, class string
 	}{
-		"a long text":             {contract.RequestMessage, `{"id":"q","text":"` + strings.Repeat("x", 1_000_000) + `"}`, ""},
-		"a text of brackets":      {contract.RequestMessage, `{"id":"q","text":"` + strings.Repeat("<", 400_000) + `"}`, contract.ClassTooLarge},
-		"a result of brackets":    {contract.RequestToolResult, `{"id":"c","result":"` + strings.Repeat("&", 400_000) + `"}`, contract.ClassTooLarge},
-		"bytes that are no text":  {contract.RequestMessage, `{"id":"q","text":"` + strings.Repeat("\xff", 400_000) + `"}`, contract.ClassTooLarge},
-		"a message":               {contract.RequestMessage, `{"text":"` + strings.Repeat("x", 200_000) + `"}`, ""},
-		"a message of brackets":   {contract.RequestMessage, `{"text":"` + strings.Repeat("<", 200_000) + `"}`, contract.ClassTooLarge},
-		"a short one of brackets": {contract.RequestMessage, `{"text":"` + strings.Repeat("<", 2000) + `"}`, ""},
+		"long text":                 {contract.RequestMessage, `{"id":"q","text":"` + strings.Repeat("x", 1_000_000) + `"}`, ""},
+		"text of brackets":          {contract.RequestMessage, `{"id":"q","text":"` + strings.Repeat("<", 400_000) + `"}`, contract.ClassTooLarge},
+		"result of ampersands":      {contract.RequestToolResult, `{"id":"c","result":"` + strings.Repeat("&", 400_000) + `"}`, contract.ClassTooLarge},
+		"invalid UTF-8":             {contract.RequestMessage, `{"id":"q","text":"` + strings.Repeat("\xff", 400_000) + `"}`, contract.ClassTooLarge},
+		"message":                   {contract.RequestMessage, `{"text":"` + strings.Repeat("x", 200_000) + `"}`, ""},
+		"message of brackets":       {contract.RequestMessage, `{"text":"` + strings.Repeat("<", 200_000) + `"}`, contract.ClassTooLarge},
+		"short message of brackets": {contract.RequestMessage, `{"text":"` + strings.Repeat("<", 2000) + `"}`, ""},
 	} {
 		if _, err := d.admit(tc.kind, json.RawMessage(tc.raw)); class(err) != tc.class {
-			t.Errorf("%s gives %.200v, want class %q", name, err, tc.class)
+			t.Errorf("%s: admit() = %.200v, want class %q", name, err, tc.class)
 		}
 	}
 	d.run.Requests.UnreadMessages = []contract.Inbound{{Text: strings.Repeat("<", 100_000)}}
 	if _, err := d.admit(contract.RequestMessage, json.RawMessage(`{"text":"`+strings.Repeat("<", 100_000)+`"}`)); class(err) != contract.ClassTooLarge {
-		t.Errorf("a second message of brackets gives %v", err)
+		t.Errorf("admit() of a second message of brackets = %v", err)
 	}
 }
 
@@ -116,7 +116,7 @@ func class(err error) string {
 	return contract.FailureOf(err).Class
 }
 
-// idleHost is a run that knows all nodes and has no branches.
+// idleHost is a host that has every node and no branches.
 type idleHost struct{}
 
 func (idleHost) Opened(workflow.Context, *contract.Request) {}
@@ -129,17 +129,17 @@ func (idleHost) FindNode(string) (ready, found bool) { return true, true }
 
 func (idleHost) Route(*contract.Inbound) (string, *runtime.ChildRun) { return "", nil }
 
-// aRun is one whose workflow has ended.
-func aRun(t *testing.T) *runtime.Run {
+// newRun returns a run whose workflow has ended.
+func newRun(t *testing.T) *runtime.Run {
 	t.Helper()
 	var r *runtime.Run
 	workflowtest.Run(t, func(ctx workflow.Context) { r = runtime.New(ctx) })
 	return r
 }
 
-// TestSnapshotHasTheWholeInbox carries an inbox with something of everything.
-func TestSnapshotHasTheWholeInbox(t *testing.T) {
-	const wasRun, noneNow = "the next run makes it anew", "nothing of it is under way where a run continues as new"
+// TestSnapshotRestoresInbox checks that a snapshot restores all fields of an inbox.
+func TestSnapshotRestoresInbox(t *testing.T) {
+	const recreated, notPending = "created by the next run", "empty when a run continues as new"
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		old, again := New(runtime.New(ctx), idleHost{}), New(runtime.New(ctx), idleHost{})
@@ -147,10 +147,10 @@ func TestSnapshotHasTheWholeInbox(t *testing.T) {
 		old.remembered, old.run.Requests.UnreadMessages, old.seen, old.seq = []contract.Remembered{{Name: "n"}}, []contract.Inbound{{Seq: 1, Text: "hi"}}, []string{"s"}, 3
 		old.run.Requests.Rejected, old.run.Requests.RejectionReasons = 2, []string{"no"}
 		again.Restore(ctx, workflowtest.Travels(t, old.Snapshot()))
-		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "host": wasRun, "timers": "the requests say when they are due", "relays": noneNow,
-			"processing": noneNow, "assigned": noneNow, "full": wasRun})
+		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": recreated, "host": recreated, "timers": "recreated from the requests' deadlines", "relays": notPending,
+			"processing": notPending, "assigned": notPending, "full": recreated})
 		if len(again.run.Requests.UnreadMessages) != 1 || again.run.Requests.Rejected != 2 || len(again.run.Requests.RejectionReasons) != 1 {
-			t.Error("the unread messages or the refused signals are not carried")
+			t.Error("the unread messages or the rejected signals were not restored")
 		}
 	})
 }

@@ -20,7 +20,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// startedChild is the future of a child that has started and has not ended.
+// startedChild is the future of a running child workflow.
 type startedChild struct{ workflow.ChildWorkflowFuture }
 
 func (startedChild) GetChildWorkflowExecution() workflow.Future { return startedExecution{} }
@@ -29,7 +29,7 @@ type startedExecution struct{ workflow.Future }
 
 func (startedExecution) Get(workflow.Context, any) error { return nil }
 
-// branchHost is a run with one branch, which gets all messages.
+// branchHost is a host with one branch that receives all messages.
 type branchHost struct {
 	idleHost
 	child *runtime.ChildRun
@@ -37,8 +37,8 @@ type branchHost struct {
 
 func (h branchHost) Route(*contract.Inbound) (string, *runtime.ChildRun) { return "a", h.child }
 
-// TestAssignWaitsForRoom gives a branch more long messages than one workflow task holds.
-func TestAssignWaitsForRoom(t *testing.T) {
+// TestAssignAcrossTasks checks that messages to a branch are spread over workflow tasks if they exceed one.
+func TestAssignAcrossTasks(t *testing.T) {
 	env := workflowtest.Env()
 	env.OnSignalExternalWorkflow(mock.Anything, "branch", mock.Anything, contract.SignalSteer, mock.Anything).Return(nil)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
@@ -47,9 +47,9 @@ func TestAssignWaitsForRoom(t *testing.T) {
 			d.run.Requests.UnreadMessages = append(d.run.Requests.UnreadMessages, contract.Inbound{Seq: i + 1, Text: strings.Repeat("w", 900<<10)})
 		}
 		d.assign(ctx)
-		d.assign(ctx) // another message has come
+		d.assign(ctx) // as when another message arrives
 		if n := len(d.assigned); n != 2 {
-			t.Errorf("%d messages are sent with the first workflow task, want 2", n)
+			t.Errorf("the first workflow task sends %d messages, want 2", n)
 		}
 		began := workflow.Now(ctx)
 		if err := workflow.Await(ctx, func() bool { return len(d.run.Requests.UnreadMessages) == 0 }); err != nil {
@@ -60,7 +60,7 @@ func TestAssignWaitsForRoom(t *testing.T) {
 			seqs = append(seqs, d.message.Seq)
 		}
 		if waited := workflow.Now(ctx).Sub(began); !slices.Equal(seqs, []int{1, 2, 3, 4}) || waited <= 0 || waited > 10*time.Millisecond {
-			t.Errorf("sent %v after %v, want all with the next workflow task", seqs, waited)
+			t.Errorf("sent %v after %v, want all in the next workflow task", seqs, waited)
 		}
 		return nil
 	})
@@ -69,7 +69,7 @@ func TestAssignWaitsForRoom(t *testing.T) {
 	}
 }
 
-// startingChild is the future of a child that the server has not started yet.
+// startingChild is the future of a child workflow that the server has not started yet.
 type startingChild struct {
 	workflow.ChildWorkflowFuture
 	started workflow.Future
@@ -77,8 +77,8 @@ type startingChild struct {
 
 func (c startingChild) GetChildWorkflowExecution() workflow.Future { return c.started }
 
-// TestAssignWhileABranchStarts has two messages come for a branch before it has started.
-func TestAssignWhileABranchStarts(t *testing.T) {
+// TestAssignWhileBranchStarts checks that messages to a branch that has not started yet are sent once each.
+func TestAssignWhileBranchStarts(t *testing.T) {
 	env := workflowtest.Env()
 	var got []int
 	env.OnSignalExternalWorkflow(mock.Anything, "branch", mock.Anything, contract.SignalSteer, mock.Anything).Return(
@@ -103,7 +103,7 @@ func TestAssignWhileABranchStarts(t *testing.T) {
 			return err
 		}
 		if len(d.assigned) != 2 || len(d.run.Requests.UnreadMessages) != 0 {
-			t.Errorf("%d messages are given, %d unread", len(d.assigned), len(d.run.Requests.UnreadMessages))
+			t.Errorf("%d messages are assigned, %d unread", len(d.assigned), len(d.run.Requests.UnreadMessages))
 		}
 		return nil
 	})
@@ -111,12 +111,12 @@ func TestAssignWhileABranchStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got, []int{1, 2}) {
-		t.Errorf("the branch gets %v, want each message once", got)
+		t.Errorf("the branch received %v, want each message once", got)
 	}
 }
 
-// TestRelaysTakeTurns has more answers on their way than the server takes signals at once.
-func TestRelaysTakeTurns(t *testing.T) {
+// TestRelayBatches checks that answers are relayed in batches if they exceed the server's limit of pending signals.
+func TestRelayBatches(t *testing.T) {
 	const n = 2*runtime.MaxSignals + 300
 	env := workflowtest.Env()
 	var sent sync.Map
@@ -131,25 +131,25 @@ func TestRelaysTakeTurns(t *testing.T) {
 			d.relay(ctx, &contract.Request{Run: contract.Run{Workflow: fmt.Sprint("waits-", i)}}, &contract.Reply{ID: "q", Expired: true})
 		}
 		if d.Busy() != n-runtime.MaxCommands {
-			t.Errorf("%d wait, want %d", d.Busy(), n-runtime.MaxCommands)
+			t.Errorf("%d answers are queued, want %d", d.Busy(), n-runtime.MaxCommands)
 		}
 		if err := workflow.Await(ctx, func() bool { return d.Busy() == 0 }); err != nil {
 			return err
 		}
-		return workflow.Sleep(ctx, time.Minute) // the last are on their way
+		return workflow.Sleep(ctx, time.Minute) // until the last signals are sent
 	})
 	if err := env.GetWorkflowError(); err != nil {
 		t.Fatal(err)
 	}
 	for i := range n {
 		if _, ok := sent.Load(fmt.Sprint("waits-", i)); !ok {
-			t.Fatalf("answer %d has not gone", i)
+			t.Fatalf("answer %d was not sent", i)
 		}
 	}
 }
 
-// TestRelayKnowsTheHistory ends a run whose history has no room for an answer to be handed on.
-func TestRelayKnowsTheHistory(t *testing.T) {
+// TestRelayExceedsHistory checks that a run fails if its history has no room to relay an answer.
+func TestRelayExceedsHistory(t *testing.T) {
 	for long, fails := range map[int]bool{runtime.Slack / 2: false, runtime.Slack + 2000: true} {
 		env := workflowtest.Env()
 		env.SetCurrentHistorySize(runtime.MaxHistory - 1000)
@@ -160,12 +160,12 @@ func TestRelayKnowsTheHistory(t *testing.T) {
 				&contract.Reply{ID: "q", Message: &contract.MessageAnswer{Text: strings.Repeat("w", long)}})
 			_, err := d.run.Policy.ShouldContinueAsNew(ctx, 0)
 			if f := contract.FailureOf(err); fails != (err != nil) || fails && (f.Class != contract.ClassStateTooLarge || f.Node != "a" || f.Remedy == "") {
-				t.Errorf("after an answer of %d bytes the run ends with %v", long, err)
+				t.Errorf("after an answer of %d bytes: ShouldContinueAsNew() error = %v", long, err)
 			}
 			late := d.run.Requests.AdmitUpdate(ctx, converter.NewRawValue(&commonpb.Payload{Data: []byte("1")}))
 			if f := contract.FailureOf(late); fails != (late != nil) || fails && (f.Class != contract.ClassStateTooLarge ||
 				!strings.Contains(f.Text, `"q"`) || !strings.HasPrefix(f.Remedy, "start the run again, and ")) {
-				t.Errorf("after an answer of %d bytes an Update is refused with %+v", long, late)
+				t.Errorf("after an answer of %d bytes: AdmitUpdate() = %+v", long, late)
 			}
 			return nil
 		})

@@ -27,26 +27,26 @@ func (a *answers) Complete(v any, err error) {
 	}
 }
 
-func TestLimiterEndsWhenNobodyAsks(t *testing.T) {
+func TestLimiterEndsWhenIdle(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
 	a := &answers{t: t}
 	n := 0
-	ask := func(key string) func() {
+	reserve := func(key string) func() {
 		return func() {
 			n++
 			env.UpdateWorkflow(contract.UpdateReserve, fmt.Sprint(n), a, contract.LimitRequest{Worker: "w", Requests: 1, Calls: []contract.LimitedCall{{Key: key}}})
 		}
 	}
-	env.RegisterDelayedCallback(ask("a"), time.Second)
-	env.RegisterDelayedCallback(ask("b"), 2*time.Second)
-	env.RegisterDelayedCallback(ask("b"), 70*time.Second)
+	env.RegisterDelayedCallback(reserve("a"), time.Second)
+	env.RegisterDelayedCallback(reserve("b"), 2*time.Second)
+	env.RegisterDelayedCallback(reserve("b"), 70*time.Second)
 	env.ExecuteWorkflow(Limiter, contract.LimiterInput{})
 	if err := env.GetWorkflowError(); err != nil {
 		t.Fatal(err)
 	}
 	if len(a.got) != 3 || a.got[0].Turns[0].Ask || !a.got[1].Turns[0].Ask || a.got[2].Turns[0].Ask {
-		t.Errorf("the answers are %+v", a.got)
+		t.Errorf("replies = %+v", a.got)
 	}
 }
 
@@ -62,11 +62,11 @@ func TestLimiterContinuesAsNew(t *testing.T) {
 	env.ExecuteWorkflow(Limiter, contract.LimiterInput{})
 	var next *workflow.ContinueAsNewError
 	if err := env.GetWorkflowError(); !errors.As(err, &next) {
-		t.Fatalf("it ended with %v", err)
+		t.Fatalf("workflow error = %v, want continue-as-new", err)
 	}
 }
 
-func TestLimiterEndsWhenNothingIsLimited(t *testing.T) {
+func TestLimiterEndsWithoutLimits(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
 	a := &answers{t: t}
@@ -78,6 +78,6 @@ func TestLimiterEndsWhenNothingIsLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(a.got) != 1 || !a.got[0].Free || a.got[0].Turns[0].Ask {
-		t.Errorf("the answers are %+v", a.got)
+		t.Errorf("replies = %+v", a.got)
 	}
 }

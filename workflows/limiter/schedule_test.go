@@ -9,13 +9,13 @@ import (
 	"weft/activities/contract"
 )
 
-// caller is a call of a simulation: when it asks next.
+// caller is a simulated call and the time of its next request.
 type caller struct {
 	call contract.LimitedCall
 	at   int64
 }
 
-// simulate lets calls ask when they are told, on workers by turns, and returns when each began.
+// simulate has calls of three workers request a turn when due, and returns the start time of each.
 func simulate(l *Queue, calls []caller, limit int, late func() int64) map[string]int64 {
 	began := map[string]int64{}
 	for len(calls) > 0 {
@@ -44,8 +44,8 @@ func simulate(l *Queue, calls []caller, limit int, late func() int64) map[string
 	return began
 }
 
-// TestNeverOverTheLimit lets many calls ask at random times, late ones among them: no window has more than the limit.
-func TestNeverOverTheLimit(t *testing.T) {
+// TestLimitIsNotExceeded checks that no window has more calls than the limit, even if calls request late or at random.
+func TestLimitIsNotExceeded(t *testing.T) {
 	for _, limit := range []int{1, 2, 7, 60, 500} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, uint64(limit)))
@@ -57,7 +57,7 @@ func TestNeverOverTheLimit(t *testing.T) {
 			n := len(calls)
 			began := simulate(l, calls, limit, func() int64 { return r.Int64N(400_000) })
 			if len(began) != n {
-				t.Fatalf("%d of %d calls began", len(began), n)
+				t.Fatalf("%d of %d calls started", len(began), n)
 			}
 			var at []int64
 			for _, b := range began {
@@ -66,7 +66,7 @@ func TestNeverOverTheLimit(t *testing.T) {
 			slices.Sort(at)
 			for i := limit; i < len(at); i++ {
 				if at[i]-at[i-limit] < l.window {
-					t.Fatalf("calls %d to %d began within %d µs", i-limit, i, at[i]-at[i-limit])
+					t.Fatalf("calls %d to %d started within %d µs", i-limit, i, at[i]-at[i-limit])
 				}
 			}
 			if took, most := at[n-1]-at[0], 4*l.window; took > most {
@@ -76,85 +76,85 @@ func TestNeverOverTheLimit(t *testing.T) {
 	}
 }
 
-// TestTenantsShare has one tenant with 1,000 calls, and another that comes later with ten: these wait for no more than its share.
-func TestTenantsShare(t *testing.T) {
+// TestFairShare checks that the ten calls of a tenant get its share of the limit although another has 1,000 queued.
+func TestFairShare(t *testing.T) {
 	l := &Queue{window: 60_000_000}
 	var calls []caller
 	for i := range 1000 {
 		calls = append(calls, caller{contract.LimitedCall{Key: fmt.Sprint("many", i), Tenant: "many"}, 1e12})
 	}
-	came := int64(1e12 + 30_000_000)
+	arrived := int64(1e12 + 30_000_000)
 	for i := range 10 {
-		calls = append(calls, caller{contract.LimitedCall{Key: fmt.Sprint("few", i), Tenant: "few"}, came})
+		calls = append(calls, caller{contract.LimitedCall{Key: fmt.Sprint("few", i), Tenant: "few"}, arrived})
 	}
 	began := simulate(l, calls, 60, func() int64 { return 20_000 })
 	for i := range 10 {
-		// Two calls of 60 a minute for each of its own, and a little.
-		if waited := began[fmt.Sprint("few", i)] - came; waited > int64(2*(i+1)+4)*1_100_000 {
+		// The time of two of 60 calls a minute for each of its calls, with a margin.
+		if waited := began[fmt.Sprint("few", i)] - arrived; waited > int64(2*(i+1)+4)*1_100_000 {
 			t.Errorf("call %d waited %d ms", i, waited/1000)
 		}
 	}
 }
 
-func TestTokensAreCorrected(t *testing.T) {
+func TestTokenUsageIsCorrected(t *testing.T) {
 	l := &Queue{window: 60_000_000}
 	now := int64(1e12)
 	ask := func(key string, used int) contract.LimitTurn {
 		return l.Reserve(now, &contract.LimitRequest{Worker: "w", Tokens: 6000, Used: used, Calls: []contract.LimitedCall{{Key: key, Tokens: 100}}}).Turns[0]
 	}
 	if turn := ask("a", 0); turn.Ask || turn.Micros != 0 {
-		t.Errorf("the first call has %+v", turn)
+		t.Errorf("turn of the first call = %+v", turn)
 	}
 	if turn := ask("b", 5900); !turn.Ask || turn.Micros < 50_000_000 {
-		t.Errorf("after 6000 tokens a call has %+v", turn)
+		t.Errorf("turn after 6000 tokens = %+v", turn)
 	}
 	if turn := ask("b", -5900); turn.Ask {
-		t.Errorf("after they were given back a call has %+v", turn)
+		t.Errorf("turn after the tokens were returned = %+v", turn)
 	}
 }
 
-// TestOneRefusalIsForgotten has a provider refuse one call of many: all pause for a second, go on nearly as fast, and are free
-// again soon.
-func TestOneRefusalIsForgotten(t *testing.T) {
+// TestRecoveryAfterRefusal checks that one refused call of many pauses all for a second and then reduces the rate
+// slightly, for less than half a window.
+func TestRecoveryAfterRefusal(t *testing.T) {
 	l := &Queue{window: 60_000_000}
 	now := int64(1e12)
 	ask := func(refusal *contract.LimitRefusal) *contract.LimitReply {
 		return l.Reserve(now, &contract.LimitRequest{Worker: "a", Sent: 100, Refusal: refusal, Calls: []contract.LimitedCall{{Key: fmt.Sprint(now)}}})
 	}
 	if out := ask(&contract.LimitRefusal{}); !out.Turns[0].Ask || out.Turns[0].Micros > 1_000_000 || !out.Refused {
-		t.Errorf("after the refusal a call has %+v", out)
+		t.Errorf("turn after the refusal = %+v", out)
 	}
 	if now += 1_000_000; l.state.Learned != 95 {
-		t.Errorf("the limit is %d", l.state.Learned)
+		t.Errorf("learned limit = %d, want 95", l.state.Learned)
 	}
 	if out := ask(nil); out.Turns[0].Ask {
-		t.Errorf("after the pause a call has %+v", out)
+		t.Errorf("turn after the pause = %+v", out)
 	}
 	began := now
 	for !ask(nil).Free && now < began+l.window {
 		now += 100_000
 	}
 	if now >= began+l.window/2 {
-		t.Errorf("it is forgotten after %d s", (now-began)/1e6)
+		t.Errorf("unlimited again after %d s", (now-began)/1e6)
 	}
 }
 
-// TestAProviderThatAsksToWait has all calls wait as long as the provider asks, and no longer.
-func TestAProviderThatAsksToWait(t *testing.T) {
+// TestRetryAfter checks that all calls wait for the time that the provider requests, and no longer.
+func TestRetryAfter(t *testing.T) {
 	l := &Queue{window: 60_000_000}
 	now := int64(1e12)
 	l.Reserve(now, &contract.LimitRequest{Worker: "a", Sent: 40, Refusal: &contract.LimitRefusal{AfterMillis: 7000}})
 	in := &contract.LimitRequest{Worker: "b", Sent: 20, Calls: []contract.LimitedCall{{Key: "k"}}}
 	if out := l.Reserve(now, in); !out.Turns[0].Ask || out.Turns[0].Micros < 6_000_000 || out.Turns[0].Micros > 7_000_000 {
-		t.Errorf("another worker's call has %+v", out.Turns[0])
+		t.Errorf("turn of another worker's call = %+v", out.Turns[0])
 	}
 	if out := l.Reserve(now+7_000_000, in); out.Turns[0].Ask {
-		t.Errorf("after seven seconds it has %+v", out.Turns[0])
+		t.Errorf("turn after seven seconds = %+v", out.Turns[0])
 	}
 }
 
-// TestACallKeepsItsPlace asks twice for one call: it has one place, and loses it where it does not come back.
-func TestACallKeepsItsPlace(t *testing.T) {
+// TestQueuePosition checks that repeated requests of a call share one position, which is lost if it stops requesting.
+func TestQueuePosition(t *testing.T) {
 	l := &Queue{window: 60_000_000}
 	now := int64(1e12)
 	ask := func(keys ...string) *contract.LimitReply {
@@ -167,37 +167,37 @@ func TestACallKeepsItsPlace(t *testing.T) {
 	ask("a", "b", "c")
 	first, again := ask("b"), ask("b")
 	if first.Turns[0] != again.Turns[0] || len(l.state.Tenants[0].Waiting) != 2 {
-		t.Errorf("first %+v, then %+v; %d wait", first.Turns, again.Turns, len(l.state.Tenants[0].Waiting))
+		t.Errorf("first %+v, then %+v; %d waiting", first.Turns, again.Turns, len(l.state.Tenants[0].Waiting))
 	}
 	now += 5 * l.window
 	ask()
 	if len(l.state.Tenants) != 0 {
-		t.Errorf("calls that did not come back wait still: %+v", l.state.Tenants)
+		t.Errorf("calls that stopped requesting are still queued: %+v", l.state.Tenants)
 	}
 }
 
-// TestFewCallsShowNoLimit has a refusal after few calls hold back all for a moment, and no longer.
-func TestFewCallsShowNoLimit(t *testing.T) {
+// TestRefusalAfterFewCalls checks that a refusal after few calls only pauses: no limit is learned from it.
+func TestRefusalAfterFewCalls(t *testing.T) {
 	l := &Queue{window: 60_000_000}
 	now := int64(1e12)
 	l.Reserve(now, &contract.LimitRequest{Worker: "a", Sent: minSent - 1, Refusal: &contract.LimitRefusal{AfterMillis: 2000}})
 	in := &contract.LimitRequest{Worker: "b", Calls: []contract.LimitedCall{{Key: "k"}}}
 	if out := l.Reserve(now, in); !out.Turns[0].Ask || out.Turns[0].Micros > 2_000_000 {
-		t.Errorf("after the refusal a call has %+v", out.Turns[0])
+		t.Errorf("turn after the refusal = %+v", out.Turns[0])
 	}
 	if out := l.Reserve(now+2_000_000, in); out.Turns[0].Ask || l.state.Learned != 0 {
-		t.Errorf("after the pause a call has %+v; the limit is %d", out.Turns[0], l.state.Learned)
+		t.Errorf("turn after the pause = %+v; learned limit = %d", out.Turns[0], l.state.Learned)
 	}
 }
 
-// TestUnusedTurnsComeBack gives back the turns that calls have not used.
-func TestUnusedTurnsComeBack(t *testing.T) {
+// TestUnusedTurns checks that returned turns can be reserved again.
+func TestUnusedTurns(t *testing.T) {
 	l := &Queue{window: 60_000_000}
 	now := int64(1e12)
 	ask := func(key string, unused int) contract.LimitTurn {
 		return l.Reserve(now, &contract.LimitRequest{Worker: "w", Requests: 1, Unused: unused, Calls: []contract.LimitedCall{{Key: key}}}).Turns[0]
 	}
 	if a, b, c := ask("a", 0), ask("b", 0), ask("b", 1); a.Ask || !b.Ask || c.Ask {
-		t.Errorf("the first has %+v, the second %+v, and when the turn is given back %+v", a, b, c)
+		t.Errorf("first turn %+v, second %+v, after a turn was returned %+v", a, b, c)
 	}
 }

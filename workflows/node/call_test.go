@@ -7,15 +7,15 @@ import (
 	"weft/workflows/plan"
 )
 
-func TestCollected(t *testing.T) {
+func TestRetainedData(t *testing.T) {
 	reduce := []plan.Reduce{{Name: "x", How: "sum"}}
 	tests := map[string]struct {
 		cfg        plan.Call
 		data, want string
 	}{
-		"a map":              {plan.Call{Map: true, Reduce: reduce}, `{"words":"long","x":1}`, `{"x":1}`},
-		"a map of no values": {plan.Call{Map: true, Reduce: reduce}, ``, ``},
-		"no map":             {plan.Call{}, `{"words":"long","x":1}`, `{"words":"long","x":1}`},
+		"map":                {plan.Call{Map: true, Reduce: reduce}, `{"words":"long","x":1}`, `{"x":1}`},
+		"map without values": {plan.Call{Map: true, Reduce: reduce}, ``, ``},
+		"not a map":          {plan.Call{}, `{"words":"long","x":1}`, `{"words":"long","x":1}`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestCollected(t *testing.T) {
 			}
 			c := callRun{cfg: &tc.cfg}
 			if got, err := c.retainedData(data); err != nil || string(got) != tc.want {
-				t.Errorf("collected %s, %v, want %s", got, err, tc.want)
+				t.Errorf("retainedData() = %s, %v, want %s", got, err, tc.want)
 			}
 		})
 	}

@@ -8,20 +8,20 @@ import (
 
 func TestReduce(t *testing.T) {
 	tests := map[string]struct{ how, in, want string }{
-		"all":                    {"append", `[1,"a"]`, `[1,"a"]`},
-		"all of nothing":         {"append", `[]`, `[]`},
-		"a sum of integers":      {"sum", `[1,2,9007199254740993]`, `9007199254740996`},
-		"a sum beyond 64 bits":   {"sum", `[9223372036854775807,9223372036854775807]`, `18446744073709551614`},
-		"a sum of long integers": {"sum", `[18446744073709551614,-18446744073709551613]`, `1`},
-		"a sum":                  {"sum", `[1,2.5]`, `3.5`},
-		"a sum of nothing":       {"sum", `[]`, `0`},
-		"an average":             {"average", `[1,2]`, `1.5`},
-		"an average of nothing":  {"average", `[]`, `none`},
-		"the highest":            {"max", `[1,7,3.5]`, `7`},
-		"the highest integer":    {"max", `[9007199254740992,9007199254740993]`, `9007199254740993`},
-		"the lowest long one":    {"min", `[18446744073709551616,18446744073709551615]`, `18446744073709551615`},
-		"the lowest":             {"min", `[4,-2.5,3]`, `-2.5`},
-		"no number":              {"max", `[1,"7"]`, `"7" is a string, expected a number`},
+		"append":                       {"append", `[1,"a"]`, `[1,"a"]`},
+		"append nothing":               {"append", `[]`, `[]`},
+		"sum of integers":              {"sum", `[1,2,9007199254740993]`, `9007199254740996`},
+		"sum over 64 bits":             {"sum", `[9223372036854775807,9223372036854775807]`, `18446744073709551614`},
+		"sum of integers over 64 bits": {"sum", `[18446744073709551614,-18446744073709551613]`, `1`},
+		"sum":                          {"sum", `[1,2.5]`, `3.5`},
+		"sum of nothing":               {"sum", `[]`, `0`},
+		"average":                      {"average", `[1,2]`, `1.5`},
+		"average of nothing":           {"average", `[]`, `none`},
+		"max":                          {"max", `[1,7,3.5]`, `7`},
+		"max of integers":              {"max", `[9007199254740992,9007199254740993]`, `9007199254740993`},
+		"min of integers over 64 bits": {"min", `[18446744073709551616,18446744073709551615]`, `18446744073709551615`},
+		"min":                          {"min", `[4,-2.5,3]`, `-2.5`},
+		"not a number":                 {"max", `[1,"7"]`, `"7" is a string, expected a number`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

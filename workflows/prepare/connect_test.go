@@ -15,22 +15,22 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// TestListingIsRepeated lists tools of a server that is down: as often as the connection's retry policy says, else for as long as
-// any call is repeated, or a short time where the run fails instead of waiting for an operator.
-func TestListingIsRepeated(t *testing.T) {
+// TestListToolsRetries checks how long listing the tools of an unavailable server is retried: by the connection's retry policy,
+// else as long as any call, or only briefly if the run fails on errors instead of waiting for an operator.
+func TestListToolsRetries(t *testing.T) {
 	tests := map[string]struct {
 		retry   *plan.Retry
 		onError string
-		// up is the attempt at which the server is up, 0 if it never is.
+		// up is the attempt that succeeds, 0 if none does.
 		up, attempts int
 		within       time.Duration
 	}{
-		"a policy":                       {retry: &plan.Retry{Attempts: 2, FirstMillis: 10, Factor: 2, MostMillis: 100}, attempts: 3, within: time.Second},
-		"a policy of a run that fails":   {retry: &plan.Retry{Attempts: 11, FirstMillis: 10, Factor: 1, MostMillis: 10}, onError: contract.OnErrorFail, attempts: 12, within: time.Second},
-		"no repetition":                  {retry: &plan.Retry{Factor: 1}, attempts: 1, within: time.Second},
-		"no policy":                      {up: 9, attempts: 9, within: time.Hour},
-		"no policy of a run that fails":  {onError: contract.OnErrorFail, attempts: listAttempts, within: time.Minute},
-		"no policy, and the server soon": {onError: contract.OnErrorFail, up: 4, attempts: 4, within: time.Minute},
+		"retry policy":                                   {retry: &plan.Retry{Attempts: 2, FirstMillis: 10, Factor: 2, MostMillis: 100}, attempts: 3, within: time.Second},
+		"retry policy, on_error fail":                    {retry: &plan.Retry{Attempts: 11, FirstMillis: 10, Factor: 1, MostMillis: 10}, onError: contract.OnErrorFail, attempts: 12, within: time.Second},
+		"retry policy without retries":                   {retry: &plan.Retry{Factor: 1}, attempts: 1, within: time.Second},
+		"no retry policy":                                {up: 9, attempts: 9, within: time.Hour},
+		"no retry policy, on_error fail":                 {onError: contract.OnErrorFail, attempts: listAttempts, within: time.Minute},
+		"no retry policy, on_error fail, available soon": {onError: contract.OnErrorFail, up: 4, attempts: 4, within: time.Minute},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestListingIsRepeated(t *testing.T) {
 	}
 }
 
-// TestToolboxOfAgentThatIsMissing names a connection with an agent as a toolbox, where the document does not hold the agent.
-func TestToolboxOfAgentThatIsMissing(t *testing.T) {
+// TestToolboxOfUndefinedAgent checks the error for a toolbox that connects to an agent that the document does not define.
+func TestToolboxOfUndefinedAgent(t *testing.T) {
 	env := workflowtest.Env()
 	env.RegisterActivityWithOptions(func(_ context.Context, in contract.CatalogueInput) (*contract.CatalogueResult, error) {
 		return &contract.CatalogueResult{Resolved: in.Connection}, nil
@@ -86,8 +86,8 @@ func TestToolboxOfAgentThatIsMissing(t *testing.T) {
 	}
 }
 
-// TestOfferedNames gives tools whose names differ only in characters that not all providers take names of their own.
-func TestOfferedNames(t *testing.T) {
+// TestToolboxToolNames checks that tools get distinct names even if theirs differ only in characters that providers reject.
+func TestToolboxToolNames(t *testing.T) {
 	wants := []*requiredConnection{
 		{resolved: contract.ResolvedConnection{ID: "a"}, toolNames: []string{"get.item", "get_item", "get/item", "find"}},
 		{resolved: contract.ResolvedConnection{ID: "b"}, toolNames: []string{"find", "get_item", strings.Repeat("x", 70)}},
@@ -99,7 +99,7 @@ func TestOfferedNames(t *testing.T) {
 	for _, tool := range a.Tools {
 		got = append(got, tool.Connection+":"+tool.Name[:min(len(tool.Name), 8)])
 		if seen[tool.As] || len(tool.As) > maxToolName || unsafeChars.MatchString(tool.As) {
-			t.Errorf("%q is called %q", tool.Name, tool.As)
+			t.Errorf("tool %q has the name %q", tool.Name, tool.As)
 		}
 		seen[tool.As] = true
 	}

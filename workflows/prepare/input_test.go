@@ -12,24 +12,24 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// TestReservedStateKeys gives a run a state whose keys are the flow's own: it would override the run's params, or its value.
+// TestReservedStateKeys checks that the initial state cannot set keys that would override the run's params or value.
 func TestReservedStateKeys(t *testing.T) {
 	for name, tc := range map[string]struct {
-		values  *plan.Values
-		key     string
-		refused bool
+		values   *plan.Values
+		key      string
+		rejected bool
 	}{
-		"a param by another way":    {&plan.Values{Named: true}, plan.InKey("x"), true},
-		"the value by another way":  {&plan.Values{}, contract.ValueKey, true},
-		"any other key":             {&plan.Values{Named: true}, "x", false},
-		"a flow that has no values": {nil, "$x", false},
+		"key of a param":      {&plan.Values{Named: true}, plan.InKey("x"), true},
+		"key of the value":    {&plan.Values{}, contract.ValueKey, true},
+		"another key":         {&plan.Values{Named: true}, "x", false},
+		"flow without values": {nil, "$x", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			workflowtest.Run(t, func(ctx workflow.Context) {
 				p := &Preparation{Run: runtime.New(ctx)}
 				p.Run.Flow = &plan.Flow{Limits: plan.DefaultLimits, Values: tc.values}
 				_, err := p.Accept(&contract.RunInput{Input: "text", Params: json.RawMessage(`{"x": 1}`), State: map[string]json.RawMessage{tc.key: json.RawMessage("2")}})
-				if (err != nil) != tc.refused || err != nil && contract.FailureOf(err).Class != contract.ClassBadRequest {
+				if (err != nil) != tc.rejected || err != nil && contract.FailureOf(err).Class != contract.ClassBadRequest {
 					t.Errorf("error is %v", err)
 				}
 			})

@@ -16,8 +16,8 @@ import (
 	"weft/workflows/runtime"
 )
 
-// writes runs a function of a root run and gives what it writes for lists.
-func writes(t *testing.T, public *contract.Publish, do func(ctx workflow.Context, p *Publisher)) []string {
+// record calls do in a root run and returns the search attributes and memos that it upserts.
+func record(t *testing.T, public *contract.Publish, do func(ctx workflow.Context, p *Publisher)) []string {
 	t.Helper()
 	env := workflowtest.Env()
 	var got []string
@@ -66,23 +66,23 @@ func TestPublish(t *testing.T) {
 		do     func(ctx workflow.Context, p *Publisher)
 		want   []string
 	}{
-		"the status on change alone": {&contract.Publish{Attributes: status}, change, []string{"WeftStatus=waiting", "WeftStatus=running", "WeftStatus=completed"}},
-		"no attribute for it":        {&contract.Publish{Attributes: []string{contract.AttributeFlow}}, change, nil},
-		"nothing is published":       {nil, change, nil},
-		"all that is not set": {&contract.Publish{Attributes: contract.Attributes, Unset: contract.Attributes, Memo: true}, introduce,
+		"status only on change":   {&contract.Publish{Attributes: status}, change, []string{"WeftStatus=waiting", "WeftStatus=running", "WeftStatus=completed"}},
+		"status is not published": {&contract.Publish{Attributes: []string{contract.AttributeFlow}}, change, nil},
+		"nothing is published":    {nil, change, nil},
+		"all attributes are unset": {&contract.Publish{Attributes: contract.Attributes, Unset: contract.Attributes, Memo: true}, introduce,
 			[]string{"WeftFlow=N WeftDialect=d WeftPlanHash=h WeftStatus=running WeftPrincipal=kim WeftTenant=north", "map[flow:N flow_hash:h principal:kim tenant:north]"}},
-		"one that is not set": {&contract.Publish{Attributes: contract.Attributes, Unset: status}, introduce, []string{"WeftStatus=running"}},
-		"all is set":          {&contract.Publish{Attributes: contract.Attributes}, introduce, nil},
-		"nothing at all":      {nil, introduce, nil},
-		"a run without a plan": {&contract.Publish{Attributes: status}, func(ctx workflow.Context, p *Publisher) {
+		"one attribute is unset":        {&contract.Publish{Attributes: contract.Attributes, Unset: status}, introduce, []string{"WeftStatus=running"}},
+		"all attributes are set":        {&contract.Publish{Attributes: contract.Attributes}, introduce, nil},
+		"introduced without publishing": {nil, introduce, nil},
+		"run without a plan": {&contract.Publish{Attributes: status}, func(ctx workflow.Context, p *Publisher) {
 			p.Run.Flow = nil
 			p.Publish(ctx, contract.StatusFailed)
 		}, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, writes(t, tc.public, tc.do)); diff != "" {
-				t.Errorf("the run writes (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.want, record(t, tc.public, tc.do)); diff != "" {
+				t.Errorf("upserts mismatch (-want +got):\n%s", diff)
 			}
 		})
 	}

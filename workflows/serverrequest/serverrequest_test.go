@@ -14,69 +14,69 @@ import (
 	"weft/workflows/serverrequest"
 )
 
-// person answers questions once it is allowed to.
-type person struct{ answers bool }
+// operator answers questions once answers is set.
+type operator struct{ answers bool }
 
-func (p *person) Answer(ctx workflow.Context, in *contract.ServerRequest) (*contract.ServerAnswer, error) {
+func (p *operator) Answer(ctx workflow.Context, in *contract.ServerRequest) (*contract.ServerAnswer, error) {
 	if err := workflow.Await(ctx, func() bool { return p.answers }); err != nil {
 		return nil, err
 	}
 	return &contract.ServerAnswer{Result: json.RawMessage(fmt.Sprintf(`"%s %d"`, in.Question.Text, in.N))}, nil
 }
 
-func asks(call string, attempt int32, n int, withdrawn bool) json.RawMessage {
-	raw, _ := json.Marshal(contract.ServerRequest{Call: call, Attempt: attempt, N: n, Question: contract.ToolQuestion{Text: "?"}, Withdrawn: withdrawn}) // it has a JSON
+func serverRequest(call string, attempt int32, n int, withdrawn bool) json.RawMessage {
+	raw, _ := json.Marshal(contract.ServerRequest{Call: call, Attempt: attempt, N: n, Question: contract.ToolQuestion{Text: "?"}, Withdrawn: withdrawn}) // always encodable
 	return raw
 }
 
-// TestCalls has servers of calls ask, and says what becomes of their questions.
+// TestCalls checks how questions from the servers of calls end: answered, withdrawn, superseded or cancelled.
 func TestCalls(t *testing.T) {
-	const nobody = "the request is no longer pending"
-	type taken struct {
+	const notPending = "the request is no longer pending"
+	type question struct {
 		attempt int32
 		n       int
 	}
 	for name, tc := range map[string]struct {
-		asked []taken
-		// then changes what is; the answers are given after it.
+		asked []question
+		// then runs while the questions are pending, before they are answered.
 		then func(ctx workflow.Context, c *serverrequest.Calls, end func(), cancel workflow.CancelFunc)
 		want []string
 	}{
-		"answered":             {asked: []taken{{1, 1}, {1, 2}}, want: []string{`"? 1"`, `"? 2"`}},
-		"another attempt asks": {asked: []taken{{1, 1}, {2, 1}}, want: []string{nobody, `"? 1"`}},
-		"withdrawn": {asked: []taken{{1, 1}, {1, 2}}, want: []string{nobody, `"? 2"`}, then: func(ctx workflow.Context, c *serverrequest.Calls, _ func(), _ workflow.CancelFunc) {
-			if out, err := c.Take(ctx, asks("c", 1, 1, true)); err != nil || out.(*contract.ServerAnswer).Result != nil {
-				t.Errorf("a withdrawal gives %v, %v", out, err)
+		"answered":        {asked: []question{{1, 1}, {1, 2}}, want: []string{`"? 1"`, `"? 2"`}},
+		"another attempt": {asked: []question{{1, 1}, {2, 1}}, want: []string{notPending, `"? 1"`}},
+		"withdrawn": {asked: []question{{1, 1}, {1, 2}}, want: []string{notPending, `"? 2"`}, then: func(ctx workflow.Context, c *serverrequest.Calls, _ func(), _ workflow.CancelFunc) {
+			if out, err := c.Take(ctx, serverRequest("c", 1, 1, true)); err != nil || out.(*contract.ServerAnswer).Result != nil {
+				t.Errorf("Take() of a withdrawal = %v, %v", out, err)
 			}
 		}},
-		"the call ends":        {asked: []taken{{1, 1}}, want: []string{nobody}, then: func(_ workflow.Context, _ *serverrequest.Calls, end func(), _ workflow.CancelFunc) { end() }},
-		"the run is cancelled": {asked: []taken{{1, 1}}, want: []string{nobody}, then: func(_ workflow.Context, _ *serverrequest.Calls, _ func(), cancel workflow.CancelFunc) { cancel() }},
-		"asked of a run that was cancelled": {then: func(ctx workflow.Context, c *serverrequest.Calls, _ func(), cancel workflow.CancelFunc) {
+		"the call ends":        {asked: []question{{1, 1}}, want: []string{notPending}, then: func(_ workflow.Context, _ *serverrequest.Calls, end func(), _ workflow.CancelFunc) { end() }},
+		"the run is cancelled": {asked: []question{{1, 1}}, want: []string{notPending}, then: func(_ workflow.Context, _ *serverrequest.Calls, _ func(), cancel workflow.CancelFunc) { cancel() }},
+		"question to a cancelled run": {then: func(ctx workflow.Context, c *serverrequest.Calls, _ func(), cancel workflow.CancelFunc) {
 			cancel()
 			_ = workflow.Sleep(ctx, time.Second)
 			ctx, leave := workflow.WithCancel(ctx)
 			workflow.Go(ctx, func(ctx workflow.Context) { _ = workflow.Sleep(ctx, time.Minute); leave() })
 			var got any
-			workflow.Go(ctx, func(ctx workflow.Context) { got, _ = c.Take(ctx, asks("c", 1, 1, false)) })
+			workflow.Go(ctx, func(ctx workflow.Context) { got, _ = c.Take(ctx, serverRequest("c", 1, 1, false)) })
 			_ = workflow.Await(ctx, func() bool { return got != nil })
-			if a, _ := got.(*contract.ServerAnswer); a == nil || a.Problem != nobody {
-				t.Errorf("a question gives %v", got)
+			if a, _ := got.(*contract.ServerAnswer); a == nil || a.Problem != notPending {
+				t.Errorf("Take() = %v", got)
 			}
 		}},
-		"a refusal": {asked: []taken{{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6}}, want: []string{`"? 1"`, `"? 2"`, `"? 3"`, `"? 4"`, `"? 5"`, `"? 6"`},
+		"too many questions": {asked: []question{{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6}}, want: []string{`"? 1"`, `"? 2"`, `"? 3"`, `"? 4"`, `"? 5"`, `"? 6"`},
 			then: func(_ workflow.Context, c *serverrequest.Calls, _ func(), _ workflow.CancelFunc) {
-				if f := contract.FailureOf(c.Admit(asks("c", 1, 7, false))); f.Class != contract.ClassUnavailable {
-					t.Errorf("one too many gives %v", f)
+				if f := contract.FailureOf(c.Admit(serverRequest("c", 1, 7, false))); f.Class != contract.ClassUnavailable {
+					t.Errorf("Admit() of one question too many = %v", f)
 				}
-				if err := c.Admit(asks("c", 1, 6, true)); err != nil {
-					t.Errorf("a withdrawal gives %v", err)
+				if err := c.Admit(serverRequest("c", 1, 6, true)); err != nil {
+					t.Errorf("Admit() of a withdrawal = %v", err)
 				}
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
-				c, p := &serverrequest.Calls{}, &person{}
+				c, p := &serverrequest.Calls{}, &operator{}
 				ctx, cancel := workflow.WithCancel(ctx)
 				defer cancel()
 				asked := &serverrequest.Queue{}
@@ -86,7 +86,7 @@ func TestCalls(t *testing.T) {
 				quiet, _ := workflow.NewDisconnectedContext(ctx)
 				for i, q := range tc.asked {
 					workflow.Go(quiet, func(ctx workflow.Context) {
-						raw := asks("c", q.attempt, q.n, false)
+						raw := serverRequest("c", q.attempt, q.n, false)
 						out, err := any(nil), c.Admit(raw)
 						if err == nil {
 							out, err = c.Take(ctx, raw)
@@ -109,10 +109,10 @@ func TestCalls(t *testing.T) {
 					return err
 				}
 				if strings.Join(got, "|") != strings.Join(tc.want, "|") {
-					t.Errorf("the servers are answered %q, want %q", got, tc.want)
+					t.Errorf("answers = %q, want %q", got, tc.want)
 				}
-				if end(); contract.FailureOf(c.Admit(asks("c", 1, 9, false))).Class != contract.ClassUnknownRequest {
-					t.Error("a call that has ended still asks")
+				if end(); contract.FailureOf(c.Admit(serverRequest("c", 1, 9, false))).Class != contract.ClassUnknownRequest {
+					t.Error("a question of a call that has ended was accepted")
 				}
 				return nil
 			})
@@ -123,8 +123,8 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestWrongMessages refuses what is not of the shape, or not an Update.
-func TestWrongMessages(t *testing.T) {
+// TestInvalidMessages checks that malformed requests and signals are rejected.
+func TestInvalidMessages(t *testing.T) {
 	c := &serverrequest.Calls{}
 	for raw, class := range map[string]string{
 		`{"call":"c","attempt":1,"n":1,"ask":{}}`: contract.ClassUnknownRequest,
@@ -133,10 +133,10 @@ func TestWrongMessages(t *testing.T) {
 		`null`:               contract.ClassBadRequest,
 	} {
 		if f := contract.FailureOf(c.Admit(json.RawMessage(raw))); f.Class != class {
-			t.Errorf("%s gives %v", raw, f)
+			t.Errorf("Admit(%s) = %v", raw, f)
 		}
 	}
 	if f := contract.FailureOf(c.Signalled(nil, nil)); f.Class != contract.ClassBadRequest {
-		t.Errorf("a signal gives %v", f)
+		t.Errorf("Signalled() = %v", f)
 	}
 }
