@@ -2,7 +2,7 @@ package plan
 
 import "testing"
 
-// TestCalls bounds what one execution of a node calls.
+// TestCalls checks the maximum number of calls of one execution of a node.
 func TestCalls(t *testing.T) {
 	tools := []Tool{{Name: "search", As: "search"}}
 	tests := map[string]struct {

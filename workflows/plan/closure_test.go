@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// calls gives a flow whose only node can call some agents.
+// calls returns a flow whose only node can call some agents.
 func calls(id string, agents ...string) plan.Flow {
 	f := *scheduletest.Sketch("START>a a>END")
 	f.ID = id
@@ -20,7 +20,7 @@ func calls(id string, agents ...string) plan.Flow {
 	return f
 }
 
-// bundle is a flow with agents that call each other; all of them share its connections.
+// bundle returns a flow with agents that call each other; all of them share its connections.
 func bundle(root plan.Flow, agents ...plan.Flow) *plan.Flow {
 	root.Agents = agents
 	for _, id := range []string{"root", "a", "b", "c", "d"} {

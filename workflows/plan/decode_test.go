@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// good is a flow that Check accepts; each test breaks one thing.
+// good returns a valid flow; each test makes one change.
 func good() *Flow {
 	agent := func() *Agent { return &Agent{Prompt: "p", System: "s", MaxCalls: 10, MaxErrors: 3, Builtins: Builtins} }
 	sub := Flow{Version: Version, ID: "sub", Name: "Sub", Dialect: "test", Nodes: []Node{{ID: "x", Kind: KindAgent, Agent: agent()}},

@@ -2,7 +2,7 @@ package plan
 
 import "testing"
 
-// TestCallsTools looks for tools wherever a flow can have them, whatever their connections are.
+// TestCallsTools checks flows with tools in every place, of every kind of connection.
 func TestCallsTools(t *testing.T) {
 	agent := func(a Agent) []Node { return []Node{{ID: "a", Kind: KindAgent, Agent: &a}} }
 	tools := []Tool{{Name: "search", Connection: "c"}}

@@ -3,7 +3,7 @@ package plan
 import "testing"
 
 // A flow whose parts all name their models wants no other one.
-func TestWantsModel(t *testing.T) {
+func TestUsesRunModel(t *testing.T) {
 	named, open := &Agent{Model: "openai/x"}, &Agent{}
 	tests := map[string]struct {
 		flow Flow
@@ -21,7 +21,7 @@ func TestWantsModel(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.flow.UsesRunModel(); got != tc.want {
-				t.Errorf("WantsModel = %v", got)
+				t.Errorf("UsesRunModel = %v", got)
 			}
 		})
 	}

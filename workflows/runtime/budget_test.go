@@ -10,7 +10,7 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// TestRunsPerSecond starts six runs where two may start in a second.
+// TestRunsPerSecond checks that six starts are delayed if two are allowed per second.
 func TestRunsPerSecond(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := New(ctx)
@@ -32,7 +32,7 @@ func TestRunsPerSecond(t *testing.T) {
 	})
 }
 
-// TestPortion gives parts of a budget of which something is spent and something reserved.
+// TestPortion checks the portions of a budget that is partly spent and partly reserved.
 func TestPortion(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := New(ctx)

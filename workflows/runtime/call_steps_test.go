@@ -18,7 +18,7 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// TestCancellable has calls end in every way, before and after their cancellation.
+// TestCancellable checks the errors of calls that end before and after their cancellation.
 func TestCancellable(t *testing.T) {
 	late := temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_HEARTBEAT, nil)
 	other := &contract.Failure{Class: contract.ClassDenied, Text: "no"}
@@ -50,7 +50,7 @@ func TestCancellable(t *testing.T) {
 	}
 }
 
-// TestCounted counts what calls spent that gave no result.
+// TestCounted checks the counted usage of calls without a result.
 func TestCounted(t *testing.T) {
 	spent := &contract.Failure{Class: contract.ClassSchema, Usage: &contract.Usage{Calls: 1, Input: 7}}
 	tests := map[string]struct {
@@ -86,7 +86,7 @@ func TestCounted(t *testing.T) {
 	}
 }
 
-// TestWaitsForOperator says which failures of which calls an operator is asked about.
+// TestWaitsForOperator checks which failed calls wait for an operator.
 func TestWaitsForOperator(t *testing.T) {
 	fail := func(class string) error { return &contract.Failure{Class: class, Text: "it failed"} }
 	unknown := &contract.Failure{Class: contract.ClassTimeout, Text: "no answer", OutcomeUnknown: true}
@@ -124,9 +124,9 @@ func TestWaitsForOperator(t *testing.T) {
 	}
 }
 
-// TestQueueOfOneWorker has calls be made on the task queue of the worker that has the server's session, and on the common one
-// where it is gone.
-func TestQueueOfOneWorker(t *testing.T) {
+// TestSessionQueue checks that a call goes to the task queue of the worker that has the server's session, and to the common queue if
+// that worker is gone.
+func TestSessionQueue(t *testing.T) {
 	const own = "weft@one"
 	gone := func(cause error) error {
 		return temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, cause)
@@ -181,9 +181,9 @@ func TestQueueOfOneWorker(t *testing.T) {
 	}
 }
 
-// TestWaitingForATurn has a call of two attempts wait three times for its turn, and fail once between: the run waits, and the
-// waits do not count as attempts, but in the call's time.
-func TestWaitingForATurn(t *testing.T) {
+// TestWaitForTurn checks that a call with two attempts can wait three times for its turn and fail once in between: the waits do not
+// count as attempts, but count towards the call's timeout.
+func TestWaitForTurn(t *testing.T) {
 	tests := map[string]struct {
 		last  error
 		hours int64
@@ -233,8 +233,8 @@ func TestWaitingForATurn(t *testing.T) {
 	}
 }
 
-// TestWaitingForATurnIsCancelled cancels a call that waits for its turn; the status says what it waits for.
-func TestWaitingForATurnIsCancelled(t *testing.T) {
+// TestCancelWaitForTurn cancels a call that waits for its turn, and checks that the status shows the wait.
+func TestCancelWaitForTurn(t *testing.T) {
 	env := workflowtest.Env()
 	env.RegisterActivityWithOptions(func(context.Context) error {
 		return (&contract.Failure{Class: contract.ClassRateLimited, Text: "waiting for its turn", Final: true, Limit: &contract.LimitWait{Millis: time.Minute.Milliseconds() * 2}}).ApplicationError()

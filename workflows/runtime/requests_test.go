@@ -12,8 +12,8 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// TestHearBeforeListeners takes in a signal that comes in the task in which a run ends, so that it waits no more.
-func TestHearBeforeListeners(t *testing.T) {
+// TestReceiveSignalsAtEnd checks that a run receives a signal that arrives in its last workflow task, after its last wait.
+func TestReceiveSignalsAtEnd(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := New(ctx)
 		r.Requests.Listen(ctx, func(ctx workflow.Context) {

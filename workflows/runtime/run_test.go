@@ -38,8 +38,8 @@ func TestStateAnswerFits(t *testing.T) {
 	}
 }
 
-// TestAnswersInSignsThatGrow asks for a state and a plan whose signs take six bytes each in a payload.
-func TestAnswersInSignsThatGrow(t *testing.T) {
+// TestEscapedQueryResults queries a state and a plan whose characters take six bytes each in a payload.
+func TestEscapedQueryResults(t *testing.T) {
 	long := strings.Repeat("<", 200_000)
 	env := workflowtest.Env()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
@@ -71,7 +71,7 @@ func TestAnswersInSignsThatGrow(t *testing.T) {
 	}
 }
 
-// TestPublishFails for a message that no payload has room for, and says how large it is.
+// TestPublishFails checks the error of a message that exceeds the size of a payload: it states the size.
 func TestPublishFails(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := New(ctx)

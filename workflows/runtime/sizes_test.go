@@ -87,9 +87,9 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// TestAdmitSideBySide has many calls wait for the next task at once: it wakes all of them, and
-// has no more room than the one before.
-func TestAdmitSideBySide(t *testing.T) {
+// TestAdmitConcurrently checks calls that wait for the next workflow task together: all of them resume in it, and it has no more
+// room than the one before.
+func TestAdmitConcurrently(t *testing.T) {
 	const calls = 7
 	env := workflowtest.Env()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
@@ -122,8 +122,8 @@ func TestAdmitSideBySide(t *testing.T) {
 	}
 }
 
-// TestAcceptTakesRoom counts what an Update brings beside what its workflow task sends.
-func TestAcceptTakesRoom(t *testing.T) {
+// TestAcceptCountsUpdates checks that Updates count towards the size of their workflow task, as its commands do.
+func TestAcceptCountsUpdates(t *testing.T) {
 	env := workflowtest.Env()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		var g Sizes
@@ -164,8 +164,8 @@ func TestAdmitEndsWithTheRun(t *testing.T) {
 	})
 }
 
-// TestStoredArgumentsTakeNoRoom lets calls whose arguments go to the store into one task.
-func TestStoredArgumentsTakeNoRoom(t *testing.T) {
+// TestStoredArguments checks that arguments in the store do not count towards the size of a workflow task.
+func TestStoredArguments(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		g := Sizes{storeLimit: 8 << 20}
 		before := workflow.Now(ctx)
@@ -180,7 +180,7 @@ func TestStoredArgumentsTakeNoRoom(t *testing.T) {
 	})
 }
 
-// TestShare divides three quarters of what a history has room for.
+// TestShare checks that the shares are three quarters of the free room together.
 func TestShare(t *testing.T) {
 	tests := map[string]struct{ history, reserved, n, want int }{
 		"a few have all that Temporal takes": {n: 3, want: contract.MaxPayload},
@@ -209,8 +209,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestAdmitKnowsTheHistory refuses what a history has no room for.
-func TestAdmitKnowsTheHistory(t *testing.T) {
+// TestAdmitExceedsHistory checks the error of a command for which the history has no room.
+func TestAdmitExceedsHistory(t *testing.T) {
 	env := workflowtest.Env()
 	env.SetCurrentHistorySize(MaxHistory - 1000)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
@@ -233,7 +233,7 @@ func TestAdmitKnowsTheHistory(t *testing.T) {
 	}
 }
 
-// TestResultsWaitForRoom has results that need the whole room take turns, in order.
+// TestResultsWaitForRoom checks that calls whose results need all of the room run one after another, in order.
 func TestResultsWaitForRoom(t *testing.T) {
 	env := workflowtest.Env()
 	env.SetCurrentHistorySize(MaxHistory - contract.MaxPayload*3/2)
@@ -277,8 +277,8 @@ func TestResultsWaitForRoom(t *testing.T) {
 	}
 }
 
-// TestResultWithoutRoom fails at once with nothing in flight, or has the run continue as new where it has done
-// something. A session's end is not waited for.
+// TestResultWithoutRoom checks that a result without room fails if nothing is in flight, unless the run has made progress: then it
+// continues as new. The end of a session is not awaited.
 func TestResultWithoutRoom(t *testing.T) {
 	for _, moved := range []bool{false, true} {
 		env := workflowtest.Env()
@@ -310,13 +310,13 @@ func TestResultWithoutRoom(t *testing.T) {
 	}
 }
 
-// heldText is a result of some bytes.
+// heldText is a result with a text.
 type heldText struct {
 	contract.Offloading `json:"-"`
 	Text                string
 }
 
-// TestHold returns what is within a run's share, holds what is longer, and offloads it where there is a store.
+// TestHold checks that a result within the run's share is returned, and that a longer one is held, or offloaded if there is a store.
 func TestHold(t *testing.T) {
 	for name, tc := range map[string]struct {
 		n, share, most int

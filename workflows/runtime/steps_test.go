@@ -15,7 +15,7 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// TestStep does steps that end in every way, has the execution go on in another run, and does them again.
+// TestStep checks that steps of every outcome are not repeated when their execution resumes in another run.
 func TestStep(t *testing.T) {
 	denied := &contract.Failure{Class: contract.ClassDenied, Text: "no key"}
 	rest := &contract.RunSnapshot{Hash: "h"}
@@ -87,8 +87,8 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// TestStepsWaitForTheNextRun begins no step where the run should yield, and answers those that are done.
-func TestStepsWaitForTheNextRun(t *testing.T) {
+// TestStepsYield checks that no step begins if the run should yield, and that completed steps return their results.
+func TestStepsYield(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := New(ctx)
 		r.Policy.Asked = true

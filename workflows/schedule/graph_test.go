@@ -60,8 +60,8 @@ func TestWalks(t *testing.T) {
 	}
 }
 
-// TestWalksAreWalks compares with walks taken edge by edge.
-func TestWalksAreWalks(t *testing.T) {
+// TestReachability compares with walks along single edges.
+func TestReachability(t *testing.T) {
 	for seed := range int64(150) {
 		f := random(rand.New(rand.NewSource(seed)))
 		g := NewGraph(f)

@@ -13,7 +13,7 @@ import (
 	"weft/activities/contract"
 )
 
-// write makes a view write a key in a strand at a step; the value names the write.
+// write writes a key to a view in a strand at a step; the value identifies the write.
 func write(v *contract.View, strand string, step int, key, value string) contract.Stamp {
 	by := NextStamp(v, strand, value, step)
 	SetEntry(v, contract.StateEntry{Key: key, Value: json.RawMessage(`"` + value + `"`), By: by})
@@ -44,7 +44,7 @@ func arrivals(views ...*contract.View) []contract.ArrivalState {
 	return out
 }
 
-// child is a view that begins where another is.
+// child returns a view that begins as a copy of another.
 func child(v *contract.View) *contract.View {
 	c := Clone(v)
 	return &c
@@ -177,7 +177,7 @@ func TestViewsAreApart(t *testing.T) {
 	}
 }
 
-// world is a random history of forks, joins and writes, with the truth about who knows what.
+// world is a random history of forks, joins and writes, with the expected causal knowledge of each branch.
 type world struct {
 	rng    *rand.Rand
 	live   []*being
@@ -188,7 +188,7 @@ type world struct {
 	strand int
 }
 
-// being is one live branch.
+// being is a live branch.
 type being struct {
 	view   contract.View
 	knows  map[string]bool
@@ -285,8 +285,8 @@ func (w *world) check(t *testing.T) {
 	}
 }
 
-// checkOrder says that the order of arrivals decides nothing but which of several
-// concurrent writes of one step is kept.
+// checkOrder checks that the order of arrivals only determines which of several concurrent
+// writes of one step is retained.
 func (w *world) checkOrder(t *testing.T, in []*being) {
 	t.Helper()
 	sides := func(order []int) (kept, all map[string]string) {

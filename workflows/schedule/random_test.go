@@ -8,7 +8,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// random makes a flow with conditions, loops and deferred joins.
+// random returns a random flow with conditions, loops and deferred joins.
 func random(rng *rand.Rand) *plan.Flow {
 	n := 3 + rng.Intn(6)
 	f := &plan.Flow{Name: "random", Limits: plan.DefaultLimits}

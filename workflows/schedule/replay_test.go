@@ -67,7 +67,7 @@ func (r *recording) run(t *testing.T, n int, rng *rand.Rand) {
 	}
 }
 
-// place is where a scheduler stands: what is alive and what it knows, by execution.
+// place returns a scheduler's live executions and their views.
 func place(s *Scheduler) map[string]string {
 	out := map[string]string{}
 	for _, list := range [][]*Execution{s.Running, s.Waiting, s.Joins} {
@@ -88,8 +88,8 @@ func place(s *Scheduler) map[string]string {
 	return out
 }
 
-// TestReplay stops runs of random flows somewhere: a new scheduler that replays their logs stands at the
-// same place.
+// TestReplay stops runs of random flows at random points, and checks that a new scheduler that replays their logs has the
+// same state.
 func TestReplay(t *testing.T) {
 	for seed := range int64(300) {
 		rng := rand.New(rand.NewSource(seed))
@@ -126,9 +126,9 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestReplayLeavesWhatDoesNotFit replays a log with an execution that the run does not come to, and
-// another one that is suspended.
-func TestReplayLeavesWhatDoesNotFit(t *testing.T) {
+// TestReplayOfUnreachedExecutions replays a log with an execution that the run does not reach, and with one that is
+// suspended.
+func TestReplayOfUnreachedExecutions(t *testing.T) {
 	f := scheduletest.Sketch("START>a a>b b>END")
 	s, _ := suspended(f, "a", 1)
 	log := NewLog([]contract.ExecutionRecord{{Execution: contract.Execution{Node: "a", Step: 1, Taken: []string{"e1"}}}, {Execution: contract.Execution{Node: "b", Step: 9}}})
@@ -146,7 +146,7 @@ func TestReplayLeavesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// wide is a flow whose branches all lead to one deferred join.
+// wide returns a flow with n branches that all lead to one deferred join.
 func wide(n int) *plan.Flow {
 	f := &plan.Flow{Limits: plan.DefaultLimits, Nodes: []plan.Node{{ID: "join", Deferred: true}}, Edges: []plan.Edge{{ID: "out", From: "join", To: plan.End}}}
 	for i := range n {

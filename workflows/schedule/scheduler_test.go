@@ -117,7 +117,7 @@ func TestSchedulerMatchesStepRule(t *testing.T) {
 	}
 }
 
-// TestNestedJoins has joins nested in loops: the inner one runs first, in every lap.
+// TestNestedJoins checks joins nested in loops: the inner one runs first in every iteration.
 func TestNestedJoins(t *testing.T) {
 	tests := map[string]struct {
 		edges    string

@@ -11,21 +11,21 @@ import (
 	"weft/workflows/schedule/scheduletest"
 )
 
-// suspended makes a scheduler in which an execution goes on in its middle.
+// suspended returns a scheduler with an execution that is suspended.
 func suspended(f *plan.Flow, node string, step int) (*Scheduler, *Execution) {
 	s := New(NewGraph(f))
 	s.Restore(&contract.RunSnapshot{Live: []contract.ExecutionState{{Node: node, Step: step, Occurrence: 1}}})
 	return s, s.Suspended[0]
 }
 
-// snapshot is what another scheduler goes on with.
+// snapshot returns the state from which another scheduler continues.
 func snapshot(s *Scheduler, maxRan int) *contract.RunSnapshot {
 	c := &contract.RunSnapshot{}
 	s.Snapshot(c, maxRan)
 	return c
 }
 
-// TestRanIsBounded leaves out what no execution that is alive can come to.
+// TestRanIsBounded checks that the snapshot omits nodes that no live execution can reach.
 func TestRanIsBounded(t *testing.T) {
 	f := scheduletest.Sketch("START>a a>a")
 	f.Limits.MaxSteps = 10_000
@@ -48,9 +48,9 @@ func TestRanIsBounded(t *testing.T) {
 	}
 }
 
-// TestSnapshotLosesNothing compares a scheduler with the one that goes on from its snapshot, field by
-// field: one that the test does not set might be lost and nobody would know.
-func TestSnapshotLosesNothing(t *testing.T) {
+// TestSnapshotRestoresScheduler compares each field of a scheduler with that of one restored from its snapshot; each must be set,
+// because the loss of a zero value would go unnoticed.
+func TestSnapshotRestoresScheduler(t *testing.T) {
 	f := scheduletest.Sketch("START>a a>b b>j START>j j>k j>b k>END", "j", "k")
 	s, x := suspended(f, "a", 1)
 	view := contract.View{}

@@ -15,7 +15,7 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// TestFailedTurnsAreBounded keeps the classes of old failures, and all of the last.
+// TestFailedTurnsAreBounded checks that the classes of old failures are retained, and the last failure completely.
 func TestFailedTurnsAreBounded(t *testing.T) {
 	s, answer := &Session{}, contract.Answer{Execution: "a#1", Edge: "e", Question: strings.Repeat("q", 300)}
 	for i := range 1200 {
@@ -32,8 +32,8 @@ func TestFailedTurnsAreBounded(t *testing.T) {
 	}
 }
 
-// TestNamesTwice refuses a prompt and a stop that say something twice.
-func TestNamesTwice(t *testing.T) {
+// TestDuplicateNames checks that a prompt and a close_session with a duplicate field are rejected.
+func TestDuplicateNames(t *testing.T) {
 	s := &Session{state: contract.SessionState{IsSession: true}}
 	if _, err := s.admit(json.RawMessage(`{"prompt": "on", "prompt": "off"}`)); err == nil || !strings.Contains(err.Error(), `"prompt" appears twice`) {
 		t.Errorf("a prompt gives %v", err)
@@ -43,8 +43,8 @@ func TestNamesTwice(t *testing.T) {
 	}
 }
 
-// TestSnapshotHasTheWholeSession carries a session with something of everything.
-func TestSnapshotHasTheWholeSession(t *testing.T) {
+// TestSnapshotRestoresSession checks that a snapshot restores a session in which every field is set.
+func TestSnapshotRestoresSession(t *testing.T) {
 	const wasRun, ended = "the next run makes it anew", "it would not go on"
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	workflowtest.Run(t, func(ctx workflow.Context) {

@@ -15,9 +15,9 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// TestChildTurnsAreReportedInAnyOrder tells a session how two turns of one below it stand, in every order
-// and twice: each who asked gets its turn, once.
-func TestChildTurnsAreReportedInAnyOrder(t *testing.T) {
+// TestReportsInAnyOrder reports two turns of a child session in every order, each report twice, and checks that each order gets
+// its turn once.
+func TestReportsInAnyOrder(t *testing.T) {
 	turn := func(n int, id, status string, expects bool) contract.ChildTurn {
 		return contract.ChildTurn{Session: "c", Turn: contract.Turn{N: n, ID: id, Status: status}, Usage: contract.Usage{Calls: 10 * n}, Expects: expects}
 	}
@@ -79,7 +79,7 @@ func TestChildTurnsAreReportedInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestFailureWithoutReason tells a session of a failed turn without saying why, as anybody who may signal it can.
+// TestFailureWithoutReason checks that a report of a failed turn without a failure, which any client can send, is ignored.
 func TestFailureWithoutReason(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		c := &childSession{ChildSession: contract.ChildSession{ChildStatus: contract.ChildStatus{ID: "c"}, Orders: []contract.SessionOrder{{Session: "c", Mode: contract.ModeSync}}}}
@@ -94,9 +94,9 @@ func TestFailureWithoutReason(t *testing.T) {
 	})
 }
 
-// TestResetBelowIsNotPaidBack has a session below tell less than before, as one does that was reset: what it
-// had told is spent nevertheless, and what it spends beyond that is counted, whatever turn it is in.
-func TestResetBelowIsNotPaidBack(t *testing.T) {
+// TestResetChildUsage checks that a child session that was reset, and so reports less usage than before, is not credited: only usage
+// beyond what was reported is counted, in any turn.
+func TestResetChildUsage(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := runtime.New(ctx)
 		r.Flow = scheduletest.Sketch("START>a a>END")
@@ -130,7 +130,7 @@ func TestResetBelowIsNotPaidBack(t *testing.T) {
 	})
 }
 
-// permutations gives all orders of n things.
+// permutations returns all permutations of 0 to n-1.
 func permutations(n int) func(yield func([]int) bool) {
 	return func(yield func([]int) bool) {
 		var order []int
@@ -155,8 +155,8 @@ func permutations(n int) func(yield func([]int) bool) {
 	}
 }
 
-// TestSnapshotHasAllSessions carries a session with something of everything.
-func TestSnapshotHasAllSessions(t *testing.T) {
+// TestSnapshotRestoresChildren checks that a snapshot restores a child session in which every field is set.
+func TestSnapshotRestoresChildren(t *testing.T) {
 	const wasRun = "the next run makes it anew"
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		old := New(runtime.New(ctx), []contract.ChildSession{{ChildStatus: contract.ChildStatus{ID: "c", Agent: "b", Status: contract.StatusIdle}}}, []contract.ChildTurn{{Session: "c"}})

@@ -13,9 +13,9 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// TestMessagesAreTakenWhileTheRunWaits has messages come while a run waits for a future, for a condition that they make true, and
+// TestMessagesWhileWaiting checks that messages are received while a run waits for a future, for a condition that they make true, and
 // once it is cancelled. Others go on in their order.
-func TestMessagesAreTakenWhileTheRunWaits(t *testing.T) {
+func TestMessagesWhileWaiting(t *testing.T) {
 	var log []string
 	workflowtest.Run(t, func(root workflow.Context) {
 		channel := workflow.NewBufferedChannel(root, 8)
@@ -96,8 +96,8 @@ func TestCoroutinesTakeTurns(t *testing.T) {
 	}
 }
 
-// TestWhatStillWaitsIsUnwound ends a run whose coroutines wait: what they deferred is called, what follows the wait is not.
-func TestWhatStillWaitsIsUnwound(t *testing.T) {
+// TestUnwindAtEnd ends a run whose coroutines wait: their deferred functions are called, the code after the wait is not.
+func TestUnwindAtEnd(t *testing.T) {
 	var log []string
 	workflowtest.Run(t, func(root workflow.Context) {
 		wait.Run(root, &wait.Listeners{}, func(ctx workflow.Context) {
@@ -117,8 +117,8 @@ func TestWhatStillWaitsIsUnwound(t *testing.T) {
 	}
 }
 
-// TestPanicOfACoroutineIsTheRuns has a coroutine panic beside one that waits.
-func TestPanicOfACoroutineIsTheRuns(t *testing.T) {
+// TestCoroutinePanic checks that the panic of a coroutine, while another one waits, is that of the workflow.
+func TestCoroutinePanic(t *testing.T) {
 	env := workflowtest.Env()
 	env.ExecuteWorkflow(func(root workflow.Context) error {
 		wait.Run(root, &wait.Listeners{}, func(ctx workflow.Context) {

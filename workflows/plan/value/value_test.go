@@ -142,7 +142,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// parsed is a value of JSON.
+// parsed returns a value from its JSON.
 func parsed(text string) Value {
 	v, err := Parse([]byte(text))
 	if err != nil {
