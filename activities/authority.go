@@ -194,7 +194,7 @@ func (a *Activities) mayRun(ctx context.Context) error {
 }
 
 // allow begins the remedy that names a setting.
-const allow = "to allow it set in the worker's weft.yaml: "
+const allow = "to allow it, set in the worker's weft.yaml: "
 
 // scripts returns the setting that allows scripted models.
 func scripts(p *contract.Policy) string {

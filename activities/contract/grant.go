@@ -139,7 +139,7 @@ func PolicyFor(policies []Policy, p *Principal, flow string) (*Policy, error) {
 			Remedy: fmt.Sprintf("start a flow in the worker's folder by name, or set in the worker's weft.yaml: policies: {NAME: {principals: [%q]}}", who.Name)}
 	}
 	return nil, &Failure{Class: ClassDenied, Text: fmt.Sprintf("no policy of the worker applies to the flow %q, started by %s", flow, p),
-		Remedy: fmt.Sprintf("to allow it set in the worker's weft.yaml: policies: {NAME: {flows: [%q]}}", flow)}
+		Remedy: fmt.Sprintf("to allow it, set in the worker's weft.yaml: policies: {NAME: {flows: [%q]}}", flow)}
 }
 
 // AgentReach is what agents defined by a model may use: patterns of ids of the worker's connections, and of hosts.

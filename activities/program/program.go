@@ -146,7 +146,7 @@ func (s *Programs) program(p *plan.Program) (words []string, dir string, err err
 	}
 	trusted := cmp.Or(strings.Join(s.Trusted, ", "), "none")
 	return nil, "", deniedFailure(fmt.Sprintf("%s/%s is not in a folder that this worker trusts; trusted: %s", registry, name, trusted),
-		fmt.Sprintf("to allow it set in the worker's weft.yaml: agents: {trusted: [/PATH/TO/FOLDER]} (the folder that has %s/%s)", registry, name))
+		fmt.Sprintf("to allow it, set in the worker's weft.yaml: agents: {trusted: [/PATH/TO/FOLDER]} (the folder that has %s/%s)", registry, name))
 }
 
 // commandLine returns the command line of a program in a trusted folder, or [fs.ErrNotExist].

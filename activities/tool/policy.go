@@ -73,7 +73,7 @@ func (t *Tools) checkCommandAllowed(c plan.Connection) error {
 	if len(parts) == 0 {
 		return nil
 	}
-	remedy := fmt.Sprintf("to allow it set in weft.yaml: %s, or configure %s.%s with the command", strings.Join(settings, " and "), SettingConnections, c.ID)
+	remedy := fmt.Sprintf("to allow it, set in weft.yaml: %s, or configure %s.%s with the command", strings.Join(settings, " and "), SettingConnections, c.ID)
 	if allow := t.settings.AllowCommand; allow != nil {
 		if allow(conn) {
 			return nil

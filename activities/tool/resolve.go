@@ -296,7 +296,7 @@ const exampleURL = "https://HOST/mcp"
 
 // allowRemedy returns the remedy for something that is not allowed: any one of the settings allows it.
 func allowRemedy(settings ...string) string {
-	return "to allow it set in the worker's weft.yaml: " + strings.Join(settings, ", or ")
+	return "to allow it, set in the worker's weft.yaml: " + strings.Join(settings, ", or ")
 }
 
 // connectionLine returns the setting that configures a connection on the worker.

@@ -174,7 +174,7 @@ func TestSuppliedURL(t *testing.T) {
 	in := call("x", `{}`)
 	in.Connection = plan.Connection{ID: "flow", URL: url}
 	_, _, err := said(open(t, Connection{URL: "http://x"}).Call(soon(t, time.Minute), in, Meta{}))
-	fails(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address", `to allow it set in the worker's weft.yaml: allow_hosts: ["127.0.0.1"], or allow_loopback: true (the worker's own machine), or allow_private: true (all such addresses)`)
+	fails(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address", `to allow it, set in the worker's weft.yaml: allow_hosts: ["127.0.0.1"], or allow_loopback: true (the worker's own machine), or allow_private: true (all such addresses)`)
 	if len(l.requests()) != 0 {
 		t.Errorf("requests %q", l.requests())
 	}
@@ -240,7 +240,7 @@ func TestResolve(t *testing.T) {
 		"own url by its own id":       {conn: plan.Connection{ID: "own", URL: "http://10.0.0.1/mcp"}, id: "own", auth: true},
 		"own url by another id":       {conn: plan.Connection{ID: "f", URL: "http://10.0.0.1/mcp"}, id: "f", url: "http://10.0.0.1/mcp"},
 		"own id with another url":     {conn: plan.Connection{ID: "own", URL: "https://evil.example/"}, id: "own", url: "https://evil.example/"},
-		"unknown id":                  {conn: plan.Connection{ID: "nope"}, fails: "available connections: own; to allow it set in the worker's weft.yaml: connections: {\"nope\": {url: \"https://HOST/mcp\"}}"},
+		"unknown id":                  {conn: plan.Connection{ID: "nope"}, fails: "available connections: own; to allow it, set in the worker's weft.yaml: connections: {\"nope\": {url: \"https://HOST/mcp\"}}"},
 		"unbound and unknown":         {tool: "nope", fails: "weft.yaml: tools: {\"nope\": \"own\"}"},
 		"kind without tools":          {conn: plan.Connection{ID: "own", Kind: plan.ConnectionAgent}, fails: `kind "agent"`},
 		"own id of a path that moved": {conn: plan.Connection{ID: "own", URL: "http://10.0.0.1/other"}, fails: "private address"},

@@ -155,7 +155,7 @@ func undelivered(ctx context.Context, name string, err error) error {
 	}
 	if no, ok := errors.AsType[*address.RefusedError](err); ok {
 		return &contract.Failure{Class: contract.ClassDenied, Text: fmt.Sprintf("webhook %q: %v", name, no),
-			Remedy: "to allow it set in the worker's weft.yaml: webhooks: {" + name + ": {allow_private: true}}"}
+			Remedy: "to allow it, set in the worker's weft.yaml: webhooks: {" + name + ": {allow_private: true}}"}
 	}
 	if at, ok := errors.AsType[*url.Error](err); ok {
 		err = at.Err

@@ -282,7 +282,7 @@ func (srv *Server) mayStart(ctx context.Context, name string) error {
 	if err := mayStart(callerIn(ctx), name); err != nil || name != "" || srv.Flows.Accept != config.AcceptNamed {
 		return err
 	}
-	return NewProblem(Forbidden, "start a flow by name, without components; to allow documents set in weft.yaml: flows: {accept: any}", "only flows of flows.dir can be started (flows.accept: named)")
+	return NewProblem(Forbidden, "start a flow by name, without components; to allow documents, set in weft.yaml: flows: {accept: any}", "only flows of flows.dir can be started (flows.accept: named)")
 }
 
 // accept validates the input of the run, and sets its id unless it has one. Errors refer to the flow as called. named is the

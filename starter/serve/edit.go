@@ -92,7 +92,7 @@ func (srv *Server) deleteAgent(w http.ResponseWriter, r *http.Request, root *os.
 func edit(change func(srv *Server, w http.ResponseWriter, r *http.Request, root *os.Root) (any, error)) handler {
 	return func(srv *Server, w http.ResponseWriter, r *http.Request) (any, error) {
 		if !srv.Settings.EditAgents {
-			return nil, NewProblem(Forbidden, "to allow it set in weft.yaml: serve: {edit_agents: true}", "changing agents over HTTP is disabled")
+			return nil, NewProblem(Forbidden, "to allow it, set in weft.yaml: serve: {edit_agents: true}", "changing agents over HTTP is disabled")
 		}
 		root, err := srv.openRoot()
 		if err != nil {

@@ -100,7 +100,7 @@ func (srv *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *Problem 
 	if u, err := url.Parse(origin); err == nil && u.Host == r.Host {
 		return nil
 	}
-	return NewProblem(Forbidden, "to allow it set in weft.yaml: serve: {origins: ["+origin+"]}", "origin %s not allowed", source.Quote(origin))
+	return NewProblem(Forbidden, "to allow it, set in weft.yaml: serve: {origins: ["+origin+"]}", "origin %s not allowed", source.Quote(origin))
 }
 
 // guarded reports whether clients need tokens.

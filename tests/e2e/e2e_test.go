@@ -100,7 +100,7 @@ func TestEndToEndFailureEndsSiblings(t *testing.T) {
 	}
 }
 
-// TestEndToEndRetries follows Retry-After and gives up at once where that is no use.
+// TestEndToEndRetries checks that a call is retried after the time that Retry-After states.
 func TestEndToEndRetries(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)

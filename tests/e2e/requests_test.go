@@ -266,7 +266,7 @@ func TestEndToEndNoAnswerInTime(t *testing.T) {
 	}
 }
 
-// TestEndToEndRemember answers once for all calls of a tool, in branches and sub-agents alike.
+// TestEndToEndRemember checks that an answer with remember applies to all later calls of the tool.
 func TestEndToEndRemember(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)

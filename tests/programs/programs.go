@@ -120,7 +120,7 @@ func Line(t testing.TB, cmd *exec.Cmd, prefix string) string {
 	return ""
 }
 
-// said is what an ended program has written to its standard error.
+// message returns what an ended program has written to its standard error.
 func message(cmd *exec.Cmd) string {
 	switch to := cmd.Stderr.(type) {
 	case *os.File:

@@ -163,7 +163,7 @@ func checkSupplied(in *contract.RunInput, policy *contract.Policy) *contract.Fai
 		return nil
 	}
 	all := strings.Join(supplied, ", ")
-	f := contract.Failf(contract.ClassBadRequest, fmt.Sprintf("remove it; to allow it set in the worker's weft.yaml: policies: {%s: {clients: [%s]}}", name, all),
+	f := contract.Failf(contract.ClassBadRequest, fmt.Sprintf("remove it; to allow it, set in the worker's weft.yaml: policies: {%s: {clients: [%s]}}", name, all),
 		"the run supplies %s, but its worker runs only the unchanged flows of its folder (flows.accept: named)", all)
 	if supplied[0] == contract.SuppliesFlow {
 		f.Class, f.Remedy = contract.ClassInvalidFlow, "start the run with the name of a flow instead (set flows.accept: named for the starter, too), or ask the worker's operator to set flows.accept: any"
