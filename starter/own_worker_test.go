@@ -45,7 +45,7 @@ func TestOfOwnWorker(t *testing.T) {
 	for text, want := range map[string]string{
 		`provider "openai" has no key: OPENAI_API_KEY is not set on the worker; set OPENAI_API_KEY in the worker's environment (not the client's) and restart the worker`: `provider "openai" has no key: OPENAI_API_KEY is not set here; export OPENAI_API_KEY=VALUE, and ` + startAgain,
 		"the variable X is not set; set X or X_FILE in the worker's environment":                                                                                          "the variable X is not set; export X=VALUE, and " + startAgain,
-		`no connection "web"; to allow it, set in the worker's weft.yaml: connections`:                                                                                     `no connection "web"; to allow it, set in weft.yaml: connections; then ` + startAgain,
+		`no connection "web"; to allow it, set in the worker's weft.yaml: connections`:                                                                                    `no connection "web"; to allow it, set in weft.yaml: connections; then ` + startAgain,
 		"May it?": "May it?",
 	} {
 		if got := a.localRequest(text); got != want {
