@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// receiver takes spans as a collector does.
+// receiver is a trace collector.
 type receiver struct {
 	url string
 
@@ -43,7 +43,7 @@ func newReceiver(t *testing.T) *receiver {
 		raw, err := io.ReadAll(body)
 		var in collector.ExportTraceServiceRequest
 		if err != nil || req.URL.Path != "/v1/traces" || proto.Unmarshal(raw, &in) != nil {
-			t.Errorf("%s is no export of spans: %v", req.URL, err)
+			t.Errorf("%s is not an export of spans: %v", req.URL, err)
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -58,13 +58,13 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// told is a span's attribute as text.
-func told(v *common.AnyValue) string {
+// attributeText formats the value of a span's attribute.
+func attributeText(v *common.AnyValue) string {
 	switch {
 	case v.GetArrayValue() != nil:
 		var out []string
 		for _, e := range v.GetArrayValue().GetValues() {
-			out = append(out, told(e))
+			out = append(out, attributeText(e))
 		}
 		return strings.Join(out, ",")
 	case v.GetStringValue() != "":
@@ -73,14 +73,14 @@ func told(v *common.AnyValue) string {
 	return fmt.Sprint(v.GetIntValue())
 }
 
-// of gives the spans of the trace that a workflow's spans are in.
-func (r *receiver) of(workflow string) []*trace.Span {
+// traceOf returns the spans of a workflow's trace.
+func (r *receiver) traceOf(workflow string) []*trace.Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var id []byte
 	for _, s := range r.spans {
 		for _, a := range s.GetAttributes() {
-			if a.GetKey() == "temporalWorkflowID" && told(a.GetValue()) == workflow {
+			if a.GetKey() == "temporalWorkflowID" && attributeText(a.GetValue()) == workflow {
 				id = s.GetTraceId()
 			}
 		}
@@ -88,8 +88,8 @@ func (r *receiver) of(workflow string) []*trace.Span {
 	return slices.DeleteFunc(slices.Clone(r.spans), func(s *trace.Span) bool { return !slices.Equal(s.GetTraceId(), id) })
 }
 
-// tree renders spans as a tree, children in the order of their begin, with the attributes
-// that the test's run determines.
+// tree formats spans as a tree, children in the order of their start times, with the attributes
+// that are the same in every test run.
 func tree(spans []*trace.Span) string {
 	slices.SortFunc(spans, func(a, b *trace.Span) int { return int(a.GetStartTimeUnixNano()) - int(b.GetStartTimeUnixNano()) })
 	var b strings.Builder
@@ -102,7 +102,7 @@ func tree(spans []*trace.Span) string {
 			var attrs []string
 			for _, a := range s.GetAttributes() {
 				if a.GetKey() != "temporalRunID" {
-					attrs = append(attrs, a.GetKey()+"="+told(a.GetValue()))
+					attrs = append(attrs, a.GetKey()+"="+attributeText(a.GetValue()))
 				}
 			}
 			slices.Sort(attrs)
@@ -114,11 +114,11 @@ func tree(spans []*trace.Span) string {
 	return b.String()
 }
 
-// check compares the spans with the run of two agents, of which the first had to be asked
-// twice.
+// check compares the spans with those expected of a run with two agents, where the first model call
+// was retried.
 func (r *receiver) check(t *testing.T) {
 	t.Helper()
-	spans := r.of("pair-1")
+	spans := r.traceOf("pair-1")
 	const chat = "gen_ai.operation.name=chat gen_ai.provider.name=script gen_ai.request.model=script "
 	const answered = "gen_ai.response.finish_reasons=stop gen_ai.response.model=script gen_ai.usage.input_tokens=%d gen_ai.usage.output_tokens=%d weft.kind=agent]\n"
 	const run = " temporalWorkflowID=pair-1"
@@ -131,7 +131,7 @@ func (r *receiver) check(t *testing.T) {
 		"      chat script [error.type=rate_limited gen_ai.agent.name=first gen_ai.conversation.id=pair-1/first#1 " + chat + "weft.kind=agent]\n" +
 		"    CallModel [temporalActivityID=first#1/model/1 temporalAttempt=2" + run + " weft.node=first]\n" +
 		"      chat script [gen_ai.agent.name=first gen_ai.conversation.id=pair-1/first#1 " + chat + fmt.Sprintf(answered, 120, 15) +
-		// It is made in the workflow task in which the first node begins, at the task's own time.
+		// It is executed in the workflow task in which the first node begins, at the task's time.
 		"  CompileFlow [temporalActivityID=prepare temporalAttempt=1" + run + "]\n" +
 		node("second", "agent", 2) +
 		"    CallModel [temporalActivityID=second#2/model/1 temporalAttempt=1" + run + " weft.node=second]\n" +
@@ -149,11 +149,11 @@ func (r *receiver) check(t *testing.T) {
 	}
 }
 
-// checkTool finds the call of a tool: a span in the attempt's, which is in the node's.
+// checkTool checks that the span of a tool call is a child of the attempt's, which is a child of the node's.
 func (r *receiver) checkTool(t *testing.T) {
 	t.Helper()
 	const want = "    CallTool [temporalActivityID=only#1/tool/1.1 temporalAttempt=1 temporalWorkflowID=look weft.node=only]\n      execute_tool look [gen_ai.operation.name=execute_tool gen_ai.tool.call.id="
-	got := tree(r.of("look"))
+	got := tree(r.traceOf("look"))
 	if strings.Count(got, want) != 1 || strings.Count(got, "execute_tool look [") != 1 || strings.Count(got, "gen_ai.tool.name=look gen_ai.tool.type=function]") != 1 || !strings.Contains(got, "  node only [") {
 		t.Errorf("the spans are\n%s", got)
 	}

@@ -19,16 +19,16 @@ import (
 	"weft/activities/llm"
 )
 
-// server is a client of a server that answers Updates as answer does, after a delay.
+// server is a fake client that answers Updates with answer, after a delay.
 type server struct {
 	client.Client
 	answer  func(*contract.LimitRequest) (*contract.LimitReply, error)
 	delay   time.Duration
 	running bool
 
-	mu      sync.Mutex
-	asked   []*contract.LimitRequest
-	lookups int
+	mu        sync.Mutex
+	asked     []*contract.LimitRequest
+	describes int
 }
 
 func (*server) NewWithStartWorkflowOperation(client.StartWorkflowOptions, any, ...any) client.WithStartWorkflowOperation {
@@ -51,7 +51,7 @@ func (s *server) UpdateWithStartWorkflow(ctx context.Context, o client.UpdateWit
 
 func (s *server) DescribeWorkflowExecution(ctx context.Context, _, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	s.mu.Lock()
-	s.lookups++
+	s.describes++
 	s.mu.Unlock()
 	select {
 	case <-ctx.Done():
@@ -92,16 +92,16 @@ func (h handle) Get(_ context.Context, to any) error {
 	return nil
 }
 
-// admit lets every call begin.
+// admit admits every call immediately.
 func admit(in *contract.LimitRequest) (*contract.LimitReply, error) {
 	return &contract.LimitReply{Turns: make([]contract.LimitTurn, len(in.Calls))}, nil
 }
 
-// noServer is a worker that starts, unless it is broken.
-type noServer struct{ broken error }
+// fakeServer is a limiter worker; Start returns broken.
+type fakeServer struct{ broken error }
 
-func (s noServer) Start() error { return s.broken }
-func (noServer) Stop()          {}
+func (s fakeServer) Start() error { return s.broken }
+func (fakeServer) Stop()          {}
 
 type warnings struct{ n int }
 
@@ -110,7 +110,7 @@ func (*warnings) Info(string, ...any)   {}
 func (w *warnings) Warn(string, ...any) { w.n++ }
 func (*warnings) Error(string, ...any)  {}
 
-// bubble runs a test with a clock of its own, and fails where it leaves a goroutine behind for longer than an Update may take.
+// bubble runs a test with a fake clock. It fails if a goroutine outlives the timeout of an Update.
 func bubble(t *testing.T, test func(*testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -130,16 +130,16 @@ func begin(t *testing.T, l *Limits, of llm.LimitedKey, name string) llm.Permit {
 	return p
 }
 
-// TestCallsAreAskedForTogether begins 20 calls while the first Update is under way: the second Update has the others.
-func TestCallsAreAskedForTogether(t *testing.T) {
+// TestRequestsAreBatched checks that calls that begin while an Update is in flight share the next Update.
+func TestRequestsAreBatched(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := &server{answer: admit, delay: 200 * time.Millisecond}
-		l := New(s, noServer{}, time.Minute, &warnings{})
+		l := New(s, fakeServer{}, time.Minute, &warnings{})
 		var all sync.WaitGroup
 		for i := range 20 {
 			all.Go(func() {
 				if p := begin(t, l, limited, fmt.Sprint(i)); p.Wait > 0 || p.Unlimited {
-					t.Errorf("call %d has %+v", i, p)
+					t.Errorf("call %d: permit %+v", i, p)
 				}
 			})
 		}
@@ -149,32 +149,32 @@ func TestCallsAreAskedForTogether(t *testing.T) {
 			calls += len(in.Calls)
 		}
 		if calls != 20 || len(s.requests()) > 2 {
-			t.Errorf("%d calls were asked for in %d Updates", calls, len(s.requests()))
+			t.Errorf("%d calls were requested in %d Updates", calls, len(s.requests()))
 		}
 	})
 }
 
-// TestUnreachable has a limiter that does not answer, and a worker that cannot serve one: calls are not limited until it does.
+// TestUnreachable checks that calls are not limited while the limiter does not answer or the worker cannot start one, and are limited afterwards.
 func TestUnreachable(t *testing.T) {
-	for name, broken := range map[string]error{"no answer": nil, "no server": errors.New("no permission")} {
+	for name, broken := range map[string]error{"no answer": nil, "no limiter worker": errors.New("no permission")} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				s, w := &server{answer: admit, delay: time.Hour}, &warnings{}
-				l := New(s, noServer{broken}, time.Minute, w)
+				l := New(s, fakeServer{broken}, time.Minute, w)
 				began := time.Now()
 				if p := begin(t, l, limited, "a"); !p.Unlimited || p.Wait > 0 || w.n != 1 || time.Since(began) > updateTimeout {
-					t.Errorf("after %s a call has %+v, with %d warnings", time.Since(began), p, w.n)
+					t.Errorf("first call: permit %+v after %s, %d warnings", p, time.Since(began), w.n)
 				}
 				if p := begin(t, l, limited, "b"); !p.Unlimited || time.Since(began) > 2*updateTimeout+retryAfter {
-					t.Errorf("after %s the next one has %+v", time.Since(began), p)
+					t.Errorf("second call: permit %+v after %s", p, time.Since(began))
 				}
 				s.setPause(0)
 				l.mu.Lock()
-				l.server = noServer{}
+				l.server = fakeServer{}
 				l.mu.Unlock()
 				time.Sleep(updateTimeout + 2*retryAfter)
 				if p := begin(t, l, limited, "c"); p.Unlimited || p.Wait > 0 {
-					t.Errorf("with a limiter again a call has %+v", p)
+					t.Errorf("with a limiter: permit %+v", p)
 				}
 				s.setPause(time.Hour)
 				begin(t, l, limited, "d")
@@ -184,19 +184,19 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestTurnsAreGivenBack cancels calls before and after they have their turns, while an Update is under way, and has a turn come
-// too late: the limiter hears of every turn that was not used.
-func TestTurnsAreGivenBack(t *testing.T) {
+// TestUnusedTurnsAreReturned checks that the limiter is told about every turn that was not used: because the call was cancelled
+// before or after it had its turn, or because the answer was late.
+func TestUnusedTurnsAreReturned(t *testing.T) {
 	tests := map[string]struct {
 		delay, turn, cancel time.Duration
 		begins              bool
 		unused              int
 	}{
-		"before the answer":           {delay: time.Second, cancel: time.Millisecond, unused: 1},
-		"before the turn":             {turn: 400 * time.Millisecond, cancel: 200 * time.Millisecond, unused: 1},
-		"the answer is late, once":    {delay: 3 * time.Second, cancel: time.Minute, begins: true, unused: 1},
-		"the turn is used":            {delay: time.Second, turn: 400 * time.Millisecond, cancel: time.Minute, begins: true},
-		"it has no turn, and asks on": {turn: -time.Second, cancel: 500 * time.Millisecond, begins: true},
+		"cancelled before the answer": {delay: time.Second, cancel: time.Millisecond, unused: 1},
+		"cancelled before the turn":   {turn: 400 * time.Millisecond, cancel: 200 * time.Millisecond, unused: 1},
+		"one late answer":             {delay: 3 * time.Second, cancel: time.Minute, begins: true, unused: 1},
+		"turn used":                   {delay: time.Second, turn: 400 * time.Millisecond, cancel: time.Minute, begins: true},
+		"no turn, request again":      {turn: -time.Second, cancel: 500 * time.Millisecond, begins: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -208,11 +208,11 @@ func TestTurnsAreGivenBack(t *testing.T) {
 					}
 					return out, nil
 				}}
-				l := New(s, noServer{}, time.Minute, &warnings{})
+				l := New(s, fakeServer{}, time.Minute, &warnings{})
 				ctx, cancel := context.WithTimeout(t.Context(), tc.cancel)
 				defer cancel()
 				if _, err := l.Begin(ctx, limited, contract.LimitedCall{Key: "a", Tokens: 7}); (err == nil) != tc.begins {
-					t.Errorf("the call ended with %v", err)
+					t.Errorf("Begin() error = %v", err)
 				}
 				time.Sleep(5 * time.Second)
 				s.setPause(0)
@@ -222,18 +222,18 @@ func TestTurnsAreGivenBack(t *testing.T) {
 					unused, used = unused+in.Unused, used+in.Used
 				}
 				if unused != tc.unused || used != -7*tc.unused {
-					t.Errorf("%d turns and %d tokens were given back, want %d", unused, used, tc.unused)
+					t.Errorf("returned %d turns and %d tokens, want %d turns", unused, used, tc.unused)
 				}
 			})
 		})
 	}
 }
 
-// TestNothingIsShared makes calls without a limit: they wait for a look-up at most, and the limiter of another worker is found.
-func TestNothingIsShared(t *testing.T) {
+// TestNoLimit checks that calls without a limit wait at most for one lookup, and that the limiter started by another worker is found.
+func TestNoLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := &server{delay: time.Second, answer: admit}
-		l, free := New(s, noServer{errors.New("it is not needed")}, time.Minute, &warnings{}), llm.LimitedKey{Fingerprint: "k"}
+		l, free := New(s, fakeServer{errors.New("it is not needed")}, time.Minute, &warnings{}), llm.LimitedKey{Fingerprint: "k"}
 		began := time.Now()
 		var all sync.WaitGroup
 		for i := range 100 {
@@ -241,24 +241,24 @@ func TestNothingIsShared(t *testing.T) {
 				p := begin(t, l, free, fmt.Sprint(i))
 				p.End(llm.LimitOutcome{Used: 1000})
 				if !p.Unlimited || time.Since(began) > time.Second {
-					t.Errorf("a call has %+v after %s", p, time.Since(began))
+					t.Errorf("permit %+v after %s", p, time.Since(began))
 				}
 			})
 		}
 		all.Wait()
-		if s.lookups != 1 || len(s.requests()) != 0 {
-			t.Errorf("it looked %d times and asked %d times", s.lookups, len(s.requests()))
+		if s.describes != 1 || len(s.requests()) != 0 {
+			t.Errorf("%d lookups and %d requests", s.describes, len(s.requests()))
 		}
-		s.running, l.server = true, noServer{}
+		s.running, l.server = true, fakeServer{}
 		time.Sleep(lookEvery + time.Second)
 		if p := begin(t, l, free, "shared"); p.Unlimited || len(s.requests()) != 1 || s.requests()[0].Used != 0 {
-			t.Errorf("a call has %+v; the limiter was asked %d times", p, len(s.requests()))
+			t.Errorf("permit %+v; %d requests", p, len(s.requests()))
 		}
 		s.setPause(time.Hour)
 		other := llm.LimitedKey{Fingerprint: "other"}
 		began = time.Now()
 		if p := begin(t, l, other, "not found"); !p.Unlimited || time.Since(began) > lookTimeout {
-			t.Errorf("where the server does not answer a call has %+v after %s", p, time.Since(began))
+			t.Errorf("without an answer of the server: permit %+v after %s", p, time.Since(began))
 		}
 		s.setPause(0)
 		s.answer = func(in *contract.LimitRequest) (*contract.LimitReply, error) {
@@ -268,43 +268,43 @@ func TestNothingIsShared(t *testing.T) {
 		}
 		begin(t, l, free, "the last that asks")
 		if p := begin(t, l, free, "free"); !p.Unlimited {
-			t.Errorf("where nothing is limited a call has %+v", p)
+			t.Errorf("with a free limiter: permit %+v", p)
 		}
 	})
 }
 
-// TestARefusalIsTold has the provider refuse a call without a configured limit: the limiter hears it, and is asked from then on.
-func TestARefusalIsTold(t *testing.T) {
+// TestRefusalIsReported checks that a call refused by a provider without a configured limit is reported to the limiter, and that later calls request a turn.
+func TestRefusalIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := &server{answer: admit}
-		l, free := New(s, noServer{}, time.Minute, &warnings{}), llm.LimitedKey{Fingerprint: "k"}
+		l, free := New(s, fakeServer{}, time.Minute, &warnings{}), llm.LimitedKey{Fingerprint: "k"}
 		begin(t, l, free, "a")
 		p := begin(t, l, free, "b")
 		time.Sleep(time.Second)
 		p.End(llm.LimitOutcome{Refused: "slow down", After: 2 * time.Second})
 		time.Sleep(time.Second)
 		if len(s.requests()) != 1 {
-			t.Fatalf("%d Updates were made", len(s.requests()))
+			t.Fatalf("%d Updates, want 1", len(s.requests()))
 		}
 		if in := s.requests()[0]; in.Refusal == nil || *in.Refusal != (contract.LimitRefusal{AgoMillis: 1000, AfterMillis: 2000}) || in.Sent != 1 {
-			t.Errorf("the limiter was told %+v, %+v", in, in.Refusal)
+			t.Errorf("request %+v, refusal %+v", in, in.Refusal)
 		}
 		if p := begin(t, l, free, "c"); p.Unlimited {
-			t.Error("the next call did not ask")
+			t.Error("the next call did not request a turn")
 		}
 	})
 }
 
-// TestBeginEndsWithItsContext ends calls that wait for an answer, and leaves nothing behind.
-func TestBeginEndsWithItsContext(t *testing.T) {
+// TestBeginIsCancelled checks that Begin returns when its context ends, and leaves no goroutine.
+func TestBeginIsCancelled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := &server{answer: admit, delay: time.Hour}
-		l := New(s, noServer{}, time.Minute, &warnings{})
+		l := New(s, fakeServer{}, time.Minute, &warnings{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		defer l.Stop()
 		if _, err := l.Begin(ctx, limited, contract.LimitedCall{Key: "a"}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the call ended with %v", err)
+			t.Errorf("Begin() error = %v", err)
 		}
 	})
 }

@@ -24,7 +24,7 @@ import (
 	"weft/workflows/limiter"
 )
 
-// server is a client of a server with one limiter, which answers after up to 300 ms, and not at all while it is down.
+// server is a fake client with one limiter, which answers within 300 ms, and not at all while it is down.
 type server struct {
 	client.Client
 	limits.Server
@@ -39,7 +39,7 @@ func newServer(seed uint64) *server {
 	return &server{limiter: limiter.NewQueue(contract.LimiterState{}, time.Minute), r: rand.New(rand.NewPCG(seed, 1))}
 }
 
-// stop has the server not answer for a time.
+// stop takes the server down for d.
 func (s *server) stop(d time.Duration) {
 	set := func(down bool) {
 		s.mu.Lock()
@@ -68,7 +68,7 @@ func (s *server) DescribeWorkflowExecution(context.Context, string, string) (*wo
 
 func (s *server) UpdateWithStartWorkflow(ctx context.Context, o client.UpdateWithStartWorkflowOptions) (client.WorkflowUpdateHandle, error) {
 	s.mu.Lock()
-	for ; s.down; s.mu.Lock() { // the client tries again
+	for ; s.down; s.mu.Lock() { // the client retries
 		s.mu.Unlock()
 		if time.Sleep(100 * time.Millisecond); ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -95,29 +95,29 @@ func (h handle) Get(_ context.Context, to any) error {
 	return nil
 }
 
-// provider takes so many calls in any minute, and refuses the others: it asks to wait for a time, if that is not 0.
+// provider accepts at most limit calls in any minute and refuses others, with a Retry-After of after unless it is 0.
 type provider struct {
 	limit int
 	after time.Duration
 
 	mu                    sync.Mutex
 	first                 time.Time
-	taken                 []time.Time
+	accepted              []time.Time
 	early, late, lastHalf int // refused in the first minute, later, and after ten minutes
 }
 
-func (p *provider) takes() bool {
+func (p *provider) accepts() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	if p.first.IsZero() {
 		p.first = now
 	}
-	for len(p.taken) > 0 && now.Sub(p.taken[0]) >= time.Minute {
-		p.taken = p.taken[1:]
+	for len(p.accepted) > 0 && now.Sub(p.accepted[0]) >= time.Minute {
+		p.accepted = p.accepted[1:]
 	}
-	if len(p.taken) < p.limit {
-		p.taken = append(p.taken, now)
+	if len(p.accepted) < p.limit {
+		p.accepted = append(p.accepted, now)
 		return true
 	}
 	if age := now.Sub(p.first); age < time.Minute {
@@ -128,7 +128,7 @@ func (p *provider) takes() bool {
 	return false
 }
 
-// call makes a call until the provider takes it, as an activity does that Temporal repeats. It reports whether it was taken.
+// call retries a call until the provider accepts it, as Temporal does for an activity. It reports whether it was accepted.
 func (p *provider) call(ctx context.Context, l *limits.Limits, key llm.LimitedKey, name string) bool {
 	for ctx.Err() == nil {
 		permit, err := l.Begin(ctx, key, contract.LimitedCall{Key: name})
@@ -139,8 +139,8 @@ func (p *provider) call(ctx context.Context, l *limits.Limits, key llm.LimitedKe
 			time.Sleep(permit.Wait)
 			continue
 		}
-		takes := p.takes()
-		if time.Sleep(100 * time.Millisecond); takes {
+		ok := p.accepts()
+		if time.Sleep(100 * time.Millisecond); ok {
 			permit.End(llm.LimitOutcome{})
 			return true
 		}
@@ -150,9 +150,9 @@ func (p *provider) call(ctx context.Context, l *limits.Limits, key llm.LimitedKe
 	return false
 }
 
-// calls makes so many calls on three workers, which begin over a time, until they are taken or a time is over. It returns how many
-// are taken, and how long that takes.
-func (p *provider) calls(t *testing.T, s *server, configured, calls int, spread, within time.Duration) (taken int, took time.Duration) {
+// calls makes calls on three workers, started over spread, until they are accepted or within has passed. It returns the number of
+// accepted calls and the time that it took.
+func (p *provider) calls(t *testing.T, s *server, configured, calls int, spread, within time.Duration) (accepted int, took time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
@@ -174,27 +174,27 @@ func (p *provider) calls(t *testing.T, s *server, configured, calls int, spread,
 	}
 	all.Wait()
 	took = time.Since(began)
-	time.Sleep(time.Minute) // Updates under way end
+	time.Sleep(time.Minute) // for Updates in flight
 	return int(n.Load()), took
 }
 
-// TestThreeWorkers makes calls whose provider takes 60 in any minute: with that limit configured it refuses none, and without one
-// none after the first minute, however the calls come.
+// TestThreeWorkers checks calls of a provider that accepts 60 per minute: with that limit configured it refuses none, and without
+// one it refuses none after the first minute, however the calls are distributed.
 func TestThreeWorkers(t *testing.T) {
 	tests := map[string]struct {
 		configured, calls   int
 		spread, down, after time.Duration
 	}{
-		"configured, at once":              {configured: 60, calls: 100},
-		"configured, over a minute":        {configured: 60, calls: 200, spread: time.Minute},
-		"configured, the server restarts":  {configured: 60, calls: 100, down: 10 * time.Second},
-		"not configured, at once":          {calls: 100},
-		"not configured, in ten seconds":   {calls: 100, spread: 10 * time.Second},
-		"not configured, in fifty seconds": {calls: 100, spread: 50 * time.Second},
-		"not configured, many":             {calls: 300},
-		"not configured, a second":         {calls: 100, after: time.Second},
-		"not configured, 20 seconds":       {calls: 100, after: 20 * time.Second},
-		"not configured, a minute":         {calls: 100, after: time.Minute},
+		"configured, at once":                    {configured: 60, calls: 100},
+		"configured, over a minute":              {configured: 60, calls: 200, spread: time.Minute},
+		"configured, server restart":             {configured: 60, calls: 100, down: 10 * time.Second},
+		"not configured, at once":                {calls: 100},
+		"not configured, over ten seconds":       {calls: 100, spread: 10 * time.Second},
+		"not configured, over fifty seconds":     {calls: 100, spread: 50 * time.Second},
+		"not configured, 300 calls":              {calls: 300},
+		"not configured, retry after a second":   {calls: 100, after: time.Second},
+		"not configured, retry after 20 seconds": {calls: 100, after: 20 * time.Second},
+		"not configured, retry after a minute":   {calls: 100, after: time.Minute},
 	}
 	for name, tc := range tests {
 		for seed := range uint64(5) {
@@ -202,9 +202,9 @@ func TestThreeWorkers(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s, p := newServer(seed), &provider{limit: 60, after: tc.after}
 					time.AfterFunc(20*time.Second, func() { s.stop(tc.down) })
-					taken, took := p.calls(t, s, tc.configured, tc.calls, tc.spread, time.Hour)
-					if taken != tc.calls || p.late > 0 || tc.configured > 0 && p.early > 0 {
-						t.Errorf("%d calls were taken; %d refused in the first minute, %d later", taken, p.early, p.late)
+					accepted, took := p.calls(t, s, tc.configured, tc.calls, tc.spread, time.Hour)
+					if accepted != tc.calls || p.late > 0 || tc.configured > 0 && p.early > 0 {
+						t.Errorf("accepted %d calls, refused %d in the first minute and %d later", accepted, p.early, p.late)
 					}
 					if most := time.Duration(tc.calls)*time.Minute/40 + time.Minute; took > most {
 						t.Errorf("%d calls took %s", tc.calls, took)
@@ -215,13 +215,13 @@ func TestThreeWorkers(t *testing.T) {
 	}
 }
 
-// TestAProviderThatRefusesForGood is asked once or twice a minute in the end.
-func TestAProviderThatRefusesForGood(t *testing.T) {
+// TestPermanentRefusal checks that a provider that refuses every call is called only once or twice a minute in the end.
+func TestPermanentRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{}
-		taken, _ := p.calls(t, newServer(1), 0, 40, 0, 20*time.Minute)
-		if taken > 0 || p.lastHalf == 0 || p.lastHalf > 20 {
-			t.Errorf("%d calls were taken, and %d refused after ten minutes", taken, p.lastHalf)
+		accepted, _ := p.calls(t, newServer(1), 0, 40, 0, 20*time.Minute)
+		if accepted > 0 || p.lastHalf == 0 || p.lastHalf > 20 {
+			t.Errorf("accepted %d calls, refused %d after ten minutes", accepted, p.lastHalf)
 		}
 	})
 }
