@@ -14,7 +14,7 @@ import (
 	"weft/workflows/plan"
 )
 
-func TestBudgetOfToolCallsEndsTheNode(t *testing.T) {
+func TestMaxIterations(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
 	p := harness.TestRun{
@@ -47,18 +47,18 @@ func TestToolErrors(t *testing.T) {
 		class   string
 		replies []string
 	}{
-		"three in a row fail the node": {
+		"three consecutive failures": {
 			script: `rules: [{node: a, call: [{tool: search}]}]`, class: contract.ClassToolErrors,
 			replies: []string{"!broken", "!broken", "!broken"},
 		},
-		"a success between them counts anew": {
+		"a success resets the count": {
 			script: `rules:
 - {turn: 1, call: [{tool: search}, {tool: search}]}
 - {turn: 2, call: [{tool: list_state_keys}, {tool: search}]}
 - {say: done}`,
 			replies: []string{"!broken", "!broken", "[]", "!broken"},
 		},
-		"an unknown tool, and arguments that are no object, go back to the model": {
+		"an unknown tool and invalid arguments": {
 			script: `rules:
 - {turn: 1, call: [{tool: nothing}, {tool: search, raw: "[1"}]}
 - {say: done}`,
@@ -74,10 +74,10 @@ func TestToolErrors(t *testing.T) {
 				"search": func(string) (string, bool) { return "broken", true },
 			}}.Execute(t)
 			if got := harness.FailureClass(p.Err); got != tc.class {
-				t.Fatalf("class is %q, want %q: %v", got, tc.class, p.Err)
+				t.Fatalf("class = %q, want %q: %v", got, tc.class, p.Err)
 			}
 			if tc.class != "" && (p.Err.Node != "a" || p.Err.At != "flow.json:2") {
-				t.Errorf("placed at %q, %q", p.Err.Node, p.Err.At)
+				t.Errorf("failure at node %q, %q", p.Err.Node, p.Err.At)
 			}
 			if diff := cmp.Diff(tc.replies, toolReplies(t, p, "a#1")); diff != "" {
 				t.Errorf("replies (-want +got):\n%s", diff)
@@ -92,15 +92,15 @@ func TestToolFailures(t *testing.T) {
 	big := map[string]func(string) (string, bool){"search": func(string) (string, bool) { return strings.Repeat("x", 20_000), false }}
 	p := harness.TestRun{Document: harness.OneNode(harness.SearchTool), Script: script, Tools: big}.Execute(t)
 	if p.Err != nil {
-		t.Fatalf("a result that is too large fails the run: %v", p.Err)
+		t.Fatalf("an oversized result failed the run: %v", p.Err)
 	}
 	if got := toolReplies(t, p, "a#1"); len(got) != 1 || !strings.HasPrefix(got[0], "!") || !strings.Contains(got[0], "10000") {
-		t.Errorf("replies are %.200v", got)
+		t.Errorf("replies = %.200v", got)
 	}
 	p = harness.TestRun{Document: harness.OneNode(harness.SearchTool), Script: script, Tools: big, Denied: true,
 		SetInput: func(in *contract.RunInput) { in.OnError = contract.OnErrorFail }}.Execute(t)
 	if harness.FailureClass(p.Err) != contract.ClassDenied || p.Err.Node != "a" || p.Err.Remedy == "" {
-		t.Errorf("a refused key gives %+v", p.Err)
+		t.Errorf("failure = %+v, want class %s with a remedy", p.Err, contract.ClassDenied)
 	}
 }
 
@@ -112,11 +112,11 @@ func TestMissingToolsAreReportedTogether(t *testing.T) {
 		Script: `rules: [{say: done}]`,
 	}.Execute(t)
 	if harness.FailureClass(p.Err) != contract.ClassConnection || len(p.Err.Diagnostics) != 2 {
-		t.Fatalf("failure is %+v", p.Err)
+		t.Fatalf("failure = %+v", p.Err)
 	}
 	for i, want := range []string{`flow.json:2: tool "x"`, `flow.json:3: tool "y"`} {
 		if !strings.HasPrefix(p.Err.Diagnostics[i], want) {
-			t.Errorf("diagnostic %d is %q, want %q", i, p.Err.Diagnostics[i], want)
+			t.Errorf("diagnostic %d = %q, want %q", i, p.Err.Diagnostics[i], want)
 		}
 	}
 	if len(p.Status.Executions) != 0 {
@@ -158,17 +158,17 @@ func TestStateTools(t *testing.T) {
 	}
 	for key, want := range map[string]string{"b": "2", "small": `"tiny"`, "big": `{"short":true}`} {
 		if got := string(p.State[key]); got != want {
-			t.Errorf("state %q is %s, want %s", key, got, want)
+			t.Errorf("state %q = %s, want %s", key, got, want)
 		}
 	}
 	var page contract.TranscriptPage
 	harness.Query(t, p.Env, contract.QueryTranscript, &page, contract.TranscriptQuery{Thread: "chat"})
 	if len(page.Messages) != 1 || !strings.Contains(string(page.Messages[0]), "before") {
-		t.Errorf("the chat history is %s", page.Messages)
+		t.Errorf("chat history = %s", page.Messages)
 	}
 }
 
-func TestStateBoundIsAToolError(t *testing.T) {
+func TestStateSizeLimit(t *testing.T) {
 	t.Parallel()
 	p := harness.TestRun{Document: harness.OneNode(""), Script: `rules:
 - {turn: 1, call: [{tool: set_state, arguments: {key: k, value: ` + strings.Repeat("v", 1<<20) + `}}]}
@@ -177,7 +177,7 @@ func TestStateBoundIsAToolError(t *testing.T) {
 		t.Fatal(p.Err)
 	}
 	if got := toolReplies(t, p, "a#1"); len(got) != 1 || !strings.HasPrefix(got[0], "!the state would hold 1048579 bytes, at most 1048576") {
-		t.Errorf("replies are %.200v", got)
+		t.Errorf("replies = %.200v", got)
 	}
 }
 
@@ -192,18 +192,18 @@ func TestBlueprintFormat(t *testing.T) {
 		errs   []contract.FieldError
 		calls  int
 	}{
-		"good at once":       {script: `rules: [{say: "{\"n\": 1}"}]`, data: `{"n":1}`, calls: 1},
-		"good in a fence":    {script: "rules: [{say: \"Here:\\n```json\\n{\\\"n\\\": 2}\\n```\"}]", data: `{"n":2}`, calls: 1},
-		"repaired":           {script: `rules: [{turn: 1, say: "{\"n\": \"x\"}"}, {match: "'x' is not of type 'integer'", say: "{\"n\": 3}"}]`, data: `{"n":3}`, calls: 2},
-		"wrong twice":        {script: `rules: [{say: "{}"}]`, class: contract.ClassOutputSchema, errs: []contract.FieldError{{Path: "$", Message: "'n' is a required property", SchemaPath: "required"}}, calls: 2},
-		"no JSON twice":      {script: `rules: [{say: sorry}]`, class: contract.ClassOutputSchema, errs: []contract.FieldError{{Path: "$", Message: "No JSON output found but output_schema requires structured output"}}, calls: 2},
-		"empty has no retry": {script: `rules: [{say: ""}]`, class: contract.ClassOutputSchema, calls: 1},
+		"valid output":           {script: `rules: [{say: "{\"n\": 1}"}]`, data: `{"n":1}`, calls: 1},
+		"good in a fence":        {script: "rules: [{say: \"Here:\\n```json\\n{\\\"n\\\": 2}\\n```\"}]", data: `{"n":2}`, calls: 1},
+		"valid after a retry":    {script: `rules: [{turn: 1, say: "{\"n\": \"x\"}"}, {match: "'x' is not of type 'integer'", say: "{\"n\": 3}"}]`, data: `{"n":3}`, calls: 2},
+		"invalid twice":          {script: `rules: [{say: "{}"}]`, class: contract.ClassOutputSchema, errs: []contract.FieldError{{Path: "$", Message: "'n' is a required property", SchemaPath: "required"}}, calls: 2},
+		"no JSON twice":          {script: `rules: [{say: sorry}]`, class: contract.ClassOutputSchema, errs: []contract.FieldError{{Path: "$", Message: "No JSON output found but output_schema requires structured output"}}, calls: 2},
+		"empty output, no retry": {script: `rules: [{say: ""}]`, class: contract.ClassOutputSchema, calls: 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := harness.TestRun{Document: doc, Script: tc.script}.Execute(t)
 			if got := harness.FailureClass(p.Err); got != tc.class {
-				t.Fatalf("class is %q, want %q: %v", got, tc.class, p.Err)
+				t.Fatalf("class = %q, want %q: %v", got, tc.class, p.Err)
 			}
 			if p.Status.Usage.Calls != tc.calls {
 				t.Errorf("%d model calls, want %d", p.Status.Usage.Calls, tc.calls)
@@ -215,13 +215,13 @@ func TestBlueprintFormat(t *testing.T) {
 				return
 			}
 			if string(p.Result.ResultData) != tc.data || p.Result.ResultText != nil {
-				t.Errorf("data is %s, text %v", p.Result.ResultData, p.Result.ResultText)
+				t.Errorf("data = %s, text = %v", p.Result.ResultData, p.Result.ResultText)
 			}
 		})
 	}
 }
 
-// TestBlueprintFormatWithoutExitNode has the format hold for the node that gives the result, and for no other.
+// TestBlueprintFormatWithoutExitNode checks that the output format applies to the node that supplies the result, and to no other.
 func TestBlueprintFormatWithoutExitNode(t *testing.T) {
 	t.Parallel()
 	const doc = `{"name":"two","response_format":{"type":2,"payload":{"format":"json","output_schema":{"type":"object","required":["n"]}}},
@@ -245,7 +245,7 @@ func TestSubAgents(t *testing.T) {
 		replies     []string
 		usage       int
 	}{
-		"bound by the document": {
+		"defined in the document": {
 			doc: harness.SubAgentFlow,
 			script: `rules:
 - {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: "why?"}}]}
@@ -253,7 +253,7 @@ func TestSubAgents(t *testing.T) {
 - {node: a, say: done}`,
 			replies: []string{"because"}, usage: 3,
 		},
-		"two at once keep their order": {
+		"two concurrent, replies in order": {
 			doc: harness.SubAgentFlow,
 			script: `rules:
 - {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: slow}}, {tool: call_sub_agent, arguments: {user_question: fast}}]}
@@ -262,7 +262,7 @@ func TestSubAgents(t *testing.T) {
 - {node: a, say: done}`,
 			replies: []string{"first", "second"}, usage: 4,
 		},
-		"nesting ends at five": {
+		"nesting limit": {
 			doc: harness.SubAgentFlow,
 			script: `rules:
 - {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: deep}}]}
@@ -272,7 +272,7 @@ func TestSubAgents(t *testing.T) {
 - {node: a, say: done}`,
 			replies: []string{"up"}, usage: 12,
 		},
-		"written by the model": {
+		"defined by the model": {
 			doc: harness.OneNode(""),
 			script: `rules:
 - {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: q, agent_def: ` + inline + `}}]}
@@ -280,7 +280,7 @@ func TestSubAgents(t *testing.T) {
 - {node: a, say: done}`,
 			replies: []string{"inline answer"}, usage: 3,
 		},
-		"a wrong definition goes back to the model": {
+		"invalid definition": {
 			doc: harness.OneNode(""),
 			script: `rules:
 - {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: q, agent_def: {name: X, nodes: [{id: i, name: I, prompt: p}], edges: []}}}]}
@@ -302,7 +302,7 @@ func TestSubAgents(t *testing.T) {
 				t.Errorf("replies (-want +got):\n%s", diff)
 			}
 			if p.Result.Usage.Calls != tc.usage {
-				t.Errorf("%d model calls in all, want %d", p.Result.Usage.Calls, tc.usage)
+				t.Errorf("%d model calls, want %d", p.Result.Usage.Calls, tc.usage)
 			}
 		})
 	}
@@ -323,11 +323,11 @@ func TestLaterNodesSeeEarlierOutputs(t *testing.T) {
 		t.Fatal(p.Err)
 	}
 	if *p.Result.ResultText != "seen" {
-		t.Errorf("result is %q", *p.Result.ResultText)
+		t.Errorf("result = %q", *p.Result.ResultText)
 	}
 }
 
-func TestStateAtAJoin(t *testing.T) {
+func TestStateAtJoin(t *testing.T) {
 	t.Parallel()
 	for _, slow := range []string{"a", "b"} {
 		t.Run("slow "+slow, func(t *testing.T) {
@@ -341,10 +341,10 @@ func TestStateAtAJoin(t *testing.T) {
 				t.Fatal(p.Err)
 			}
 			if got := toolReplies(t, p, "j#2"); !slices.Equal(got, []string{`{"k":"from b","only-a":1}`}) {
-				t.Errorf("the join reads %v", got)
+				t.Errorf("state at the join = %v", got)
 			}
 			if len(p.Status.Conflicts) != 1 || p.Status.Conflicts[0].Kept.Exec != "b#1" || string(p.Status.Conflicts[0].Value) != `"from a"` {
-				t.Errorf("conflicts are %+v", p.Status.Conflicts)
+				t.Errorf("conflicts = %+v", p.Status.Conflicts)
 			}
 		})
 	}
@@ -361,25 +361,25 @@ func TestOutcomesWithoutResult(t *testing.T) {
 		class    string
 		text     string
 	}{
-		"an end that is no exit node": {
+		"an end without an exit node": {
 			document: `{"name":"ends","nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"x","name":"X","prompt":"p","is_exit_node":true}],
 "edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"a","target":"END"},{"id":"out","source":"a","target":"x","condition_prompt":"done?"},{"id":"e4","source":"x","target":"END"}]}`,
 			script: `rules: [{kind: judge, yes: false, reason: because}, {say: ok}]`, class: contract.ClassNoExit,
 			text: `node "a" at step 1 (flow.json:1): the run ended before an exit node ran; no edge was taken after [a#1]; a#1 "done?": no; add an edge`,
 		},
-		"all conditions say no": {
+		"no condition is met": {
 			script: `rules: [{kind: judge, yes: false, reason: because}, {say: ok}]`, class: contract.ClassNoExit,
 			text: `node "a" at step 1 (flow.json:1): the run ended before an exit node ran; no condition was met after [a#1]; a#1 "again?": no; a#1 "done?": no`,
 		},
-		"a loop without end": {
+		"an endless loop": {
 			script: `rules: [{question: "again?", yes: true}, {question: "done?", yes: false}, {say: ok}]`, class: contract.ClassStepLimit,
 			text: `node "a" at step 26 (flow.json:1): the run would exceed its limit of 25 steps`,
 		},
-		"a judge that does not answer": {
+		"an unparsable judge answer": {
 			script: `rules: [{question: "again?", say: perhaps}, {kind: judge, yes: true}, {say: ok}]`, class: contract.ClassConditionUnparsable,
 			text: `node "a" at step 1 (flow.json:1): the question "again?" was answered "perhaps", neither yes nor no`,
 		},
-		"a script without a rule": {
+		"a script without a matching rule": {
 			script: `rules: [{node: x, say: ok}]`, class: contract.ClassBadRequest, text: `node "a" at step 1 (flow.json:1): `,
 		},
 	}
@@ -390,10 +390,10 @@ func TestOutcomesWithoutResult(t *testing.T) {
 			}
 			p := harness.TestRun{Document: tc.document, Script: tc.script}.Execute(t)
 			if harness.FailureClass(p.Err) != tc.class {
-				t.Fatalf("class is %q, want %q: %v", harness.FailureClass(p.Err), tc.class, p.Err)
+				t.Fatalf("class = %q, want %q: %v", harness.FailureClass(p.Err), tc.class, p.Err)
 			}
 			if !strings.HasPrefix(p.Err.Error(), tc.text) {
-				t.Errorf("error is %q,\nwant %q…", p.Err.Error(), tc.text)
+				t.Errorf("error = %q,\nwant prefix %q", p.Err.Error(), tc.text)
 			}
 		})
 	}
@@ -404,14 +404,14 @@ const formatWithoutExit = `{"name":"f","response_format":{"type":2,"payload":{"f
 "nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"b","name":"B","prompt":"p"}],
 "edges":[{"id":"1","source":"START","target":"a"},{"id":"2","source":"a","target":"b","condition_prompt":"more?"},{"id":"3","source":"b","target":"END"}]}`
 
-// forkWithoutExit has two branches, of which only the second has to give JSON.
+// forkWithoutExit is a fork without exit nodes whose result is that of the deferred node d, in JSON.
 const forkWithoutExit = `{"name":"f","response_format":{"type":2,"payload":{"format":"JSON","output_schema":{"type":"object","required":["n"]}}},
 "nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"b","name":"B","prompt":"p"},{"id":"d","name":"D","prompt":"p","defer":true}],
 "edges":[{"id":"1","source":"START","target":"a"},{"id":"2","source":"START","target":"b"},{"id":"3","source":"a","target":"d","condition_prompt":"more?"},
 {"id":"4","source":"b","target":"d"},{"id":"5","source":"d","target":"END"}]}`
 
-// In a graph without exit nodes whose result is JSON, a node is asked for JSON once no condition behind it holds, unless its
-// answer is JSON of the schema as it is.
+// TestFormatWithoutExitNode checks that in a graph without exit nodes whose result is JSON, a node is asked for JSON if none of
+// its outgoing conditions is met, unless its output matches the schema already.
 func TestFormatWithoutExitNode(t *testing.T) {
 	t.Parallel()
 	const no, yes = `{kind: judge, yes: false, reason: enough}`, `{kind: judge, yes: true}`
@@ -419,12 +419,12 @@ func TestFormatWithoutExitNode(t *testing.T) {
 		document, script, data, failure string
 		calls                           int
 	}{
-		"JSON at once":     {script: no + `, {say: '{"n":1}'}`, data: `{"n":1}`, calls: 2},
-		"JSON when asked":  {script: no + `, {turn: 1, say: plain}, {contains: be brief, say: '{"n":1}'}`, data: `{"n":1}`, calls: 3},
-		"asked once more":  {script: no + `, {turn: 1, say: plain}, {turn: 2, say: '{"m":1}'}, {say: '{"n":1}'}`, data: `{"n":1}`, calls: 4},
-		"never JSON":       {script: no + `, {say: plain}`, failure: `node "a" at step 1 (flow.json:2): Output validation failed after 1 retry`},
-		"another result":   {document: forkWithoutExit, script: no + `, {node: d, say: '{"n":3}'}, {say: plain}`, data: `{"n":3}`, calls: 6},
-		"an edge is taken": {script: yes + `, {node: a, say: plain}, {say: '{"n":1}'}`, data: `{"n":1}`, calls: 3},
+		"valid output":               {script: no + `, {say: '{"n":1}'}`, data: `{"n":1}`, calls: 2},
+		"JSON on request":            {script: no + `, {turn: 1, say: plain}, {contains: be brief, say: '{"n":1}'}`, data: `{"n":1}`, calls: 3},
+		"JSON after a retry":         {script: no + `, {turn: 1, say: plain}, {turn: 2, say: '{"m":1}'}, {say: '{"n":1}'}`, data: `{"n":1}`, calls: 4},
+		"never JSON":                 {script: no + `, {say: plain}`, failure: `node "a" at step 1 (flow.json:2): Output validation failed after 1 retry`},
+		"the result of another node": {document: forkWithoutExit, script: no + `, {node: d, say: '{"n":3}'}, {say: plain}`, data: `{"n":3}`, calls: 6},
+		"a condition is met":         {script: yes + `, {node: a, say: plain}, {say: '{"n":1}'}`, data: `{"n":1}`, calls: 3},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -435,7 +435,7 @@ func TestFormatWithoutExitNode(t *testing.T) {
 			switch {
 			case tc.failure != "":
 				if harness.FailureClass(p.Err) != contract.ClassOutputSchema || !strings.HasPrefix(p.Err.Error(), tc.failure) {
-					t.Errorf("failure is %v, want %s", p.Err, tc.failure)
+					t.Errorf("failure = %v, want %s", p.Err, tc.failure)
 				}
 			case p.Err != nil || string(p.Result.ResultData) != tc.data || p.Result.Usage.Calls != tc.calls:
 				t.Errorf("%v, %+v", p.Err, p.Result)
@@ -444,23 +444,23 @@ func TestFormatWithoutExitNode(t *testing.T) {
 	}
 }
 
-// Beside other branches, a node behind which no condition holds is asked for JSON, too, but fails the run only if it gives the result.
-func TestFormatWithoutExitNodeOfBranches(t *testing.T) {
+// TestFormatWithoutExitNodeInBranches checks the same for branches, whose invalid output fails the run only if it is the run's result.
+func TestFormatWithoutExitNodeInBranches(t *testing.T) {
 	t.Parallel()
 	const flow = `{"name":"f","response_format":{"type":2,"payload":{"format":"JSON"}},"nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"b","name":"B","prompt":"p"},{"id":"c","name":"C","prompt":"p"}],
 "edges":[{"id":"1","source":"START","target":"a"},{"id":"2","source":"START","target":"b"},{"id":"3","source":"a","target":"c","condition_prompt":"more?"},{"id":"4","source":"b","target":"c","condition_prompt":"go?"},{"id":"5","source":"c","target":"END"}]}`
 	for name, tc := range map[string]struct{ script, data, failure string }{
-		"another gives it": {script: `{question: "more?", yes: false}, {question: "go?", yes: true}, {node: c, say: '{"n":1}'}, {say: plain}`, data: `{"n":1}`},
-		"none gives it":    {script: `{kind: judge, yes: false}, {say: plain}`, failure: `node "b" at step 1 (flow.json:1): Output validation failed after 1 retry`},
-		"asked for it":     {script: `{kind: judge, yes: false}, {node: b, turn: 1, say: plain}, {node: b, say: '{"n":3}'}, {say: plain}`, data: `{"n":3}`},
-		"it is JSON":       {script: `{kind: judge, yes: false}, {node: b, say: '{"n":2}'}, {say: plain}`, data: `{"n":2}`},
+		"the result of another node": {script: `{question: "more?", yes: false}, {question: "go?", yes: true}, {node: c, say: '{"n":1}'}, {say: plain}`, data: `{"n":1}`},
+		"no JSON":                    {script: `{kind: judge, yes: false}, {say: plain}`, failure: `node "b" at step 1 (flow.json:1): Output validation failed after 1 retry`},
+		"JSON on request":            {script: `{kind: judge, yes: false}, {node: b, turn: 1, say: plain}, {node: b, say: '{"n":3}'}, {say: plain}`, data: `{"n":3}`},
+		"valid output":               {script: `{kind: judge, yes: false}, {node: b, say: '{"n":2}'}, {say: plain}`, data: `{"n":2}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := harness.TestRun{Document: flow, Script: `rules: [` + tc.script + `]`}.Execute(t)
 			switch {
 			case tc.failure != "":
 				if harness.FailureClass(p.Err) != contract.ClassOutputSchema || !strings.HasPrefix(p.Err.Error(), tc.failure) {
-					t.Errorf("failure is %v, want %s", p.Err, tc.failure)
+					t.Errorf("failure = %v, want %s", p.Err, tc.failure)
 				}
 			case p.Err != nil || string(p.Result.ResultData) != tc.data:
 				t.Errorf("%v, %+v", p.Err, p.Result)
@@ -469,22 +469,22 @@ func TestFormatWithoutExitNodeOfBranches(t *testing.T) {
 	}
 }
 
-func TestInputIsChecked(t *testing.T) {
+func TestInputValidation(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		set   func(in *contract.RunInput)
 		class string
 	}{
-		"another version of the contract": {func(in *contract.RunInput) { in.V = 2 }, contract.ClassBadRequest},
-		"a plan of a later build":         {func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: &plan.Flow{Version: 99}} }, contract.ClassPlanVersion},
-		"a plan that is none":             {func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: &plan.Flow{Version: 1}} }, contract.ClassInvalidFlow},
-		"a document with errors":          {func(in *contract.RunInput) { in.Flow.Text = `{"nodes": 1}` }, contract.ClassInvalidFlow},
+		"unsupported contract version": {func(in *contract.RunInput) { in.V = 2 }, contract.ClassBadRequest},
+		"a later plan version":         {func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: &plan.Flow{Version: 99}} }, contract.ClassPlanVersion},
+		"an invalid plan":              {func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: &plan.Flow{Version: 1}} }, contract.ClassInvalidFlow},
+		"a document with errors":       {func(in *contract.RunInput) { in.Flow.Text = `{"nodes": 1}` }, contract.ClassInvalidFlow},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := harness.TestRun{Document: harness.OneNode(""), SetInput: tc.set}.Execute(t)
 			if harness.FailureClass(p.Err) != tc.class {
-				t.Errorf("failure is %v, want class %s", p.Err, tc.class)
+				t.Errorf("failure = %v, want class %s", p.Err, tc.class)
 			}
 		})
 	}

@@ -13,10 +13,10 @@ import (
 	"weft/tests/harness"
 )
 
-// specCase is a document in testdata/agentspec with what a run of it is given and must leave.
+// specCase is a test case for a document in testdata/agentspec: a run's params, the model's script and the expected outputs.
 type specCase struct {
 	params, script, want string
-	// results are what the clients answer, by tool. Confirmations get a yes.
+	// results are the results of client-side tools, by tool. Confirmation requests are approved.
 	results map[string]string
 }
 
@@ -56,7 +56,7 @@ func (c specCase) input(t *testing.T, name string) contract.RunInput {
 	return in
 }
 
-// answer is the signal that answers a request, with its argument.
+// answer returns the name and the argument of the signal that answers a request.
 func (c specCase) answer(r contract.Request) (string, any) {
 	if yes := true; r.Kind == contract.RequestConfirm {
 		return r.Kind, contract.ConfirmAnswer{ID: r.ID, Approve: &yes}
@@ -64,8 +64,8 @@ func (c specCase) answer(r contract.Request) (string, any) {
 	return contract.RequestToolResult, contract.ToolResultAnswer{ID: r.ID, Result: json.RawMessage(c.results[r.Tool])}
 }
 
-// Loops, data by names, casts, maps in maps, what is caught and clients in branches do what the
-// specification says.
+// TestAgentSpecCases checks loops, data flow by names, casts, nested maps, caught exceptions and client-side tools in branches
+// against the specification.
 func TestAgentSpecCases(t *testing.T) {
 	t.Parallel()
 	for name, c := range specCases {
@@ -85,26 +85,26 @@ func TestAgentSpecCases(t *testing.T) {
 				t.Fatal(p.Err)
 			}
 			if got := string(p.Result.ResultData); got != c.want {
-				t.Errorf("the outputs are %s, want %s", got, c.want)
+				t.Errorf("outputs = %s, want %s", got, c.want)
 			}
 		})
 	}
 }
 
-// TestEndToEndRecordCases runs the cases on a real server and replays what they leave.
+// TestEndToEndRecordCases runs the cases on a real server, and records and replays their histories.
 func TestEndToEndRecordCases(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	for name, c := range specCases {
 		t.Run(name, func(t *testing.T) {
 			run := h.Start(t, c.input(t, name))
-			var done []string
+			var answered []string
 			for range len(c.results) * 2 {
-				harness.WaitFor(t, "the run to end, or to ask", func() bool {
+				harness.WaitFor(t, "the run to end or to open a request", func() bool {
 					s := h.Status(t, run.GetID())
 					for _, r := range s.Requests {
-						if !slices.Contains(done, r.ID) {
-							done = append(done, r.ID)
+						if !slices.Contains(answered, r.ID) {
+							answered = append(answered, r.ID)
 							name, answer := c.answer(r)
 							if _, err := h.Update(t, run.GetID(), name, answer); err != nil {
 								t.Fatal(err)
@@ -120,7 +120,7 @@ func TestEndToEndRecordCases(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := string(out.ResultData); got != c.want {
-				t.Errorf("the outputs are %s, want %s", got, c.want)
+				t.Errorf("outputs = %s, want %s", got, c.want)
 			}
 			harness.Record(t, h.Client, "agentspec-"+name, run.GetID(), run.GetRunID())
 		})

@@ -16,63 +16,63 @@ func TestAgentSpecConversation(t *testing.T) {
 		t.Fatal(p.Err)
 	}
 	if want := `{"words":["yes, Ann","no, Bob"],"word":"bye"}`; string(p.Result.ResultData) != want {
-		t.Errorf("outputs %s, want %s", p.Result.ResultData, want)
+		t.Errorf("outputs = %s, want %s", p.Result.ResultData, want)
 	}
 	var page contract.TranscriptPage
 	harness.Query(t, p.Env, contract.QueryTranscript, &page, contract.TranscriptQuery{Thread: "conversation"})
-	var said []string
+	var got []string
 	for _, raw := range page.Messages {
 		m, err := contract.DecodeMessage(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
-		said = append(said, fmt.Sprintf("%s %.10s%d", m.Role, m.Text, len(m.Calls)))
+		got = append(got, fmt.Sprintf("%s %.10s%d", m.Role, m.Text, len(m.Calls)))
 	}
 	want := "assistant Good morni0, user 0, assistant 1, tool {\"word\":\"y0, user 0, assistant let me thi0, user Nobody rea0, assistant 1, tool {\"word\":\"n0, user 0, assistant 1, tool {\"word\":\"b0"
-	if got := strings.Join(said, ", "); got != want {
-		t.Errorf("said was\n%s, want\n%s", got, want)
+	if got := strings.Join(got, ", "); got != want {
+		t.Errorf("conversation:\n%s\nwant\n%s", got, want)
 	}
 }
 
-// People are asked in a run that continues as new whenever it can: each question once.
+// TestEndToEndAgentSpecRequests checks that a run opens each request once, also if it continues as new whenever possible.
 func TestEndToEndAgentSpecRequests(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	for _, events := range []int{0, 1} {
 		run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.ReadFile(t, "../examples/agentspec/guess.yaml"), Name: "guess.yaml"}, MaxEvents: events})
-		for _, step := range []struct{ asked, answer string }{
+		for _, step := range []struct{ question, answer string }{
 			{"What is the capital of Norway? You said nothing.", "Bergen"}, {"What is the capital of Norway? You said Bergen.", "Oslo"},
 		} {
 			var text string
-			harness.WaitFor(t, "the question "+step.asked, func() bool {
+			harness.WaitFor(t, "the question "+step.question, func() bool {
 				text = h.OpenRequests(t, run.GetID(), 1)[0].Text
-				return text == step.asked
+				return text == step.question
 			})
 			if _, err := h.Update(t, run.GetID(), contract.RequestMessage, contract.MessageAnswer{Text: step.answer}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if out, err := harness.Result(t, run); err != nil || string(out.ResultData) != `{"answer":"Oslo"}` {
-			t.Errorf("with %d events: %+v, %v", events, out, err)
+			t.Errorf("max events %d: %+v, %v", events, out, err)
 		}
 		const agent = `{"component_type":"Agent","agentspec_version":"25.4.1","name":"clerk","llm_config":{"component_type":"OpenAiConfig","name":"m","model_id":"m"},
 "system_prompt":"Be {{how}}.","inputs":[{"title":"how","type":"string","default":"kind"}],"outputs":[{"title":"name","type":"string"}]}`
 		run = h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: agent, Name: "clerk.json"}, MaxEvents: events, Script: harness.Script(t, `rules:
 - {turn: 1, match: ^Hello$, say: "Your name?"}
 - {turn: 2, match: ^Ann$, call: [{tool: submit_result, arguments: {name: Ann}}]}`)})
-		for _, step := range []struct{ asked, answer string }{{"clerk waits for a message", "Hello"}, {"Your name?", "Ann"}} {
-			harness.WaitFor(t, "the question "+step.asked, func() bool { return h.OpenRequests(t, run.GetID(), 1)[0].Text == step.asked })
+		for _, step := range []struct{ question, answer string }{{"clerk waits for a message", "Hello"}, {"Your name?", "Ann"}} {
+			harness.WaitFor(t, "the question "+step.question, func() bool { return h.OpenRequests(t, run.GetID(), 1)[0].Text == step.question })
 			if _, err := h.Update(t, run.GetID(), contract.RequestMessage, contract.MessageAnswer{Text: step.answer}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if out, err := harness.Result(t, run); err != nil || string(out.ResultData) != `{"name":"Ann"}` {
-			t.Errorf("with %d events: %+v, %v", events, out, err)
+			t.Errorf("max events %d: %+v, %v", events, out, err)
 		}
 	}
 }
 
-// What an agent submits is checked against the schemas of its outputs once it is cast, and the model can correct it.
+// TestAgentSpecSubmissionsAreChecked checks that submitted values are cast, then validated against the agent's outputs, and can be corrected.
 func TestAgentSpecSubmissionsAreChecked(t *testing.T) {
 	t.Parallel()
 	const doc = `{"component_type":"Flow","agentspec_version":"26.1.2","name":"f","start_node":{"$component_ref":"s"},"nodes":[{"$component_ref":"s"},{"$component_ref":"n"},{"$component_ref":"e"}],
@@ -84,6 +84,6 @@ func TestAgentSpecSubmissionsAreChecked(t *testing.T) {
 - {turn: 1, call: [{tool: submit_result, arguments: {m: 9}}]}
 - {turn: 2, contains: "9 is greater than the maximum of 5", call: [{tool: submit_result, arguments: {m: "4"}}]}`}.Execute(t)
 	if p.Err != nil || string(p.Result.ResultData) != `{"m":4}` {
-		t.Errorf("%s, %v", p.Result.ResultData, p.Err)
+		t.Errorf("outputs = %s, %v", p.Result.ResultData, p.Err)
 	}
 }

@@ -32,17 +32,17 @@ shop: {component_type: PluginPostgresDatabaseDatastore, name: shop, datastore_sc
   connection_config: {component_type: PluginTlsPostgresDatabaseConnectionConfig, name: c, user: {$component_ref: c.user}, password: {$component_ref: c.password}, url: {$component_ref: c.url}}}
 `
 
-func products(t *testing.T) *harness.Database {
+func productsDB(t *testing.T) *harness.Database {
 	t.Helper()
 	db := harness.Postgres(t)
 	db.Run(t, "CREATE TABLE products (id serial PRIMARY KEY, title text NOT NULL, price float8 DEFAULT 0.5)")
 	return db
 }
 
-// TestDatastoreNodes runs nodes on a datastore in a real server of PostgreSQL, by the worker's connection of its name.
+// TestDatastoreNodes runs datastore nodes against a real PostgreSQL server, using the worker's connection named after the datastore.
 func TestDatastoreNodes(t *testing.T) {
 	t.Parallel()
-	db := products(t)
+	db := productsDB(t)
 	run := func(connections map[string]tool.Connection, params string) harness.Outcome {
 		return harness.TestRun{Document: specDoc(t, storeFlow), ToolSettings: tool.Settings{Connections: connections},
 			SetInput: func(in *contract.RunInput) { in.Params = json.RawMessage(params) }}.Execute(t)
@@ -61,8 +61,8 @@ func TestDatastoreNodes(t *testing.T) {
 	}
 }
 
-// cutAfterCommit stands between a client and a server of PostgreSQL. The first time that the server has committed, nobody hears
-// of it: the connection ends.
+// cutAfterCommit is a proxy in front of a PostgreSQL server. Instead of forwarding the server's first confirmation of a commit,
+// it closes the connection.
 func cutAfterCommit(t *testing.T, to string) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -70,7 +70,7 @@ func cutAfterCommit(t *testing.T, to string) (address string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	var cut atomic.Bool
+	var done atomic.Bool
 	serve := func(client net.Conn) {
 		defer client.Close()
 		server, err := net.Dial("tcp", to)
@@ -85,7 +85,7 @@ func cutAfterCommit(t *testing.T, to string) (address string) {
 		buf := make([]byte, 64<<10)
 		for {
 			n, err := server.Read(buf)
-			if err != nil || bytes.Contains(buf[:n], []byte("COMMIT\x00")) && cut.CompareAndSwap(false, true) {
+			if err != nil || bytes.Contains(buf[:n], []byte("COMMIT\x00")) && done.CompareAndSwap(false, true) {
 				return
 			}
 			if _, err := client.Write(buf[:n]); err != nil {
@@ -105,20 +105,20 @@ func cutAfterCommit(t *testing.T, to string) (address string) {
 	return l.Addr().String()
 }
 
-// TestDatastoreCommitUnanswered loses the connection after a change was committed and before the worker hears of it: with the
-// table of calls it is made once and the run goes on, without it the run says that nobody knows.
-func TestDatastoreCommitUnanswered(t *testing.T) {
+// TestDatastoreUnconfirmedCommit checks a change whose connection is lost between the commit and its confirmation: with the table
+// of idempotency keys it is made once and the run continues; without it the run fails with an unknown outcome.
+func TestDatastoreUnconfirmedCommit(t *testing.T) {
 	t.Parallel()
-	db := products(t)
+	db := productsDB(t)
 	u, err := url.Parse(db.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := u.Host
-	for _, tt := range []struct{ name, calls, want string }{{"without the table of calls", "", "unknown"}, {"with it", datastore.KeyTableSQL, ""}} {
+	for _, tt := range []struct{ name, keyTable, want string }{{"without the key table", "", "unknown"}, {"with the key table", datastore.KeyTableSQL, ""}} {
 		db.Run(t, "TRUNCATE products RESTART IDENTITY")
-		if tt.calls != "" {
-			db.Run(t, tt.calls)
+		if tt.keyTable != "" {
+			db.Run(t, tt.keyTable)
 		}
 		u.Host = cutAfterCommit(t, server)
 		p := harness.TestRun{Document: specDoc(t, `

@@ -10,27 +10,27 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// specDoc writes a document of Agent Spec out of a short form: an object of components by name,
-// of which the one called flow is the main one. A flow has nodes by name, go with lines like "a > b > c"
-// and "a.branch > b", and data with lines like "a.x > b.y"; its component_type is Flow unless it says another.
-// A text that begins with @ refers to a component by its name; @m is a model.
+// specDoc expands a short form into an Agent Spec document. The short form is an object of components by name; the one named
+// flow is the root. A flow has nodes by name, control flow in go as lines like "a > b > c" and "a.branch > b", and data flow in
+// data as lines like "a.x > b.y"; its default component_type is Flow.
+// A string that begins with @ refers to a component by name; @m is a model.
 func specDoc(t testing.TB, short string) string {
 	t.Helper()
 	var in map[string]map[string]any
 	if err := yaml.Unmarshal([]byte(short), &in); err != nil {
 		t.Fatal(err)
 	}
-	s := shortSpec{t: t, parts: map[string]any{"m": map[string]any{"component_type": "OpenAiConfig", "name": "m", "model_id": "m"}}}
+	s := shortSpec{t: t, components: map[string]any{"m": map[string]any{"component_type": "OpenAiConfig", "name": "m", "model_id": "m"}}}
 	for name, c := range in {
 		if name != "flow" {
-			s.parts[name] = s.component(name, c)
+			s.components[name] = s.component(name, c)
 		}
 	}
 	main := s.component("flow", in["flow"])
 	if main["agentspec_version"] == nil {
 		main["agentspec_version"] = "26.1.2"
 	}
-	main["$referenced_components"] = s.parts
+	main["$referenced_components"] = s.components
 	raw, err := json.MarshalIndent(main, "", " ")
 	if err != nil {
 		t.Fatal(err)
@@ -39,9 +39,9 @@ func specDoc(t testing.TB, short string) string {
 }
 
 type shortSpec struct {
-	t     testing.TB
-	parts map[string]any
-	edges int
+	t          testing.TB
+	components map[string]any
+	edges      int
 }
 
 func (s *shortSpec) component(name string, in map[string]any) map[string]any {
@@ -58,19 +58,19 @@ func (s *shortSpec) component(name string, in map[string]any) map[string]any {
 			for _, n := range sortedKeys(nodes) {
 				node, ok := nodes[n].(map[string]any)
 				if !ok {
-					s.t.Fatalf("the node %s is no object", n)
+					s.t.Fatalf("node %s is not an object", n)
 				}
 				if node["component_type"] == "StartNode" {
 					out["start_node"] = refTo(n)
 				}
-				s.parts[n] = s.component(n, node)
+				s.components[n] = s.component(n, node)
 				list = append(list, refTo(n))
 			}
 			out[k] = list
 		case "go":
-			out["control_flow_connections"] = s.lines(v, s.control)
+			out["control_flow_connections"] = s.edgeList(v, s.controlEdge)
 		case "data":
-			out["data_flow_connections"] = s.lines(v, s.data)
+			out["data_flow_connections"] = s.edgeList(v, s.dataEdge)
 		default:
 			out[k] = s.value(v)
 		}
@@ -110,14 +110,14 @@ func (s *shortSpec) value(v any) any {
 	return v
 }
 
-func (s *shortSpec) lines(v any, edge func(from, to string) map[string]any) []any {
+func (s *shortSpec) edgeList(v any, edge func(from, to string) map[string]any) []any {
 	out := []any{}
 	list, _ := v.([]any)
 	for _, line := range list {
-		places := strings.Split(fmt.Sprint(line), " > ")
-		for i := range places[1:] {
+		ends := strings.Split(fmt.Sprint(line), " > ")
+		for i := range ends[1:] {
 			s.edges++
-			e := edge(places[i], places[i+1])
+			e := edge(ends[i], ends[i+1])
 			e["name"] = fmt.Sprintf("edge%d", s.edges)
 			out = append(out, e)
 		}
@@ -125,7 +125,7 @@ func (s *shortSpec) lines(v any, edge func(from, to string) map[string]any) []an
 	return out
 }
 
-func (s *shortSpec) control(from, to string) map[string]any {
+func (s *shortSpec) controlEdge(from, to string) map[string]any {
 	from, branch, branched := strings.Cut(from, ".")
 	to, _, _ = strings.Cut(to, ".")
 	out := map[string]any{"component_type": "ControlFlowEdge", "from_node": refTo(from), "to_node": refTo(to)}
@@ -135,7 +135,7 @@ func (s *shortSpec) control(from, to string) map[string]any {
 	return out
 }
 
-func (s *shortSpec) data(from, to string) map[string]any {
+func (s *shortSpec) dataEdge(from, to string) map[string]any {
 	node, output, _ := strings.Cut(from, ".")
 	target, input, _ := strings.Cut(to, ".")
 	return map[string]any{"component_type": "DataFlowEdge", "source_node": refTo(node), "source_output": output,

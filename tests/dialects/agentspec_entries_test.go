@@ -24,8 +24,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// entriesFlow has a message, a question, and tools of four kinds: in nodes of its own, in the elements of a map, and in flows
-// beside each other. The agent behind them gets what was said, and no result of a tool.
+// entriesFlow has an output message, an input message and tools of four kinds: in its own nodes, in the elements of a map and in
+// parallel flows. The agent after them is sent the messages, but no tool results.
 const entriesFlow = `
 flow:
   nodes:
@@ -46,11 +46,11 @@ first: {nodes: {s2: {component_type: StartNode}, note: {component_type: OutputMe
 second: {nodes: {s3: {component_type: StartNode}, api: {component_type: ToolNode, tool: {component_type: MCPTool, name: long, outputs: [{title: t, type: string}], client_transport: {component_type: StreamableHTTPTransport, name: web, url: URL}}}, e3: {component_type: EndNode}}, go: [s3 > api > e3]}
 `
 
-// clientResults are what clients return for their tools.
+// clientResults are the results of client-side tools.
 var clientResults = map[string]string{"look": `"a cloud"`, "note": `"noted"`}
 
-// entriesOf is a flow whose conversation has these entries, and what it needs.
-func entriesOf(t *testing.T) (tools harness.TestRun, flow func(branches string) contract.FlowRef, want []string) {
+// entriesSetup returns the tools and the script of entriesFlow, its compiled form by branch policy, and the expected entries.
+func entriesSetup(t *testing.T) (tools harness.TestRun, flow func(branches string) contract.FlowRef, want []string) {
 	t.Helper()
 	long := strings.Repeat("long ", 1000)
 	find := tool.Func("find", "", func(_ context.Context, in struct {
@@ -64,32 +64,32 @@ func entriesOf(t *testing.T) (tools harness.TestRun, flow func(branches string) 
 - {match: ., contains: cloud, fail: {class: refused, text: the model got a result}}
 - {after: note, call: {tool: submit_result, raw: '{"r": "done"}'}}
 - {contains: Oslo, call: {tool: note, raw: '{"city": "Oslo"}'}}`}
-	host := specadapter.Options{}
-	host.UnboundTools = map[string]bool{"weather": true, "find": true}
-	res, diags := specadapter.Load("flow.json", []byte(strings.ReplaceAll(specDoc(t, entriesFlow), "URL", tools.URL(t))), host)
+	options := specadapter.Options{}
+	options.UnboundTools = map[string]bool{"weather": true, "find": true}
+	res, diags := specadapter.Load("flow.json", []byte(strings.ReplaceAll(specDoc(t, entriesFlow), "URL", tools.URL(t))), options)
 	if res == nil {
 		t.Fatal(diags)
 	}
 	flow = func(branches string) contract.FlowRef {
-		own := *res.Flow
-		own.Policy.Branches = branches
-		return contract.FlowRef{Plan: &own, Source: &res.Source}
+		f := *res.Flow
+		f.Policy.Branches = branches
+		return contract.FlowRef{Plan: &f, Source: &res.Source}
 	}
 	return tools, flow, []string{"assistant Welcome.", "assistant Which city?", "user Oslo", `tool weather {"degrees":21,"sky":"clear"}`, "tool look a cloud",
 		"tool find found a", "tool find found b", "assistant Beside.", "tool long " + long[:1000], "assistant Bye."}
 }
 
-// TestConversationEntries asks a run for its conversation: the message, the question with its answer and each tool's result are
-// entries, whichever kind of run has them, and the model gets no result.
+// TestConversationEntries checks a run's conversation: messages, questions with their answers and tool results are entries, also
+// those of child workflows, and the model is sent no tool results.
 func TestConversationEntries(t *testing.T) {
 	t.Parallel()
-	run, flow, want := entriesOf(t)
+	run, flow, want := entriesSetup(t)
 	for _, policy := range []string{"", plan.BranchesAsChildren} {
-		people := nodeCase{results: clientResults, messages: []string{"Oslo"}}
+		answers := nodeCase{results: clientResults, messages: []string{"Oslo"}}
 		run.SetInput = func(in *contract.RunInput) { in.Flow = flow(policy) }
 		run.Prepare = func(env *testsuite.TestWorkflowEnvironment) {
 			for i := range 8 {
-				env.RegisterDelayedCallback(func() { people.answer(t, env) }, time.Duration(i+1)*time.Hour)
+				env.RegisterDelayedCallback(func() { answers.answer(t, env) }, time.Duration(i+1)*time.Hour)
 			}
 		}
 		p := run.Execute(t)
@@ -98,14 +98,14 @@ func TestConversationEntries(t *testing.T) {
 		}
 		var s contract.Status
 		harness.Query(t, p.Env, contract.QueryStatus, &s)
-		compareEntries(t, "the query status", s.Conversation, want)
+		compareEntries(t, "status query", s.Conversation, want)
 	}
 }
 
-// TestEndToEndConversationEntries reads a flow's conversation where people see it.
+// TestEndToEndConversationEntries checks the conversation that users see: status, transcript, follow and recording.
 func TestEndToEndConversationEntries(t *testing.T) {
 	t.Parallel()
-	tools, flow, want := entriesOf(t)
+	tools, flow, want := entriesSetup(t)
 	h := yieldWorker(t, tools)
 	for _, policy := range []string{"", plan.BranchesAsChildren} {
 		for _, events := range []int{0, 1} {
@@ -113,13 +113,13 @@ func TestEndToEndConversationEntries(t *testing.T) {
 				t.Parallel()
 				run := h.Start(t, contract.RunInput{Flow: flow(policy), MaxEvents: events, Script: harness.Script(t, tools.Script)})
 				first := run.GetRunID()
-				harness.WaitFor(t, "the question", func() bool { return h.OpenRequests(t, run.GetID(), 1)[0].Text == "Which city?" })
+				harness.WaitFor(t, "the input request", func() bool { return h.OpenRequests(t, run.GetID(), 1)[0].Text == "Which city?" })
 				if _, err := h.Update(t, run.GetID(), contract.RequestMessage, contract.MessageAnswer{Text: "Oslo"}); err != nil {
 					t.Fatal(err)
 				}
 				for _, tool := range []string{"look", "note"} {
 					var q contract.Request
-					harness.WaitFor(t, "the tool "+tool, func() bool { q = h.OpenRequests(t, run.GetID(), 1)[0]; return q.Tool == tool })
+					harness.WaitFor(t, "the call of "+tool, func() bool { q = h.OpenRequests(t, run.GetID(), 1)[0]; return q.Tool == tool })
 					if _, err := h.Update(t, run.GetID(), contract.RequestToolResult, contract.ToolResultAnswer{ID: q.ID, Result: []byte(clientResults[tool])}); err != nil {
 						t.Fatal(err)
 					}
@@ -133,7 +133,7 @@ func TestEndToEndConversationEntries(t *testing.T) {
 	}
 }
 
-// compareEntries compares the entries of a conversation, but those of the agent.
+// compareEntries compares the entries of a conversation, except those of the agent.
 func compareEntries(t *testing.T, where string, messages []contract.Message, want []string) {
 	t.Helper()
 	var got []string
@@ -147,49 +147,49 @@ func compareEntries(t *testing.T, where string, messages []contract.Message, wan
 	}
 }
 
-// checkEntries reads a closed run's conversation in every way.
+// checkEntries compares a closed run's conversation as read from each source.
 func checkEntries(t *testing.T, h *harness.Worker, id, first, last string, want []string) {
 	t.Helper()
-	compareEntries(t, "the query status", h.Status(t, id).Conversation, want)
+	compareEntries(t, "status query", h.Status(t, id).Conversation, want)
 	from := history.From(h.Client)
 	read, err := transcript.Read(t.Context(), from, id, last)
 	if err != nil {
 		t.Fatal(err)
 	}
-	compareEntries(t, "the status of a closed run", read.Status().Conversation, want)
+	compareEntries(t, "status of a closed run", read.Status().Conversation, want)
 	for _, thread := range read.Threads() {
 		if thread.Thread == contract.ConversationThread {
-			var all []contract.Message
+			var messages []contract.Message
 			for i, m := range thread.Messages {
 				if m == nil {
 					t.Fatalf("the transcript lacks message %d of %d", i+1, len(thread.Messages))
 				}
-				all = append(all, *m)
+				messages = append(messages, *m)
 			}
-			compareEntries(t, "the transcript", all, want)
+			compareEntries(t, "transcript", messages, want)
 		}
 	}
-	var notes entryNotes
-	f := follow.New(&runs.Run{Connection: &runs.Connection{Temporal: &config.Temporal{Client: h.Client}}, ID: id, RunID: first}, &notes)
+	var followed entryCollector
+	f := follow.New(&runs.Run{Connection: &runs.Connection{Temporal: &config.Temporal{Client: h.Client}}, ID: id, RunID: first}, &followed)
 	if _, err := f.Follow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// What is beside each other ends as it does.
+	// The entries of parallel branches have no fixed order.
 	byText := func(x, y contract.Message) int { return strings.Compare(x.Text, y.Text) }
-	slices.SortFunc(notes.messages, byText)
+	slices.SortFunc(followed.messages, byText)
 	want = slices.Clone(want)
 	slices.SortFunc(want, func(x, y string) int { return strings.Compare(entryText(x), entryText(y)) })
-	compareEntries(t, "follow", notes.messages, want)
+	compareEntries(t, "follow", followed.messages, want)
 	rec := h.PlayRecording(t, id, last)
 	for _, entry := range want {
 		text := entryText(entry)
 		if !slices.Contains(rec.Expect.Said, text) {
-			t.Errorf("the recording lacks %.100q: %.2000q", text, rec.Expect.Said)
+			t.Errorf("the recording has no %.100q: %.2000q", text, rec.Expect.Said)
 		}
 	}
 }
 
-// entryText is the text of an entry, without its role and its tool.
+// entryText returns the text of an entry, without role and tool.
 func entryText(entry string) string {
 	role, text, _ := strings.Cut(entry, " ")
 	if role == contract.RoleTool {
@@ -198,16 +198,16 @@ func entryText(entry string) string {
 	return text
 }
 
-// entryNotes collects the messages of a followed run.
-type entryNotes struct {
+// entryCollector collects the messages of a followed run.
+type entryCollector struct {
 	mu       sync.Mutex
 	messages []contract.Message
 }
 
-func (n *entryNotes) Notify(notice progress.Notice) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if notice.Event == progress.EventMessage && notice.Message != nil {
-		n.messages = append(n.messages, *notice.Message)
+func (c *entryCollector) Notify(n progress.Notice) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n.Event == progress.EventMessage && n.Message != nil {
+		c.messages = append(c.messages, *n.Message)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"weft/tests/harness"
 )
 
-// A flow of many kinds of nodes gives what its parts make: values are cast, answers that are no
-// value are asked for again, what fails is caught.
+// TestAgentSpecMixed checks a flow with many kinds of nodes: values are cast, invalid model output is requested again and exceptions
+// are caught.
 func TestAgentSpecMixed(t *testing.T) {
 	t.Parallel()
 	p := harness.TestRun{Document: harness.AgentspecMixed, Script: harness.AgentspecMixedScript}.Execute(t)
@@ -16,6 +16,6 @@ func TestAgentSpecMixed(t *testing.T) {
 	}
 	const want = `{"total":9,"length":3,"why":"script: not that (attempt 1)"}`
 	if string(p.Result.ResultData) != want {
-		t.Errorf("outputs %s, want %s", p.Result.ResultData, want)
+		t.Errorf("outputs = %s, want %s", p.Result.ResultData, want)
 	}
 }

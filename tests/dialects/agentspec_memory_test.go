@@ -12,7 +12,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// memoryStore is a datastore in memory, and nodes on it that tests use.
+// memoryStore is an in-memory datastore with two collections.
 const memoryStore = `
 shop: {component_type: PluginInMemoryDatastore, name: shop, datastore_schema: {products: {properties: {id: {type: integer}, title: {type: string}, price: {type: number, default: 0.5}, note: {anyOf: [{type: string}, {type: "null"}]}}}, tags: {properties: {tag: {type: string}}}}}
 `
@@ -25,7 +25,7 @@ func listNode(name, where string) string {
 	return name + ": {component_type: PluginDatastoreListNode, datastore: '@shop', collection_name: products, where: " + where + "}\n"
 }
 
-// A flow's collections are a part of its run: what a node writes another one finds.
+// TestMemoryDatastore checks nodes on an in-memory datastore, whose collections are part of the run's state.
 func TestMemoryDatastore(t *testing.T) {
 	t.Parallel()
 	anyObject := "{type: object, additionalProperties: {}}"
@@ -38,34 +38,34 @@ func TestMemoryDatastore(t *testing.T) {
 	}
 	list := "{title: entities, type: array, items: " + anyObject + "}"
 	tests := map[string]shortCase{
-		"all nodes": {params: `{}`, doc: flow("",
+		"all node types": {params: `{}`, doc: flow("",
 			entity("a", "{id: '1', title: tea}")+entity("b", "{id: 2, title: jam, price: 3, note: x}")+entity("c", "{id: 3, title: tea, price: '7'}")+
 				"set: {component_type: PluginDatastoreUpdateNode, datastore: '@shop', collection_name: products, where: {title: tea, id: '3'}, inputs: [{title: update, type: object, additionalProperties: {}, default: {price: 4, note: hot}}]}\n"+
 				"drop: {component_type: PluginDatastoreDeleteNode, datastore: '@shop', collection_name: products, where: {title: jam}}\n"+listNode("all", "{}"),
 			"a > b > c > set > drop > all", "a.created_entity > e.made, set.entities > e.set, all.entities > e.entities", "{title: made, type: object, additionalProperties: {}}, {title: set, type: array, items: "+anyObject+"}, "+list),
 			want: `{"made":{"id":1,"note":null,"price":0.5,"title":"tea"},"set":[{"id":3,"note":"hot","price":4,"title":"tea"}],"entities":[{"id":1,"note":null,"price":0.5,"title":"tea"},{"id":3,"note":"hot","price":4,"title":"tea"}]}`},
-		"filters by inputs, and one object": {params: `{"wanted":2}`, doc: flow("{title: wanted, type: integer}",
+		"filter by input, single object": {params: `{"wanted":2}`, doc: flow("{title: wanted, type: integer}",
 			entity("a", "{id: 1, title: tea}")+entity("b", "{id: 2, title: jam}")+
 				"one: {component_type: PluginDatastoreListNode, datastore: '@shop', collection_name: products, where: {id: '{{wanted}}'}, limit: 1, unpack_single_entity_from_list: true}\n",
 			"a > b > one", "s.wanted > one.wanted, one.entities > e.entities", "{title: entities, type: object, additionalProperties: {}}"),
 			want: `{"entities":{"id":2,"note":null,"price":0.5,"title":"jam"}}`},
 		"collections as params": {params: `{".stores":{"shop/products":[]}}`, fails: ".stores", doc: flow("", listNode("all", "{}"), "all", "", "")},
-		"nothing found for one": {params: `{}`, fails: "no object of the collection", doc: flow("",
+		"no match for a single object": {params: `{}`, fails: "no object of the collection", doc: flow("",
 			"one: {component_type: PluginDatastoreListNode, datastore: '@shop', collection_name: products, where: {id: 1}, limit: 1, unpack_single_entity_from_list: true}\n", "one", "", "")},
 		"an unknown member":            {params: `{}`, fails: `no member "colour"; they have: id, note, price, title`, doc: flow("", entity("a", "{id: 1, title: tea, colour: red}"), "a", "", "")},
 		"a missing member":             {params: `{}`, fails: `entity has no member "title", and the schema has no default for it`, doc: flow("", entity("a", "{id: 1}"), "a", "", "")},
-		"a value of another type":      {params: `{}`, fails: `"id": `, doc: flow("", entity("a", "{id: [1], title: tea}"), "a", "", "")},
-		"null for a text":              {params: `{}`, fails: `"title": `, doc: flow("", entity("a", "{id: 1, title: null}"), "a", "", "")},
-		"a condition of another type":  {params: `{}`, fails: `"id": `, doc: flow("", listNode("all", "{id: tea}"), "all", "", "")},
-		"an update of a wrong type":    {params: `{}`, fails: `"price": `, doc: flow("", "set: {component_type: PluginDatastoreUpdateNode, datastore: '@shop', collection_name: products, where: {}, inputs: [{title: update, type: object, additionalProperties: {}, default: {price: much}}]}\n", "set", "", "")},
-		"more than the state may hold": {params: `{}`, fails: "state would hold", doc: flow("", entity("a", "{id: 1, title: '"+strings.Repeat("x", 600_000)+"'}")+entity("b", "{id: 2, title: '"+strings.Repeat("y", 600_000)+"'}"), "a > b", "", "")},
+		"a value of an invalid type":   {params: `{}`, fails: `"id": `, doc: flow("", entity("a", "{id: [1], title: tea}"), "a", "", "")},
+		"null for a string":            {params: `{}`, fails: `"title": `, doc: flow("", entity("a", "{id: 1, title: null}"), "a", "", "")},
+		"a filter of an invalid type":  {params: `{}`, fails: `"id": `, doc: flow("", listNode("all", "{id: tea}"), "all", "", "")},
+		"an update of an invalid type": {params: `{}`, fails: `"price": `, doc: flow("", "set: {component_type: PluginDatastoreUpdateNode, datastore: '@shop', collection_name: products, where: {}, inputs: [{title: update, type: object, additionalProperties: {}, default: {price: much}}]}\n", "set", "", "")},
+		"state size limit":             {params: `{}`, fails: "state would hold", doc: flow("", entity("a", "{id: 1, title: '"+strings.Repeat("x", 600_000)+"'}")+entity("b", "{id: 2, title: '"+strings.Repeat("y", 600_000)+"'}"), "a > b", "", "")},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) { nodeCase{shortCase: c}.play(t) })
 	}
 }
 
-// memoryFlows has a collection that flows in the place of a node, one after the other, beside each other and under a guard work on.
+// memoryFlows has a collection that is used by a subflow, in sequential and parallel maps, in parallel flows and in a caught flow.
 const memoryFlows = `
 flow:
   nodes:
@@ -87,9 +87,9 @@ right: {nodes: {s4: {component_type: StartNode}, up2: {component_type: PluginDat
 bad: {nodes: {s5: {component_type: StartNode}, add3: {component_type: PluginDatastoreCreateNode, datastore: '@shop', collection_name: products, inputs: [{title: entity, type: object, additionalProperties: {}, default: {id: 9, title: gone}}]}, fail: {component_type: PluginDatastoreDeleteNode, datastore: '@shop', collection_name: products, where: {id: x}}, e5: {component_type: EndNode}}, go: [s5 > add3 > fail > e5]}
 ` + memoryStore
 
-// Flows share the collections of the run. One after the other each sees what those before it changed; beside each other each sees
-// them as they were, and its own changes, and the changes of all are made in the order of the flows when all have ended. What a
-// flow changed that failed is gone.
+// TestMemoryDatastoreInFlows checks that flows share the run's collections. A flow sees the changes of earlier flows. Parallel flows
+// see the collections as they were at the fork and their own changes, which are merged in the order of the flows when all have ended.
+// The changes of a failed flow are discarded.
 func TestMemoryDatastoreInFlows(t *testing.T) {
 	t.Parallel()
 	object := func(id int, title, price, note string) string {
@@ -115,8 +115,8 @@ func TestMemoryDatastoreInFlows(t *testing.T) {
 	}
 }
 
-// An agent's flow has no part in the collections of the run, and says so.
-func TestMemoryDatastoreOfAgents(t *testing.T) {
+// TestMemoryDatastoreInAgentFlows checks that a node on an in-memory datastore is rejected in a flow that an agent calls.
+func TestMemoryDatastoreInAgentFlows(t *testing.T) {
 	t.Parallel()
 	doc := "flow: {nodes: {s: {component_type: StartNode}, n: {component_type: AgentNode, agent: {component_type: ExtendedAgent, name: a, llm_config: '@m', human_in_the_loop: false, system_prompt: A, flows: ['@one'], outputs: [{title: r, type: string}]}}, e: {component_type: EndNode, outputs: [{title: r, type: string}]}}, go: [s > n > e]}\n" +
 		"one: {description: Lists., nodes: {s1: {component_type: StartNode}, " + strings.TrimSpace(listNode("all", "{}")) + ", e1: {component_type: EndNode}}, go: [s1 > all > e1]}" + memoryStore
@@ -125,7 +125,7 @@ func TestMemoryDatastoreOfAgents(t *testing.T) {
 	}
 }
 
-// TestEndToEndMemoryDatastore continues as new whenever it can: the collections go along.
+// TestEndToEndMemoryDatastore checks that collections are passed on when a run continues as new.
 func TestEndToEndMemoryDatastore(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -133,7 +133,7 @@ func TestEndToEndMemoryDatastore(t *testing.T) {
 		"ask: {component_type: InputMessageNode, message: 'More?', outputs: [{title: more, type: string}]},\n" + listNode("all", "{title: tea}") +
 		",\ne: {component_type: EndNode, outputs: [{title: entities, type: array, items: {type: object, additionalProperties: {}}}]}}, go: [s > a > ask > all > e], data: [all.entities > e.entities]}" + memoryStore
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: specDoc(t, doc), Name: "flow.json"}, MaxEvents: 1})
-	harness.WaitFor(t, "the question", func() bool { return h.OpenRequests(t, run.GetID(), 1)[0].Text == "More?" })
+	harness.WaitFor(t, "the input request", func() bool { return h.OpenRequests(t, run.GetID(), 1)[0].Text == "More?" })
 	if _, err := h.Update(t, run.GetID(), contract.RequestMessage, contract.MessageAnswer{Text: "no"}); err != nil {
 		t.Fatal(err)
 	}
