@@ -12,8 +12,8 @@ import (
 	"weft/tests/harness"
 )
 
-// People and clients are asked in several branches at once; each answer goes to the branch that
-// asked, in whatever order they come, and the results are in the order of the list.
+// TestAgentSpecParallelRequests checks requests of concurrent branches: each answer, in any order, goes to the branch that opened
+// the request, and the results are in the order of the list.
 func TestAgentSpecParallelRequests(t *testing.T) {
 	t.Parallel()
 	const doc = `{"component_type":"Flow","agentspec_version":"25.4.2","name":"f","start_node":{"$component_ref":"s"},
@@ -35,17 +35,17 @@ func TestAgentSpecParallelRequests(t *testing.T) {
 "o3":{"component_type":"ToolNode","name":"look","tool":{"component_type":"ClientTool","name":"age_of","inputs":[{"title":"name","type":"string"}],"outputs":[{"title":"age","type":"integer"}]}},
 "o4":{"component_type":"EndNode","name":"o4","outputs":[{"title":"word","type":"string"},{"title":"age","type":"integer"}]}}}`
 	ages := map[string]string{"Ann": "30", "Bob": "40", "Cid": "50"}
-	most := 0
+	maxOpen := 0
 	p := harness.TestRun{Document: doc, Prepare: func(env *testsuite.TestWorkflowEnvironment) {
 		for i := range 24 {
 			harness.AtTime(env, time.Duration(i+1)*time.Hour, func() {
 				var now contract.Status
 				harness.Query(t, env, contract.QueryStatus, &now)
-				most = max(most, len(now.Requests))
+				maxOpen = max(maxOpen, len(now.Requests))
 				if len(now.Requests) == 0 {
 					return
 				}
-				// The one that asked last is answered first.
+				// Answer the most recent request first.
 				r := now.Requests[len(now.Requests)-1]
 				if r.Kind == contract.RequestMessage {
 					env.SignalWorkflow(contract.RequestMessage, contract.MessageAnswer{ID: r.ID, Text: "I am " + r.Text[:3]})
@@ -63,15 +63,15 @@ func TestAgentSpecParallelRequests(t *testing.T) {
 		t.Fatal(p.Err)
 	}
 	if want := `{"words":["I am Ann","I am Bob","I am Cid"],"ages":[30,40,50]}`; string(p.Result.ResultData) != want {
-		t.Errorf("outputs %s, want %s", p.Result.ResultData, want)
+		t.Errorf("outputs = %s, want %s", p.Result.ResultData, want)
 	}
-	if most < 3 {
-		t.Errorf("at most %d were asked at once", most)
+	if maxOpen < 3 {
+		t.Errorf("at most %d requests were open at once, want 3", maxOpen)
 	}
 }
 
-// TestEndToEndMapContinues maps over more elements than one history holds, whose runs end while the
-// run asks them to yield: it goes on, and no task of its is refused because of what it did not hear.
+// TestEndToEndMapContinues checks that a map over more elements than fit into one history continues as new, and that none of its
+// workflow tasks fails because of unhandled events of child runs, which end while they are asked to yield.
 func TestEndToEndMapContinues(t *testing.T) {
 	t.Parallel()
 	const n = 60
@@ -98,19 +98,19 @@ one: {nodes: {s1: {component_type: StartNode, inputs: [{title: x, type: integer}
 		t.Fatal(err)
 	}
 	if want := fmt.Sprintf(`{"total":%d}`, n*(n-1)/2); string(out.ResultData) != want {
-		t.Errorf("outputs %s, want %s", out.ResultData, want)
+		t.Errorf("outputs = %s, want %s", out.ResultData, want)
 	}
 	runs, id := 0, run.GetRunID()
 	for ; id != ""; runs++ {
 		list := harness.Events(t, h.Client, run.GetID(), id)
 		for _, e := range list {
 			if a := e.GetWorkflowTaskFailedEventAttributes(); a != nil {
-				t.Errorf("run %d from the end: a task failed with %s", runs, a.Cause)
+				t.Errorf("run %d from the end: a workflow task failed: %s", runs, a.Cause)
 			}
 		}
 		id = list[0].GetWorkflowExecutionStartedEventAttributes().ContinuedExecutionRunId
 	}
 	if runs < 3 {
-		t.Errorf("there were %d runs", runs)
+		t.Errorf("%d runs, want 3 or more", runs)
 	}
 }

@@ -15,12 +15,12 @@ import (
 	"weft/tests/harness"
 )
 
-// A worker that runs elsewhere is asked like any other; what it asks in turn is its answer, and the
-// next question goes on with its task.
+// TestAgentSpecA2AWorker checks that a manager can message a remote agent like any other worker: the remote agent's question is
+// returned as its reply, and the manager's next message continues the same task.
 func TestAgentSpecA2AWorker(t *testing.T) {
 	t.Parallel()
-	there := &agency{}
-	agent := httptest.NewServer(there)
+	remote := &remoteAgent{}
+	agent := httptest.NewServer(remote)
 	defer agent.Close()
 	turns := 0
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,10 +56,10 @@ func TestAgentSpecA2AWorker(t *testing.T) {
 		t.Fatal(p.Err)
 	}
 	if string(p.Result.ResultData) != `{"answer":"no rain"}` {
-		t.Errorf("outputs %s", p.Result.ResultData)
+		t.Errorf("outputs = %s", p.Result.ResultData)
 	}
 	want := []string{`user text "Will it rain?" "" ""`, `user text "Bern" "c1" "t1"`}
-	if fmt.Sprint(there.sent) != fmt.Sprint(want) {
-		t.Errorf("it was told %q, want %q", there.sent, want)
+	if fmt.Sprint(remote.sent) != fmt.Sprint(want) {
+		t.Errorf("sent = %q, want %q", remote.sent, want)
 	}
 }

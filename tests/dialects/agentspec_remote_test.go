@@ -20,16 +20,16 @@ import (
 	"weft/tests/harness"
 )
 
-// agency is an agent that speaks the Agent2Agent protocol. It works on each message for two
-// looks, asks for a city first, and cannot be reached once in the middle.
-type agency struct {
-	mu    sync.Mutex
-	sent  []string
-	looks int
-	down  bool
+// remoteAgent is an agent that speaks the Agent2Agent protocol. It replies to a message at the second poll, to the first message
+// by asking for a city. The first poll of all fails.
+type remoteAgent struct {
+	mu     sync.Mutex
+	sent   []string
+	polls  int
+	failed bool
 }
 
-func (a *agency) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *remoteAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var in struct {
@@ -50,19 +50,19 @@ func (a *agency) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch in.Method {
 	case "message/send":
 		m := in.Params.Message
-		a.sent, a.looks = append(a.sent, fmt.Sprintf("%s %s %q %q %q", m.Role, m.Parts[0].Kind, m.Parts[0].Text, m.ContextID, m.TaskID)), 0
+		a.sent, a.polls = append(a.sent, fmt.Sprintf("%s %s %q %q %q", m.Role, m.Parts[0].Kind, m.Parts[0].Text, m.ContextID, m.TaskID)), 0
 		if m.MessageID == "" {
 			http.Error(w, "no id", http.StatusBadRequest)
 			return
 		}
 	case "tasks/get":
-		a.looks++
-		if a.looks == 1 && !a.down {
-			a.down = true
+		a.polls++
+		if a.polls == 1 && !a.failed {
+			a.failed = true
 			http.Error(w, "later", http.StatusServiceUnavailable)
 			return
 		}
-		if a.looks < 2 || in.Params.ID != "t1" {
+		if a.polls < 2 || in.Params.ID != "t1" {
 			break
 		}
 		state, more = "completed", `,"artifacts":[{"artifactId":"a","parts":[{"kind":"text","text":"Sunny in Bern"}]}]`
@@ -73,8 +73,8 @@ func (a *agency) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{"kind":"task","id":"t1","contextId":"c1","status":{"state":"%s"}%s}}`, state, more)
 }
 
-// elsewhere is a flow of an agent that runs elsewhere.
-const elsewhere = `{"component_type":"Flow","agentspec_version":"26.1.2","name":"f","start_node":{"$component_ref":"s"},
+// remoteFlow is a flow with a remote agent.
+const remoteFlow = `{"component_type":"Flow","agentspec_version":"26.1.2","name":"f","start_node":{"$component_ref":"s"},
 "nodes":[{"$component_ref":"s"},{"$component_ref":"n"},{"$component_ref":"e"}],
 "control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"n"}},
 {"component_type":"ControlFlowEdge","name":"2","from_node":{"$component_ref":"n"},"to_node":{"$component_ref":"e"}}],
@@ -82,38 +82,38 @@ const elsewhere = `{"component_type":"Flow","agentspec_version":"26.1.2","name":
 "n":{"component_type":"AgentNode","name":"n","agent":{"component_type":"A2AAgent","name":"weather","agent_url":"URL/a2a","outputs":[{"title":"answer","type":"string"}],
 "connection_config":{"component_type":"A2AConnectionConfig","name":"c","headers":{"X-Tenant":"blue"}},"session_parameters":{"poll_interval":0.01}}}}}`
 
-// An agent that runs elsewhere is told what a person said, and asks one what it cannot go on
-// without. A call that fails while the agent works is not made again: the next attempt waits.
+// TestAgentSpecA2A checks that a remote agent is sent the user's message, and that its question is put to the user. If a call fails
+// while the agent works, the next attempt polls for the reply instead of sending the message again.
 func TestAgentSpecA2A(t *testing.T) {
 	t.Parallel()
-	there := &agency{}
-	srv := httptest.NewServer(there)
+	remote := &remoteAgent{}
+	srv := httptest.NewServer(remote)
 	defer srv.Close()
-	doc := strings.ReplaceAll(elsewhere, "URL", srv.URL)
+	doc := strings.ReplaceAll(remoteFlow, "URL", srv.URL)
 	p := harness.TestRun{Document: doc, Input: "Will it rain?", Answers: []string{"Bern"}, ToolSettings: tool.Settings{AllowLoopback: true},
 		SetInput: func(in *contract.RunInput) { in.Model = "compatible/none" }}.Execute(t)
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}
 	if string(p.Result.ResultData) != `{"answer":"Sunny in Bern"}` {
-		t.Errorf("outputs %s", p.Result.ResultData)
+		t.Errorf("outputs = %s", p.Result.ResultData)
 	}
 	want := []string{`user text "Will it rain?" "" ""`, `user text "Bern" "c1" "t1"`}
-	if fmt.Sprint(there.sent) != fmt.Sprint(want) || !there.down {
-		t.Errorf("it was told %q, want %q", there.sent, want)
+	if fmt.Sprint(remote.sent) != fmt.Sprint(want) || !remote.failed {
+		t.Errorf("sent = %q, want %q", remote.sent, want)
 	}
 }
 
-// Calls are made again as often as the document says, and no more.
+// TestAgentSpecRetries checks that calls are retried as often as the document says.
 func TestAgentSpecRetries(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		policy string
 		want   int
 	}{{`{"max_attempts":1,"initial_retry_delay":0.001}`, 2}, {`{"max_attempts":0}`, 1}, {`{"initial_retry_delay":0.001,"max_retry_delay":0.01}`, 3}} {
-		asked := 0
+		calls := 0
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			asked++
+			calls++
 			http.Error(w, "later", http.StatusServiceUnavailable)
 		}))
 		defer srv.Close()
@@ -124,14 +124,14 @@ func TestAgentSpecRetries(t *testing.T) {
 "$referenced_components":{"s":{"component_type":"StartNode","name":"s"},"e":{"component_type":"EndNode","name":"e"},
 "n":{"component_type":"ApiNode","name":"n","url":"URL/x","http_method":"GET","retry_policy":POLICY}}}`)
 		p := harness.TestRun{Document: doc, ToolSettings: tool.Settings{AllowLoopback: true}, SetInput: func(in *contract.RunInput) { in.OnError = contract.OnErrorFail }}.Execute(t)
-		if p.Err == nil || p.Err.Class != contract.ClassUnavailable || asked != tc.want {
-			t.Errorf("%s: asked %d times, want %d: %v", tc.policy, asked, tc.want, p.Err)
+		if p.Err == nil || p.Err.Class != contract.ClassUnavailable || calls != tc.want {
+			t.Errorf("%s: %d calls, want %d: %v", tc.policy, calls, tc.want, p.Err)
 		}
 	}
 }
 
-// Tools of a box go by its filter: a name, or a description that the author wrote, with a
-// confirmation where he or the box wants one. One that takes other inputs is not there.
+// TestAgentSpecToolFilter checks that a toolbox's filter selects tools by name, or by a specification with its own description, that
+// both can require confirmation, and that a specification with other inputs than the tool's is rejected.
 func TestAgentSpecToolFilter(t *testing.T) {
 	t.Parallel()
 	doc := func(filter, more string) string {
@@ -153,18 +153,18 @@ func TestAgentSpecToolFilter(t *testing.T) {
 - {turn: 2, call: [{tool: send, arguments: {}}]}
 - {turn: 3, call: [{tool: submit_result, arguments: {said: done}}]}`
 	for name, tc := range map[string]struct {
-		doc    string
-		asked  string
-		failed string
+		doc       string
+		confirmed string
+		fails     string
 	}{
-		"a filter":         {doc(strings.Replace(spec, " INPUTS", "", 1), ""), "[send]", ""},
-		"a box that asks":  {doc("", `,"requires_confirmation":true`), "[look send]", ""},
-		"a filter in it":   {doc(strings.Replace(spec, " INPUTS", "", 1), `,"requires_confirmation":true`), "[look send]", ""},
-		"other inputs":     {doc(strings.Replace(spec, " INPUTS", `,"inputs":[{"title":"to","type":"string"}]`, 1), ""), "", `tool "send" has no parameter "to", which the flow declares as its input`},
-		"a tool of nobody": {doc(`,"tool_filter":["fly"]`, ""), "", `tool "fly" is not offered by "web"`},
+		"a filter":                                  {doc(strings.Replace(spec, " INPUTS", "", 1), ""), "[send]", ""},
+		"confirmation for the toolbox":              {doc("", `,"requires_confirmation":true`), "[look send]", ""},
+		"a filter and confirmation for the toolbox": {doc(strings.Replace(spec, " INPUTS", "", 1), `,"requires_confirmation":true`), "[look send]", ""},
+		"other inputs":                              {doc(strings.Replace(spec, " INPUTS", `,"inputs":[{"title":"to","type":"string"}]`, 1), ""), "", `tool "send" has no parameter "to", which the flow declares as its input`},
+		"an unknown tool":                           {doc(`,"tool_filter":["fly"]`, ""), "", `tool "fly" is not offered by "web"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var asked []string
+			var confirmed []string
 			p := harness.TestRun{Document: strings.Replace(tc.doc, "http://web.test", srv.URL, 1), Script: calls, ToolSettings: tool.Settings{AllowLoopback: true}, Prepare: func(env *testsuite.TestWorkflowEnvironment) {
 				for i := range 4 {
 					harness.AtTime(env, time.Duration(i+1)*time.Hour, func() {
@@ -172,30 +172,30 @@ func TestAgentSpecToolFilter(t *testing.T) {
 						harness.Query(t, env, contract.QueryStatus, &now)
 						for _, r := range now.Requests {
 							yes := true
-							asked = append(asked, r.Name)
+							confirmed = append(confirmed, r.Name)
 							env.SignalWorkflow(contract.RequestConfirm, contract.ConfirmAnswer{ID: r.ID, Approve: &yes})
 						}
 					})
 				}
 			}}.Execute(t)
-			if tc.failed != "" {
-				if p.Err == nil || !strings.Contains(p.Err.Text, tc.failed) {
-					t.Errorf("%v, want %s", p.Err, tc.failed)
+			if tc.fails != "" {
+				if p.Err == nil || !strings.Contains(p.Err.Text, tc.fails) {
+					t.Errorf("%v, want %s", p.Err, tc.fails)
 				}
 				return
 			}
-			if p.Err != nil || fmt.Sprint(asked) != tc.asked {
-				t.Errorf("asked about %v, want %s; %v", asked, tc.asked, p.Err)
+			if p.Err != nil || fmt.Sprint(confirmed) != tc.confirmed {
+				t.Errorf("confirmed %v, want %s; %v", confirmed, tc.confirmed, p.Err)
 			}
 		})
 	}
 }
 
-// The same on a real server, for a history that later code has to replay.
+// TestEndToEndRecordRemote runs remoteFlow on a real server and records its history.
 func TestEndToEndRecordRemote(t *testing.T) {
 	t.Parallel()
-	there := &agency{}
-	srv := httptest.NewServer(there)
+	remote := &remoteAgent{}
+	srv := httptest.NewServer(remote)
 	defer srv.Close()
 	tools, err := tool.Open(tool.Settings{AllowLoopback: true})
 	if err != nil {
@@ -204,9 +204,9 @@ func TestEndToEndRecordRemote(t *testing.T) {
 	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
 	h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, tools)
 	t.Cleanup(func() { h.Worker.Stop(); tools.Close() })
-	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: strings.ReplaceAll(elsewhere, "URL", srv.URL), Name: "flow.json"}, Input: "Will it rain?", Model: "compatible/none"})
+	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: strings.ReplaceAll(remoteFlow, "URL", srv.URL), Name: "flow.json"}, Input: "Will it rain?", Model: "compatible/none"})
 	if q := h.OpenRequests(t, run.GetID(), 1)[0]; q.Text != "Which city?" {
-		t.Errorf("the question is %q", q.Text)
+		t.Errorf("question = %q", q.Text)
 	}
 	if _, err := h.Update(t, run.GetID(), contract.RequestMessage, contract.MessageAnswer{Text: "Bern"}); err != nil {
 		t.Fatal(err)
@@ -215,8 +215,8 @@ func TestEndToEndRecordRemote(t *testing.T) {
 	if err != nil || string(out.ResultData) != `{"answer":"Sunny in Bern"}` {
 		t.Fatalf("%+v, %v", out, err)
 	}
-	if len(there.sent) != 2 {
-		t.Errorf("it was told %q", there.sent)
+	if len(remote.sent) != 2 {
+		t.Errorf("sent = %q", remote.sent)
 	}
 	harness.Record(t, h.Client, "agentspec-remote", run.GetID(), run.GetRunID())
 }

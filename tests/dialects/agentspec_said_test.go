@@ -17,8 +17,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// saidBelow are the flows that a node runs in [TestEndToEndSaidBelow].
-var saidBelow = `
+// subflows are the flows that a node runs in [TestEndToEndSubflowConversations].
+var subflows = `
 one: {nodes: {s1: {component_type: StartNode, inputs: [{title: q, type: string}]}, a1: AGENT, e1: {component_type: EndNode, outputs: [{title: r, type: string}]}}, go: [s1 > a1 > e1], data: [a1.r > e1.r]}
 first: {nodes: {s2: {component_type: StartNode}, a2: AGENT, e2: {component_type: EndNode}}, go: [s2 > a2 > e2]}
 second: {nodes: {s3: {component_type: StartNode}, m3: {component_type: OutputMessageNode, message: Between.}, a3: AGENT, e3: {component_type: EndNode}}, go: [s3 > m3 > a3 > e3]}
@@ -29,28 +29,28 @@ element: {nodes: {s7: {component_type: StartNode, inputs: [{title: q, type: stri
 many: {nodes: {s8: {component_type: StartNode}, n8: {component_type: ParallelMapNode, subflow: '@element', inputs: [{title: iterated_q, type: array, items: {type: string}, default: [a]}]}, e8: {component_type: EndNode}}, go: [s8 > n8 > e8]}
 `
 
-const saidAgent = "{component_type: AgentNode, agent: {component_type: Agent, name: a, llm_config: '@m', human_in_the_loop: false, system_prompt: A, outputs: [{title: r, type: string}]}}"
+const subflowAgent = "{component_type: AgentNode, agent: {component_type: Agent, name: a, llm_config: '@m', human_in_the_loop: false, system_prompt: A, outputs: [{title: r, type: string}]}}"
 
-// TestEndToEndSaidBelow reads the conversation of a run with flows below it, which run in its own history or in theirs, and go
-// on in other runs: each message is there, also of a flow that fails and is caught, and is read from history.
-func TestEndToEndSaidBelow(t *testing.T) {
+// TestEndToEndSubflowConversations checks that the conversation of a run has all messages of its subflows, in the run itself or in
+// child workflows, with and without continue-as-new, also those of failed flows, and that it can be read from history.
+func TestEndToEndSubflowConversations(t *testing.T) {
 	t.Parallel()
 	h := yieldWorker(t, harness.TestRun{Functions: []tool.Function{tool.Func("broken", "", func(context.Context, struct{}) (any, error) { return nil, errors.New("out of paper") })}})
-	host := specadapter.Options{}
-	host.UnboundTools = map[string]bool{"broken": true}
+	options := specadapter.Options{}
+	options.UnboundTools = map[string]bool{"broken": true}
 	tests := map[string]struct {
 		node string
 		want []string
 	}{
-		"a map":                        {"{component_type: MapNode, subflow: '@one'}", []string{"by a1", "by a1"}},
-		"a parallel map":               {"{component_type: ParallelMapNode, subflow: '@one'}", []string{"by a1", "by a1"}},
-		"flows beside each other":      {"{component_type: ParallelFlowNode, subflows: ['@first', '@second']}", []string{"by a2", "Between.", "by a3"}},
-		"a flow whose failures it has": {"{component_type: CatchExceptionNode, subflow: '@second'}", []string{"Between.", "by a3"}},
-		"a flow that fails":            {"{component_type: CatchExceptionNode, subflow: '@broken'}", []string{"Before.", "by a4", "out of paper"}},
-		"a flow below that fails":      {"{component_type: CatchExceptionNode, subflow: '@below'}", []string{"Above.", "Before.", "by a4", "out of paper"}},
-		"an element that fails":        {"{component_type: CatchExceptionNode, subflow: '@elements'}", []string{"Element.", "out of paper"}},
-		"a parallel element that does": {"{component_type: CatchExceptionNode, subflow: '@many'}", []string{"Element.", "out of paper"}},
-		"flows that end the run":       {"{component_type: ParallelFlowNode, subflows: ['@broken']}", []string{"Before.", "by a4", "out of paper"}},
+		"a map":                              {"{component_type: MapNode, subflow: '@one'}", []string{"by a1", "by a1"}},
+		"a parallel map":                     {"{component_type: ParallelMapNode, subflow: '@one'}", []string{"by a1", "by a1"}},
+		"parallel flows":                     {"{component_type: ParallelFlowNode, subflows: ['@first', '@second']}", []string{"by a2", "Between.", "by a3"}},
+		"nothing to catch":                   {"{component_type: CatchExceptionNode, subflow: '@second'}", []string{"Between.", "by a3"}},
+		"a caught failure":                   {"{component_type: CatchExceptionNode, subflow: '@broken'}", []string{"Before.", "by a4", "out of paper"}},
+		"a caught failure of a nested flow":  {"{component_type: CatchExceptionNode, subflow: '@below'}", []string{"Above.", "Before.", "by a4", "out of paper"}},
+		"a caught failure in a map":          {"{component_type: CatchExceptionNode, subflow: '@elements'}", []string{"Element.", "out of paper"}},
+		"a caught failure in a parallel map": {"{component_type: CatchExceptionNode, subflow: '@many'}", []string{"Element.", "out of paper"}},
+		"a failure that ends the run":        {"{component_type: ParallelFlowNode, subflows: ['@broken']}", []string{"Before.", "by a4", "out of paper"}},
 	}
 	for name, tc := range tests {
 		doc := "flow: {nodes: {s: {component_type: StartNode, inputs: [{title: qs, type: array, items: {type: string}, default: [a, b]}]}, n: " + tc.node + ", e: {component_type: EndNode}}, go: [s > n > e"
@@ -62,7 +62,7 @@ func TestEndToEndSaidBelow(t *testing.T) {
 		default:
 			doc += "]}"
 		}
-		res, diags := specadapter.Load("flow.json", []byte(specDoc(t, doc+strings.ReplaceAll(saidBelow, "AGENT", saidAgent))), host)
+		res, diags := specadapter.Load("flow.json", []byte(specDoc(t, doc+strings.ReplaceAll(subflows, "AGENT", subflowAgent))), options)
 		if res == nil {
 			t.Fatal(diags)
 		}
@@ -73,12 +73,12 @@ func TestEndToEndSaidBelow(t *testing.T) {
 					flow := *res.Flow
 					flow.Policy.Branches = policy
 					run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: &flow, Source: &res.Source}, MaxEvents: events, OnError: contract.OnErrorFail,
-						Script: harness.Script(t, saidScript)})
+						Script: harness.Script(t, subflowScript)})
 					if out, err := harness.Result(t, run); (err != nil) != strings.HasSuffix(name, "the run") {
 						t.Fatal(out, err)
 					}
-					if got := saidIn(h.Status(t, run.GetID()).Conversation); !slices.Equal(got, tc.want) {
-						t.Errorf("the query status has %q, want %q", got, tc.want)
+					if got := conversationTexts(h.Status(t, run.GetID()).Conversation); !slices.Equal(got, tc.want) {
+						t.Errorf("conversation in the status = %q, want %q", got, tc.want)
 					}
 					compareTranscript(t, h, run.GetID(), run.GetRunID(), tc.want)
 					h.PlayRecording(t, run.GetID(), run.GetRunID())
@@ -88,14 +88,14 @@ func TestEndToEndSaidBelow(t *testing.T) {
 	}
 }
 
-const saidScript = `rules:
+const subflowScript = `rules:
 - {node: a1, call: [{tool: submit_result, arguments: {r: by a1}}]}
 - {node: a2, call: [{tool: submit_result, arguments: {r: by a2}}]}
 - {node: a3, call: [{tool: submit_result, arguments: {r: by a3}}]}
 - {node: a4, call: [{tool: submit_result, arguments: {r: by a4}}]}
 `
 
-// compareTranscript compares the conversation of a closed run as its history has it; no thread lacks a message.
+// compareTranscript compares the conversation in a closed run's history, and checks that no thread lacks a message.
 func compareTranscript(t *testing.T, h *harness.Worker, id, last string, want []string) {
 	t.Helper()
 	read, err := transcript.Read(t.Context(), history.From(h.Client), id, last)
@@ -111,14 +111,14 @@ func compareTranscript(t *testing.T, h *harness.Worker, id, last string, want []
 			}
 			messages = append(messages, *m)
 		}
-		if got := saidIn(messages); thread.Thread == contract.ConversationThread && !slices.Equal(got, want) {
-			t.Errorf("the transcript has %q, want %q", got, want)
+		if got := conversationTexts(messages); thread.Thread == contract.ConversationThread && !slices.Equal(got, want) {
+			t.Errorf("conversation in the transcript = %q, want %q", got, want)
 		}
 	}
 }
 
-// saidIn are the messages of nodes and people, and the results that agents have submitted.
-func saidIn(messages []contract.Message) (out []string) {
+// conversationTexts returns the messages of nodes and users, and the results that agents submitted.
+func conversationTexts(messages []contract.Message) (out []string) {
 	for _, m := range messages {
 		if len(m.Calls) == 0 && m.Text != "Begin." {
 			out = append(out, strings.TrimSuffix(strings.TrimPrefix(m.Text, `{"r":"`), `"}`))

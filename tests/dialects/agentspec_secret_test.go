@@ -17,16 +17,15 @@ import (
 	"weft/tests/harness"
 )
 
-// A secret that a document names is sent where the operator lets it go, and is in nothing that
-// a run passes on: what its activities are given, what they return, even where the server
-// repeats it.
-func TestAgentSpecSecretStaysInTheWorker(t *testing.T) {
+// TestAgentSpecSecretNotRecorded checks that a secret that a document names is sent to the hosts that the operator allows, and is
+// in no input or result of an activity, even if the server's response contains it.
+func TestAgentSpecSecretNotRecorded(t *testing.T) {
 	t.Parallel()
 	const canary = "Bearer canary-7f3a91"
-	seen := ""
+	received := ""
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		seen = r.Header.Get("Authorization")
-		fmt.Fprintf(w, `{"said": %q}`, "you are "+seen)
+		received = r.Header.Get("Authorization")
+		fmt.Fprintf(w, `{"said": %q}`, "you are "+received)
 	}))
 	defer srv.Close()
 	doc := strings.ReplaceAll(`{"component_type":"Flow","agentspec_version":"26.1.2","name":"f","start_node":{"$component_ref":"s"},
@@ -37,22 +36,22 @@ func TestAgentSpecSecretStaysInTheWorker(t *testing.T) {
 "n":{"component_type":"ApiNode","id":"crm","name":"n","url":"URL/x","http_method":"GET","outputs":[{"title":"said","type":"string"}],
 "sensitive_headers":{"Authorization":{"$component_ref":"crm.sensitive_headers.Authorization"}}}}}`, "URL", srv.URL)
 	var mu sync.Mutex
-	var passed []string
-	note := func(p string) {
+	var payloads []string
+	record := func(p string) {
 		mu.Lock()
 		defer mu.Unlock()
-		passed = append(passed, p)
+		payloads = append(payloads, p)
 	}
 	r := harness.TestRun{Document: doc, ToolSettings: tool.Settings{AllowLoopback: true, Secrets: map[string]tool.Secret{"crm.sensitive_headers.Authorization": {Value: canary, Hosts: []string{srv.URL}}}},
 		Prepare: func(env *testsuite.TestWorkflowEnvironment) {
-			env.SetOnActivityStartedListener(func(_ *activity.Info, _ context.Context, args converter.EncodedValues) { note(given(t, args)) })
+			env.SetOnActivityStartedListener(func(_ *activity.Info, _ context.Context, args converter.EncodedValues) { record(inputText(t, args)) })
 			completed := func(_ *activity.Info, result converter.EncodedValue, _ error) {
 				if result != nil && result.HasValue() {
 					var raw map[string]any
 					if err := result.Get(&raw); err != nil {
 						t.Error(err)
 					}
-					note(fmt.Sprint(raw))
+					record(fmt.Sprint(raw))
 				}
 			}
 			env.SetOnActivityCompletedListener(completed)
@@ -62,23 +61,23 @@ func TestAgentSpecSecretStaysInTheWorker(t *testing.T) {
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}
-	if seen != canary {
-		t.Errorf("the server saw %q", seen)
+	if received != canary {
+		t.Errorf("the server received %q", received)
 	}
 	if string(p.Result.ResultData) != `{"said":"you are [secret]"}` {
-		t.Errorf("the result is %s", p.Result.ResultData)
+		t.Errorf("result = %s", p.Result.ResultData)
 	}
-	if len(passed) < 4 {
-		t.Errorf("%d payloads were seen", len(passed))
+	if len(payloads) < 4 {
+		t.Errorf("%d payloads, want 4 or more", len(payloads))
 	}
-	for _, text := range passed {
+	for _, text := range payloads {
 		if strings.Contains(text, "canary") {
-			t.Errorf("it is in %.300s", text)
+			t.Errorf("the secret is in %.300s", text)
 		}
 	}
 }
 
-func given(t *testing.T, args converter.EncodedValues) string {
+func inputText(t *testing.T, args converter.EncodedValues) string {
 	var raw map[string]any
 	if err := args.Get(&raw); err != nil {
 		t.Error(err)

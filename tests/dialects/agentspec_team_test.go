@@ -10,8 +10,8 @@ import (
 	"weft/tests/harness"
 )
 
-// Workers are asked beside each other, one question at a time each, in conversations that go on.
-// What is wrong with a question, or with a worker, is the manager's to know.
+// TestAgentSpecWorkers checks that a manager messages its workers concurrently, each with one message at a time, in conversations
+// that persist, and that invalid messages and failures of workers are reported to the manager.
 func TestAgentSpecWorkers(t *testing.T) {
 	t.Parallel()
 	p := harness.TestRun{Document: harness.AgentspecWorkers, Script: harness.AgentspecWorkersScript}.Execute(t)
@@ -19,7 +19,7 @@ func TestAgentSpecWorkers(t *testing.T) {
 		t.Fatal(p.Err)
 	}
 	if want := `{"answer":"3 cups of a leaf"}`; string(p.Result.ResultData) != want {
-		t.Errorf("outputs %s, want %s", p.Result.ResultData, want)
+		t.Errorf("outputs = %s, want %s", p.Result.ResultData, want)
 	}
 	got := threadOf(t, p, "conversation")
 	for _, want := range []string{
@@ -27,7 +27,7 @@ func TestAgentSpecWorkers(t *testing.T) {
 		"tool : unknown recipient \"nobody\"; available recipients: counter, library, mute\ntool : send_message expects {\"recipient\": \"name\", \"message\": \"text\"}\n",
 	} {
 		if !strings.Contains(got, want) {
-			t.Errorf("the conversation was\n%s, want %q", got, want)
+			t.Errorf("conversation:\n%s\nwant %q", got, want)
 		}
 	}
 	if got, want := threadOf(t, p, "team#1:boss>library~1"), `user team>team/library: What is tea?
@@ -37,11 +37,11 @@ assistant team/reader: A leaf.
 user team>team/reader: Sure?
 assistant team/reader: Yes.
 `; got != want {
-		t.Errorf("the library's conversation was\n%s, want\n%s", got, want)
+		t.Errorf("conversation of the library:\n%s\nwant\n%s", got, want)
 	}
 }
 
-// threadOf is a conversation with the agents that spoke in it.
+// threadOf returns the messages of a conversation, one per line, with their senders and recipients.
 func threadOf(t *testing.T, p harness.Outcome, thread string) string {
 	t.Helper()
 	var page contract.TranscriptPage
@@ -61,8 +61,8 @@ func threadOf(t *testing.T, p harness.Outcome, thread string) string {
 	return b.String()
 }
 
-// Agents of a swarm ask those that they may, each pair in a conversation of its own whatever else
-// the asking agent does, and only who has the node's conversation hands it over.
+// TestAgentSpecSwarm checks that agents of a swarm can message only related agents, that each pair has its own conversation, and that
+// only the agent that has the node's conversation can hand it over.
 func TestAgentSpecSwarm(t *testing.T) {
 	t.Parallel()
 	p := harness.TestRun{Document: harness.AgentspecSwarm, Script: harness.AgentspecSwarmScript}.Execute(t)
@@ -70,12 +70,12 @@ func TestAgentSpecSwarm(t *testing.T) {
 		t.Fatal(p.Err)
 	}
 	if want := `{"word":"done"}`; string(p.Result.ResultData) != want {
-		t.Errorf("outputs %s, want %s", p.Result.ResultData, want)
+		t.Errorf("outputs = %s, want %s", p.Result.ResultData, want)
 	}
 	got := threadOf(t, p, "conversation")
 	for _, want := range []string{"tool : that is c\n", `tool : unknown recipient "c"; available recipients: b`, "assistant team/b: \ntool : still c\ntool : the conversation is handed over to c\nassistant team/c: \n"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("the conversation was\n%s, want %q", got, want)
+			t.Errorf("conversation:\n%s\nwant %q", got, want)
 		}
 	}
 	if got, want := threadOf(t, p, "team#2:b>c~1"), `user team/b/asked>team/c/asked: who is c
@@ -85,15 +85,15 @@ assistant team/c/asked: I am c
 user team/b>team/c/asked: once more
 assistant team/c/asked: still c
 `; got != want {
-		t.Errorf("b's conversation with c was\n%s, want\n%s", got, want)
+		t.Errorf("conversation of b and c:\n%s\nwant\n%s", got, want)
 	}
 	if got := threadOf(t, p, "team#2:a>b~1"); !strings.Contains(got, `tool : unknown tool "handoff_conversation"; available tools: send_message`) {
-		t.Errorf("a's conversation with b was\n%s", got)
+		t.Errorf("conversation of a and b:\n%s", got)
 	}
 }
 
-// A worker's client tool waits for a yes and then for a client, in a run that continues as new
-// whenever it can; the other worker's answer is not lost meanwhile.
+// TestEndToEndAgentSpecTeamRequests checks that a worker's client-side tool waits for its confirmation and then for a client, also if
+// the run continues as new whenever possible, and that the reply of the other worker is not lost.
 func TestEndToEndAgentSpecTeamRequests(t *testing.T) {
 	t.Parallel()
 	const doc = `{"component_type":"ManagerWorkers","agentspec_version":"25.4.2","name":"team","outputs":[{"title":"answer","type":"string"}],
@@ -112,8 +112,8 @@ func TestEndToEndAgentSpecTeamRequests(t *testing.T) {
 - {node: team, match: a rhyme, say: "Is it enough?"}
 - {node: team, match: ^Yes, call: [{tool: submit_result, arguments: {answer: "7"}}]}`)})
 		for _, step := range []struct {
-			asked, kind string
-			answer      any
+			text, kind string
+			answer     any
 		}{
 			{"team waits for a message", contract.RequestMessage, contract.MessageAnswer{Text: "Hello"}},
 			{`team/stock wants to call count with {"what":"cups"}`, contract.RequestConfirm, nil},
@@ -121,10 +121,10 @@ func TestEndToEndAgentSpecTeamRequests(t *testing.T) {
 			{"Is it enough?", contract.RequestMessage, contract.MessageAnswer{Text: "Yes"}},
 		} {
 			var id string
-			harness.WaitFor(t, "the request "+step.asked, func() bool {
+			harness.WaitFor(t, "the request "+step.text, func() bool {
 				open := h.OpenRequests(t, run.GetID(), 1)[0]
 				id = open.ID
-				return strings.EqualFold(open.Text, step.asked)
+				return strings.EqualFold(open.Text, step.text)
 			})
 			switch yes := true; step.kind {
 			case contract.RequestConfirm:
@@ -137,28 +137,28 @@ func TestEndToEndAgentSpecTeamRequests(t *testing.T) {
 			}
 		}
 		if out, err := harness.Result(t, run); err != nil || string(out.ResultData) != `{"answer":"7"}` {
-			t.Errorf("with %d events: %+v, %v", events, out, err)
+			t.Errorf("max events %d: %+v, %v", events, out, err)
 		}
 	}
 }
 
-// What flows of a team answer is what whoever asked is told, in the order of the questions.
-func TestAgentSpecAskedFlows(t *testing.T) {
+// TestAgentSpecTeamFlows checks that the outputs of a team's flows are returned to the agent that called them, in the order of the calls.
+func TestAgentSpecTeamFlows(t *testing.T) {
 	t.Parallel()
 	p := harness.TestRun{SetInput: func(in *contract.RunInput) { *in = specCases["asked"].input(t, "asked") }}.Execute(t)
 	if p.Err != nil || string(p.Result.ResultData) != `{"text":"done"}` {
 		t.Fatalf("%v, %+v", p.Err, p.Result)
 	}
 	got := threadOf(t, p, "conversation")
-	at := 0
+	offset := 0
 	for _, answer := range []string{`{"n":1}`, `{"n":2}`, "Good day", "the count is 7"} {
-		i := strings.Index(strings.ReplaceAll(got[at:], `\"`, `"`), answer)
+		i := strings.Index(strings.ReplaceAll(got[offset:], `\"`, `"`), answer)
 		if i < 0 {
-			t.Fatalf("%s is not told, behind the answers before it:\n%s", answer, got)
+			t.Fatalf("%s is missing or out of order:\n%s", answer, got)
 		}
-		at += i
+		offset += i
 	}
 	if strings.Contains(got, "for help") {
-		t.Errorf("it hears what another agent asked:\n%s", got)
+		t.Errorf("the conversation has a message of another agent:\n%s", got)
 	}
 }

@@ -2,13 +2,14 @@ package dialects
 
 import "testing"
 
-// toolAgent is a flow of an agent that has one tool, and ends with the text r.
+// toolAgent returns a flow with an agent that has one tool and submits the text r.
 func toolAgent(tool string) string {
 	return flowOf("[]", "n: {component_type: AgentNode, agent: {component_type: Agent, name: a, llm_config: '@m', human_in_the_loop: false, system_prompt: A, tools: ["+tool+"], outputs: [{title: r, type: string}]}}", "n", "[{title: r, type: string}]")
 }
 
-// called is a script of a model that calls a tool once with each of some arguments, expects a text in each answer, and ends.
-func called(tool string, argumentsAndTexts ...string) string {
+// toolScript returns the script of a model that calls a tool with each of the arguments, expects the text after them in the
+// tool's result, and then submits its result.
+func toolScript(tool string, argumentsAndTexts ...string) string {
 	script := "rules:\n"
 	for i := 0; i < len(argumentsAndTexts); i += 2 {
 		text := ""
@@ -27,19 +28,19 @@ const (
 	clientTool = "{component_type: ClientTool, name: sky, inputs: [{title: a, type: string, enum: [x, y]}, {title: b, type: object, properties: {k: {type: integer}}, default: {k: 1}}], outputs: [{title: r}]}"
 )
 
-// A tool is what its document says: its defaults replace missing arguments, and others than it takes are refused.
+// toolCases check that defaults replace missing arguments, and that arguments that do not match a tool's inputs are rejected.
 var toolCases = map[string]nodeCase{
 	"a function": {shortCase: shortCase{doc: toolAgent(pairTool), params: `{}`, want: `{"r":"done"}`,
-		script: called("pair", "{a: 5}", `"sum":8`, "{a: 5, b: 4}", `"sum":9`, "{a: 1}", "is less than the minimum of 2", "{a: 5, b: 5}", "is not one of [3, 4]", "{}", "is a required property", "{a: 5, c: 1}", "was unexpected")}},
-	"a request": {shortCase: shortCase{doc: toolAgent(remoteTool), params: `{}`, want: `{"r":"done"}`,
-		script: called("form", "{a: hot}", "hot and tea", "{a: hot, b: '{{a}}'}", "hot and {{a}}", "{a: long}", "is too long", "{b: x}", "is a required property")}},
-	"a client": {shortCase: shortCase{doc: toolAgent(clientTool), params: `{}`, want: `{"r":"done"}`,
-		script: called("sky", "{a: x}", `"a":"x","b":{"k":1}`, "{a: z}", "is not one of", "{a: y, b: {k: 2}}", `"b":{"k":2}`)}, results: map[string]string{"sky": "arguments"}},
-	"a node's function":              {shortCase: shortCase{doc: flowOf("[{title: a, type: number}]", "n: {component_type: ToolNode, tool: "+pairTool+", inputs: [{title: a, type: number}, {title: b, type: integer}]}", "n", "[{title: sum, type: integer}]"), params: `{"a":5.0}`, want: `{"sum":8}`}},
-	"a node's bounds":                {shortCase: shortCase{doc: flowOf("[{title: a, type: integer}]", "n: {component_type: ToolNode, tool: "+pairTool+"}", "n", "[{title: sum, type: integer}]"), params: `{"a":1}`, fails: `node "n" at step 2 (flow.json:18): the values for the tool "pair" do not match its inputs: $.a: 1 is less than the minimum of 2; fix the node that supplies the values, or the inputs that the tool declares`}},
-	"a node's client, other values":  {shortCase: shortCase{doc: flowOf("[{title: a, type: string}]", "n: {component_type: ToolNode, tool: {component_type: ClientTool, name: sky, inputs: [{title: a, type: string, maxLength: 2}], outputs: [{title: r}]}}", "n", "[{title: r}]"), params: `{"a":"long"}`, fails: `the values for the tool "sky" do not match its inputs: $.a: `}},
-	"a node's request, other values": {shortCase: shortCase{doc: flowOf("[{title: a, type: string}]", "n: {component_type: ToolNode, tool: "+remoteTool+"}", "n", "[{title: r}]"), params: `{"a":"longer than it may be"}`, fails: `the values for the tool "form" do not match its inputs: $.a: `}},
-	"a node's client": {shortCase: shortCase{doc: flowOf("[{title: a, type: string}]", "n: {component_type: ToolNode, tool: "+clientTool+"}", "n", "[{title: r}]"), params: `{"a":"x"}`, want: `{"r":{"a":"x","b":{"k":1}}}`},
+		script: toolScript("pair", "{a: 5}", `"sum":8`, "{a: 5, b: 4}", `"sum":9`, "{a: 1}", "is less than the minimum of 2", "{a: 5, b: 5}", "is not one of [3, 4]", "{}", "is a required property", "{a: 5, c: 1}", "was unexpected")}},
+	"an HTTP request": {shortCase: shortCase{doc: toolAgent(remoteTool), params: `{}`, want: `{"r":"done"}`,
+		script: toolScript("form", "{a: hot}", "hot and tea", "{a: hot, b: '{{a}}'}", "hot and {{a}}", "{a: long}", "is too long", "{b: x}", "is a required property")}},
+	"a client-side tool": {shortCase: shortCase{doc: toolAgent(clientTool), params: `{}`, want: `{"r":"done"}`,
+		script: toolScript("sky", "{a: x}", `"a":"x","b":{"k":1}`, "{a: z}", "is not one of", "{a: y, b: {k: 2}}", `"b":{"k":2}`)}, results: map[string]string{"sky": "arguments"}},
+	"a node with a function":                        {shortCase: shortCase{doc: flowOf("[{title: a, type: number}]", "n: {component_type: ToolNode, tool: "+pairTool+", inputs: [{title: a, type: number}, {title: b, type: integer}]}", "n", "[{title: sum, type: integer}]"), params: `{"a":5.0}`, want: `{"sum":8}`}},
+	"a node with a function, invalid value":         {shortCase: shortCase{doc: flowOf("[{title: a, type: integer}]", "n: {component_type: ToolNode, tool: "+pairTool+"}", "n", "[{title: sum, type: integer}]"), params: `{"a":1}`, fails: `node "n" at step 2 (flow.json:18): the values for the tool "pair" do not match its inputs: $.a: 1 is less than the minimum of 2; fix the node that supplies the values, or the inputs that the tool declares`}},
+	"a node with a client-side tool, invalid value": {shortCase: shortCase{doc: flowOf("[{title: a, type: string}]", "n: {component_type: ToolNode, tool: {component_type: ClientTool, name: sky, inputs: [{title: a, type: string, maxLength: 2}], outputs: [{title: r}]}}", "n", "[{title: r}]"), params: `{"a":"long"}`, fails: `the values for the tool "sky" do not match its inputs: $.a: `}},
+	"a node with an HTTP request, invalid value":    {shortCase: shortCase{doc: flowOf("[{title: a, type: string}]", "n: {component_type: ToolNode, tool: "+remoteTool+"}", "n", "[{title: r}]"), params: `{"a":"longer than it may be"}`, fails: `the values for the tool "form" do not match its inputs: $.a: `}},
+	"a node with a client-side tool": {shortCase: shortCase{doc: flowOf("[{title: a, type: string}]", "n: {component_type: ToolNode, tool: "+clientTool+"}", "n", "[{title: r}]"), params: `{"a":"x"}`, want: `{"r":{"a":"x","b":{"k":1}}}`},
 		results: map[string]string{"sky": "arguments"}},
 }
 

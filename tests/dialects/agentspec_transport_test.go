@@ -26,10 +26,10 @@ import (
 	"weft/tests/harness"
 )
 
-// stdioBox is the argument by which this test's program is a server on its standard input.
+// stdioBox is the argument with which the test program runs as an MCP server on its standard input and output.
 const stdioBox = "serve-box-on-stdio"
 
-// box is a server with one tool.
+// box returns an MCP server with one tool.
 func box() *server.MCPServer {
 	s := server.NewMCPServer("box", "1", server.WithToolCapabilities(false))
 	s.AddTool(mcp.NewTool("look", mcp.WithString("at", mcp.Required())), func(_ context.Context, in mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -38,7 +38,7 @@ func box() *server.MCPServer {
 	return s
 }
 
-// serveOnStdio is the server as a program, until its input ends.
+// serveOnStdio serves box on standard input and output until the input ends, and returns the exit code.
 func serveOnStdio() (code int) {
 	if err := server.ServeStdio(box()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -47,17 +47,17 @@ func serveOnStdio() (code int) {
 	return 0
 }
 
-// certificate is one for servers and clients alike that nobody but itself vouches for, as PEM.
+// certificate returns a self-signed certificate for servers and clients and its key, both as PEM, and the pair.
 func certificate(t *testing.T) (cert, key string, pair tls.Certificate) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	as := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
-	raw, err := x509.CreateCertificate(rand.Reader, as, as, &private.PublicKey, private)
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +73,8 @@ func certificate(t *testing.T) (cert, key string, pair tls.Certificate) {
 	return cert, key, pair
 }
 
-// An MCPTool of a node, and an MCPToolBox of an agent, are called over each transport, by the names of the language and by those
-// of WayFlow's plugin.
+// TestAgentSpecTransports checks that an MCPTool of a node and an MCPToolBox of an agent are called over each transport, with the
+// type names of Agent Spec and those of WayFlow's plugin.
 func TestAgentSpecTransports(t *testing.T) {
 	t.Parallel()
 	cert, key, pair := certificate(t)
@@ -96,13 +96,13 @@ func TestAgentSpecTransports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const shows = `,"key_file":{"$component_ref":"c.key"},"cert_file":{"$component_ref":"c.cert"},"ca_file":{"$component_ref":"c.ca"}`
+	const tlsFields = `,"key_file":{"$component_ref":"c.key"},"cert_file":{"$component_ref":"c.cert"},"ca_file":{"$component_ref":"c.ca"}`
 	for kind, fields := range map[string]string{
 		"StdioTransport":              fmt.Sprintf(`"command":%q,"args":[%q]`, program, stdioBox),
 		"SSETransport":                `"url":"` + plain(server.NewSSEServer(box())) + `/sse"`,
 		"StreamableHTTPTransport":     `"url":"` + plain(server.NewStreamableHTTPServer(box())) + `/mcp"`,
-		"SSEmTLSTransport":            `"url":"` + mutual(server.NewSSEServer(box())) + `/sse"` + shows,
-		"StreamableHTTPmTLSTransport": `"url":"` + mutual(server.NewStreamableHTTPServer(box())) + `/mcp"` + shows,
+		"SSEmTLSTransport":            `"url":"` + mutual(server.NewSSEServer(box())) + `/sse"` + tlsFields,
+		"StreamableHTTPmTLSTransport": `"url":"` + mutual(server.NewStreamableHTTPServer(box())) + `/mcp"` + tlsFields,
 	} {
 		secrets := map[string]tool.Secret{}
 		if _, rest, ok := strings.Cut(fields, "https://"); ok {
@@ -111,7 +111,7 @@ func TestAgentSpecTransports(t *testing.T) {
 				secrets[name] = tool.Secret{Value: value, Hosts: []string{host}}
 			}
 		}
-		reach := tool.Settings{AllowLoopback: true, AllowCommands: []string{program}, Secrets: secrets}
+		settings := tool.Settings{AllowLoopback: true, AllowCommands: []string{program}, Secrets: secrets}
 		for _, prefix := range []string{"", "Plugin"} {
 			transport := `{component_type: ` + prefix + kind + `, name: c, ` + fields + `}`
 			t.Run(prefix+kind+"/node", func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestAgentSpecTransports(t *testing.T) {
 flow: {nodes: {s: {component_type: StartNode, inputs: [{title: at, type: string}]}, n: {component_type: ToolNode, tool: "@look"}, e: {component_type: EndNode, outputs: [{title: said, type: string}]}},
   go: ["s > n > e"], data: ["s.at > n.at", "n.said > e.said"]}
 look: {component_type: `+prefix+`MCPTool, name: look, inputs: [{title: at, type: string}], outputs: [{title: said, type: string}], client_transport: `+transport+`}`)
-				p := harness.TestRun{Document: doc, ToolSettings: reach, SetInput: func(in *contract.RunInput) { in.Params = json.RawMessage(`{"at": "a lamp"}`) }}.Execute(t)
+				p := harness.TestRun{Document: doc, ToolSettings: settings, SetInput: func(in *contract.RunInput) { in.Params = json.RawMessage(`{"at": "a lamp"}`) }}.Execute(t)
 				if p.Err != nil || string(p.Result.ResultData) != `{"said":"saw a lamp"}` {
 					t.Errorf("%+v, %v", p.Result, p.Err)
 				}
@@ -128,7 +128,7 @@ look: {component_type: `+prefix+`MCPTool, name: look, inputs: [{title: at, type:
 				doc := specDoc(t, `
 flow: {component_type: Agent, name: a, human_in_the_loop: false, system_prompt: x, llm_config: "@m", outputs: [{title: said, type: string}],
   toolboxes: [{component_type: `+prefix+`MCPToolBox, name: b, client_transport: `+transport+`}]}`)
-				p := harness.TestRun{Document: doc, ToolSettings: reach, Script: `rules:
+				p := harness.TestRun{Document: doc, ToolSettings: settings, Script: `rules:
 - {match: "saw a lamp", call: [{tool: submit_result, arguments: {said: done}}]}
 - {turn: 1, call: [{tool: look, arguments: {at: a lamp}}]}`}.Execute(t)
 				if p.Err != nil || string(p.Result.ResultData) != `{"said":"done"}` {

@@ -33,7 +33,7 @@ func TestWayFlowMessages(t *testing.T) {
 	}
 }
 
-// TestWayFlowAgent runs an agent as WayFlow exports it, with the template that it does not need.
+// TestWayFlowAgent runs an agent as WayFlow exports it, including a prompt template that is not used.
 func TestWayFlowAgent(t *testing.T) {
 	t.Parallel()
 	const doc = `{"agentspec_version": "25.4.1", "component_type": "ExtendedAgent", "name": "a", "system_prompt": "Help.", "human_in_the_loop": false,
@@ -48,8 +48,8 @@ func TestWayFlowAgent(t *testing.T) {
 	}
 }
 
-// TestWayFlowAgentCalls runs an agent that has flows and agents: a flow is a tool with its inputs as arguments, which are
-// checked and completed as declared; an agent is asked in words.
+// TestWayFlowAgentCalls checks that an agent can call flows and agents: a flow is a tool, whose arguments are validated against the
+// flow's inputs and completed with their defaults; an agent is sent messages.
 func TestWayFlowAgentCalls(t *testing.T) {
 	t.Parallel()
 	const doc = `{"agentspec_version": "25.4.1", "component_type": "ExtendedAgent", "name": "boss", "system_prompt": "Help.", "human_in_the_loop": false,
@@ -78,13 +78,13 @@ func TestWayFlowAgentCalls(t *testing.T) {
 	}
 }
 
-// TestWayFlowNodes runs nodes of WayFlow's plugins that no type of the language has.
+// TestWayFlowNodes runs nodes of WayFlow's plugins that have no equivalent in Agent Spec.
 func TestWayFlowNodes(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, doc, params, want string
 	}{
-		{"the first match of a regular expression, by its group, the default where there is none", `
+		{"a regular expression: first, all, last and no match", `
 flow:
   nodes:
     s: {component_type: StartNode, inputs: [{title: text, type: string}]}
@@ -96,7 +96,7 @@ flow:
   go: ["s > first > all > last > none > e"]
   data: [s.text > first.text, s.text > all.text, s.text > last.text, s.text > none.text, first.output > e.first, all.output > e.all, last.output > e.last, none.output > e.none]
 `, `{"text": "<b>one</b> a=1 c=2 Bo"}`, `{"first":"one","all":[["a","1"],["c","2"]],"last":"Bo","none":"nothing"}`},
-		{"a template, with names of its own for what it takes and leaves", `
+		{"a template with mapped inputs and outputs", `
 flow:
   nodes:
     s: {component_type: StartNode, inputs: [{title: user, type: string}]}
@@ -105,7 +105,7 @@ flow:
   go: [s > t > e]
   data: [s.user > t.user, t.greeting > e.greeting]
 `, `{"user": "Ada"}`, `{"greeting":"Hello Ada!"}`},
-		{"variables: inserted into, merged with and overwritten, then read", `
+		{"variables: insert, merge, overwrite and read", `
 flow:
   component_type: ExtendedFlow
   state: [&list {title: list, type: array, items: {type: string}, default: [first]}, {title: n, type: integer}]
@@ -122,7 +122,7 @@ flow:
   go: [s > insert > again > merge > n > read > readn > both > e]
   data: [s.a > insert.value, s.a > again.list, s.b > merge.list, read.value > e.list, readn.n > e.n, s.b > both.list, both.list > e.both]
 `, `{"a": "x", "b": ["y", "z"]}`, `{"list":["first","x","x","y","z"],"n":7,"both":["y","z"]}`},
-		{"a map over objects, with members of each", `
+		{"a map over objects, unpacked", `
 flow:
   nodes:
     s: {component_type: StartNode, inputs: [{title: people, type: array, items: {type: object}}]}
@@ -142,7 +142,7 @@ flow:
   go: [s > m > e]
   data: [s.people > m.iterated_input, m.line > e.line]
 ` + innerFlow, `{"people": {"Ada": "London", "Kurt": "Brno"}}`, `{"line":["Ada of London","Kurt of Brno"]}`},
-		{"what fails goes on by the branch for all failures", `
+		{"the default exception branch", `
 flow:
   nodes:
     s: {component_type: StartNode}
@@ -151,7 +151,7 @@ flow:
   go: [s > c, c.default_exception_branch > e]
   data: [c.n > e.n, c.exception_name > e.exception_name]
 ` + failingFlow, `{}`, `{"n":0,"exception_name":"invalid_value"}`},
-		{"what fails goes on by the branch of its class", `
+		{"the exception branch of a class", `
 flow:
   nodes:
     s: {component_type: StartNode}
@@ -168,13 +168,13 @@ flow:
 				t.Fatal(p.Err, p.Err.Diagnostics)
 			}
 			if got := string(p.Result.ResultData); got != tt.want {
-				t.Errorf("%s, want %s", got, tt.want)
+				t.Errorf("outputs = %s, want %s", got, tt.want)
 			}
 		})
 	}
 }
 
-// innerFlow makes one line of two inputs.
+// innerFlow joins two inputs into one line.
 const innerFlow = `
 inner:
   nodes:

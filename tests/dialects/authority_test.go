@@ -22,7 +22,7 @@ import (
 	"weft/workflows"
 )
 
-// TestScriptsOfClients has clients answer for models: they call no tool, and speak for no hook, where it is not allowed.
+// TestScriptsOfClients checks that a client's model script that is not granted can neither call tools nor answer for a hook.
 func TestScriptsOfClients(t *testing.T) {
 	t.Parallel()
 	paid := false
@@ -60,16 +60,16 @@ func TestScriptsOfClients(t *testing.T) {
 	}
 }
 
-// TestEndToEndTakenHook has another's run take the id of the hook before a run, which goes on where its hook fails.
+// TestEndToEndTakenHook checks that a run is blocked if another workflow has the id of its hook, even if a failed hook is ignored.
 func TestEndToEndTakenHook(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
-	other := worker.New(h.Client, h.Queue+"-other", worker.Options{})
-	other.RegisterWorkflowWithOptions(func(ctx workflow.Context) error { return workflow.Sleep(ctx, time.Hour) }, workflow.RegisterOptions{Name: "Squat"})
-	if err := other.Start(); err != nil {
+	otherWorker := worker.New(h.Client, h.Queue+"-other", worker.Options{})
+	otherWorker.RegisterWorkflowWithOptions(func(ctx workflow.Context) error { return workflow.Sleep(ctx, time.Hour) }, workflow.RegisterOptions{Name: "Squat"})
+	if err := otherWorker.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(other.Stop)
+	t.Cleanup(otherWorker.Stop)
 	id := "victim-" + h.Queue
 	squat, err := h.Client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: id + "/hook:on_run_start", TaskQueue: h.Queue + "-other"}, "Squat")
 	if err != nil {
@@ -87,12 +87,12 @@ func TestEndToEndTakenHook(t *testing.T) {
 	}
 }
 
-// TestEndToEndHostsOfPolicies has flows call servers that their policy does not name, also where arguments choose the server.
+// TestEndToEndHostsOfPolicies checks that flows can only call hosts that their policy names, also if arguments choose the host.
 func TestEndToEndHostsOfPolicies(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int64
+	var requests atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		asked.Add(1)
+		requests.Add(1)
 		fmt.Fprint(w, `"found"`)
 	}))
 	t.Cleanup(srv.Close)
@@ -104,19 +104,19 @@ func TestEndToEndHostsOfPolicies(t *testing.T) {
 	for name, tc := range map[string]struct {
 		hosts []string
 		calls int64
-	}{"others": {hosts: []string{"api.example.com"}}, "this one": {hosts: []string{"127.0.0.1"}, calls: 1}} {
+	}{"another host": {hosts: []string{"api.example.com"}}, "this host": {hosts: []string{"127.0.0.1"}, calls: 1}} {
 		policies := []contract.Policy{{Name: "clerks", Hosts: tc.hosts, Scripts: true}}
 		h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
 		h.Worker = harness.RunWorkerWith(t, h.Client, h.Queue, workflows.Settings{Policies: policies}, activities.Deps{Policies: policies, Tools: tools})
 		t.Cleanup(h.Worker.Stop)
 		for _, url := range []string{srv.URL, "{{server}}", "http://{{host}}"} {
-			asked.Store(0)
+			requests.Store(0)
 			const ins = "[{title: server, type: string}, {title: host, type: string}]"
 			doc := specDoc(t, flowOf(ins, "n: {component_type: ApiNode, url: '"+url+"/x', http_method: GET, inputs: "+ins+"}", "n", "[{title: response}]"))
 			params, _ := json.Marshal(map[string]string{"server": srv.URL, "host": strings.TrimPrefix(srv.URL, "http://")})
 			_, err := harness.Result(t, h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: doc, Name: "flow.json"}, Params: params, OnError: contract.OnErrorFail}))
-			if n := asked.Load(); n != tc.calls || (err == nil) != (tc.calls > 0) || err != nil && !strings.Contains(err.Error(), "is not granted to this run") {
-				t.Errorf("%s, %s: the server was asked %d times, and the run ended with %v", name, url, n, err)
+			if n := requests.Load(); n != tc.calls || (err == nil) != (tc.calls > 0) || err != nil && !strings.Contains(err.Error(), "is not granted to this run") {
+				t.Errorf("%s, %s: %d requests, and the run ended with %v", name, url, n, err)
 			}
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"weft/workflows"
 )
 
-// TestEndToEndRecordCompany runs, on a real server, an agent that starts one with a hook and a
-// program, with a webhook that is told of its end.
+// TestEndToEndRecordCompany runs, on a real server, an agent that starts an agent with a hook and a procedural agent, with a webhook
+// for the end of the run, and records its history.
 func TestEndToEndRecordCompany(t *testing.T) {
 	t.Parallel()
 	res, dir := company(t)
@@ -38,11 +38,11 @@ func TestEndToEndRecordCompany(t *testing.T) {
 	}
 	out, err := harness.Result(t, run)
 	if err != nil || out.ResultText == nil || *out.ResultText != "done" || out.Usage.Calls != 8 {
-		t.Fatalf("the run gave %+v, %v", out, err)
+		t.Fatalf("result = %+v, %v", out, err)
 	}
 	turns := h.Turns(t, id+"/boss#1:call_3", 1)
 	if len(turns) != 1 || same(turns[0].ResultData) != `{"said":"you"}` {
-		t.Errorf("the program's turns are %+v", turns)
+		t.Errorf("turns of the procedural agent = %+v", turns)
 	}
 	harness.Record(t, h.Client, "company", id, run.GetRunID())
 }

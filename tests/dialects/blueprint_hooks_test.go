@@ -17,7 +17,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// hooked is an agent with hooks.
+// hooked returns an agent with hooks before and after a run. onError is the on_error of the former.
 func hooked(t *testing.T, onError string) *specadapter.Result {
 	t.Helper()
 	const parameters = `"parameters_schema":{"type":"object","properties":{"topic":{"type":"string","maxLength":3}},"additionalProperties":false}`
@@ -33,20 +33,20 @@ func hooked(t *testing.T, onError string) *specadapter.Result {
 	return res
 }
 
-func TestBlueprintHookBeforeARun(t *testing.T) {
+func TestBlueprintHookBeforeRun(t *testing.T) {
 	t.Parallel()
-	const block, goOn = "block", "continue"
+	const block, proceed = "block", "continue"
 	tests := map[string]struct {
-		onError, guard string
-		sees, blocked  string
+		onError, guard  string
+		prompt, blocked string
 	}{
-		"go on":                {block, `{action: continue}`, "<inputs>\ntopic: abc\n</inputs>\n\nGo.", ""},
-		"other parameters":     {block, `{action: continue, parameters: {prompt: Stop., topic: longer than three}}`, "<inputs>\ntopic: longer than three\n</inputs>\n\nStop.", ""},
-		"no verdict":           {block, `{verdict: fine}`, "Go.", ""},
-		"block":                {goOn, `{action: block, block_reason: not today}`, "", "Blocked by on_run_start hook: not today"},
-		"block, for no reason": {goOn, `{action: block}`, "", "Blocked by on_run_start hook: No reason provided"},
-		"wrong, and go on":     {goOn, `[1]`, "Go.", ""},
-		"wrong, and block":     {block, `[1]`, "", "Blocked by on_run_start hook: Hook error: the hook's result is [1], expected an object"},
+		"continue":                 {block, `{action: continue}`, "<inputs>\ntopic: abc\n</inputs>\n\nGo.", ""},
+		"replaced parameters":      {block, `{action: continue, parameters: {prompt: Stop., topic: longer than three}}`, "<inputs>\ntopic: longer than three\n</inputs>\n\nStop.", ""},
+		"no action":                {block, `{verdict: fine}`, "Go.", ""},
+		"block":                    {proceed, `{action: block, block_reason: not today}`, "", "Blocked by on_run_start hook: not today"},
+		"block without a reason":   {proceed, `{action: block}`, "", "Blocked by on_run_start hook: No reason provided"},
+		"invalid result, continue": {proceed, `[1]`, "Go.", ""},
+		"invalid result, block":    {block, `[1]`, "", "Blocked by on_run_start hook: Hook error: the hook's result is [1], expected an object"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -58,40 +58,40 @@ func TestBlueprintHookBeforeARun(t *testing.T) {
 			p := r.Execute(t)
 			if tc.blocked != "" {
 				if p.Err == nil || p.Err.Class != contract.ClassHookBlocked || p.Err.Text != tc.blocked {
-					t.Errorf("the run gave %v, want %s", p.Err, tc.blocked)
+					t.Errorf("the run ended with %v, want %s", p.Err, tc.blocked)
 				}
 				return
 			}
 			if p.Err != nil {
 				t.Fatal(p.Err)
 			}
-			if said := p.Messages(t, "writer#1"); !strings.Contains(harness.MessageText(said[0]), tc.sees) || *p.Result.ResultText != "Written." {
-				t.Errorf("the agent was given %q, want %q", harness.MessageText(said[0]), tc.sees)
+			if messages := p.Messages(t, "writer#1"); !strings.Contains(harness.MessageText(messages[0]), tc.prompt) || *p.Result.ResultText != "Written." {
+				t.Errorf("prompt of the agent = %q, want %q", harness.MessageText(messages[0]), tc.prompt)
 			}
 		})
 	}
 }
 
-// A hook that fails, or takes too long, is judged by its on_error.
-func TestBlueprintHookFails(t *testing.T) {
+// TestBlueprintHookFailure checks that on_error decides about a run whose hook fails or times out.
+func TestBlueprintHookFailure(t *testing.T) {
 	t.Parallel()
-	asks := &plan.Ask{Text: "May it?"}
+	ask := &plan.Ask{Text: "May it?"}
 	tests := map[string]struct {
-		slow, block bool
-		want        string
+		timeout, block bool
+		want           string
 	}{
-		"fails, block":    {false, true, "Blocked by on_run_start hook: Hook failed: "},
-		"fails, continue": {false, false, ""},
-		"too slow, block": {true, true, "Blocked by on_run_start hook: Hook timed out after 60s"},
-		"too slow, go on": {true, false, ""},
+		"failure, block":    {false, true, "Blocked by on_run_start hook: Hook failed: "},
+		"failure, continue": {false, false, ""},
+		"timeout, block":    {true, true, "Blocked by on_run_start hook: Hook timed out after 60s"},
+		"timeout, continue": {true, false, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			res := hooked(t, "continue")
 			res.Flow.Hooks.Before.Block = tc.block
-			if tc.slow {
+			if tc.timeout {
 				n := &res.Flow.SubFlow("on_run_start").Nodes[0]
-				n.Kind, n.Agent, n.Ask = plan.KindAsk, nil, asks
+				n.Kind, n.Agent, n.Ask = plan.KindAsk, nil, ask
 			}
 			r := harness.TestRun{Script: "rules:\n- {node: guard, fail: {class: refused, text: no}}\n- {node: writer, say: Written.}\n- {node: audit, say: Fine.}\n"}
 			r.SetInput = func(in *contract.RunInput) {
@@ -100,31 +100,31 @@ func TestBlueprintHookFails(t *testing.T) {
 			p := r.Execute(t)
 			switch {
 			case tc.want == "" && (p.Err != nil || *p.Result.ResultText != "Written."):
-				t.Errorf("the run gave %v", p.Err)
+				t.Errorf("the run ended with %v", p.Err)
 			case tc.want != "" && (p.Err == nil || !strings.HasPrefix(p.Err.Text, tc.want)):
-				t.Errorf("the run gave %v, want %s", p.Err, tc.want)
+				t.Errorf("the run ended with %v, want %s", p.Err, tc.want)
 			}
 		})
 	}
 }
 
-// A hook's parameters are still checked before it: nothing is started for a wrong run.
-func TestBlueprintHookAfterTheCheck(t *testing.T) {
+// TestBlueprintHookAfterValidation checks that parameters are validated before the hook, which is not started for an invalid run.
+func TestBlueprintHookAfterValidation(t *testing.T) {
 	t.Parallel()
 	res := hooked(t, "block")
 	r := harness.TestRun{Script: "rules: [{say: x}]", SetInput: func(in *contract.RunInput) {
 		in.Flow, in.Params = contract.FlowRef{Plan: res.Flow}, json.RawMessage(`{"topic":"abcd","prompt":"Go."}`)
 	}}
 	if p := r.Execute(t); p.Err == nil || p.Err.Class != contract.ClassBadRequest || !strings.Contains(p.Err.Text, "'abcd' is too long") {
-		t.Errorf("the run gave %v", p.Err)
+		t.Errorf("the run ended with %v", p.Err)
 	}
 }
 
-// The hook after a run is started with what the run left, and only where it completed.
-func TestBlueprintHookAfterARun(t *testing.T) {
+// TestBlueprintHookAfterRun checks that the hook after a run gets the run's result, and is started only if the run completed.
+func TestBlueprintHookAfterRun(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ answer, want string }{
-		"a text":  {"say: Written.", `{"prompt":"Written."}`},
+		"text":    {"say: Written.", `{"prompt":"Written."}`},
 		"data":    {`json: {"a": 1}`, `{"a":1}`},
 		"failure": {"fail: {class: refused, text: no}", ""},
 	}
@@ -134,7 +134,7 @@ func TestBlueprintHookAfterARun(t *testing.T) {
 			if name == "data" {
 				res.Flow.Nodes[0].Agent.Output = &plan.Output{}
 			}
-			var given []string
+			var params []string
 			r := harness.TestRun{Script: "rules:\n- {node: guard, say: fine}\n- {node: writer, " + tc.answer + "}\n- {node: audit, say: Fine.}\n"}
 			r.SetInput = func(in *contract.RunInput) {
 				in.Flow, in.Params = contract.FlowRef{Plan: res.Flow}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
@@ -144,14 +144,14 @@ func TestBlueprintHookAfterARun(t *testing.T) {
 				env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
 					var in contract.RunInput
 					if err := args.Get(&in); err == nil && strings.HasSuffix(info.WorkflowExecution.ID, "/hook:on_run_finish") {
-						given = append(given, same(in.Params))
+						params = append(params, same(in.Params))
 					}
 				})
 				return env
 			}
 			p := r.Execute(t)
-			if got := strings.Join(given, " "); got != tc.want || (p.Err == nil) != (tc.want != "") {
-				t.Errorf("the hook was given %q, want %q; the run gave %v", got, tc.want, p.Err)
+			if got := strings.Join(params, " "); got != tc.want || (p.Err == nil) != (tc.want != "") {
+				t.Errorf("params of the hook = %q, want %q; the run ended with %v", got, tc.want, p.Err)
 			}
 		})
 	}

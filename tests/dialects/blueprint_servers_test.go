@@ -14,7 +14,7 @@ import (
 	"weft/tests/harness"
 )
 
-// serverAgent is an agent with one MCP server of the registry.
+// serverAgent returns an agent with one MCP server of the registry.
 func serverAgent(address string) *specadapter.Folder {
 	return &specadapter.Folder{Name: "agents/clerk/agent.json", Text: []byte(`{"name":"clerk","description":"Keeps things"}`), Files: []source.File{
 		{Name: "agents/clerk/agent.system-prompt.md", Text: "You keep things for ${scope.tenant}."},
@@ -24,19 +24,19 @@ func serverAgent(address string) *specadapter.Folder {
 	}}
 }
 
-// All tools of an agent's servers are the model's; config is sent as headers, with its
-// placeholders replaced, and a secret never leaves the worker but to its host.
+// TestBlueprintServers checks that the model can use all tools of an agent's servers, that config is sent as headers with placeholders
+// replaced, and that a secret is sent to its host only.
 func TestBlueprintServers(t *testing.T) {
 	t.Parallel()
 	address, seen := harness.NewToolServer(t)
 	const secret = "hush-hush-4711"
 	folder := serverAgent(address)
-	reach := tool.Settings{AllowLoopback: true, Variables: map[string]tool.Secret{"SHELF_TOKEN": {Value: secret, Hosts: []string{address}}}}
+	settings := tool.Settings{AllowLoopback: true, Variables: map[string]tool.Secret{"SHELF_TOKEN": {Value: secret, Hosts: []string{address}}}}
 	res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Host: source.Host{Files: folder.Files}})
 	if res == nil {
 		t.Fatal(diags)
 	}
-	r := harness.TestRun{Script: `rules: [{turn: 1, call: [{tool: put}]}, {turn: 2, call: [{tool: take}]}, {turn: 3, say: Kept.}]`, ToolSettings: reach}
+	r := harness.TestRun{Script: `rules: [{turn: 1, call: [{tool: put}]}, {turn: 2, call: [{tool: take}]}, {turn: 3, say: Kept.}]`, ToolSettings: settings}
 	r.SetInput = func(in *contract.RunInput) {
 		in.Flow, in.Params, in.Scope = contract.FlowRef{Plan: res.Flow, Source: &res.Source}, json.RawMessage(`{"prompt":"books"}`), json.RawMessage(`{"tenant":"blue"}`)
 	}
@@ -48,30 +48,30 @@ func TestBlueprintServers(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	want := map[string]string{"X-Tenant": "blue", "X-Topic": "about books", "Authorization": "Bearer " + secret, "X-Auto": "true", "X-Partition": "default-test-workflow-id"}
-	if wrong := seen.Missing(want); len(wrong) > 0 || len(seen.All) == 0 {
-		t.Errorf("%d requests, wrong: %v", len(seen.All), wrong)
+	if missing := seen.Missing(want); len(missing) > 0 || len(seen.All) == 0 {
+		t.Errorf("%d requests, missing headers: %v", len(seen.All), missing)
 	}
-	var kept struct{ Plan json.RawMessage }
-	harness.Query(t, p.Env, contract.QueryPlan, &kept.Plan)
-	if strings.Contains(string(kept.Plan), secret) || !strings.Contains(string(kept.Plan), "${env.SHELF_TOKEN}") {
-		t.Errorf("the plan is %s", kept.Plan)
+	var flow struct{ Plan json.RawMessage }
+	harness.Query(t, p.Env, contract.QueryPlan, &flow.Plan)
+	if strings.Contains(string(flow.Plan), secret) || !strings.Contains(string(flow.Plan), "${env.SHELF_TOKEN}") {
+		t.Errorf("plan = %s", flow.Plan)
 	}
 }
 
-// What a server needs and does not get fails the run before its first model call.
+// TestBlueprintServersRefused checks that invalid config of a server fails the run before its first model call.
 func TestBlueprintServersRefused(t *testing.T) {
 	t.Parallel()
 	address, seen := harness.NewToolServer(t)
 	folder := serverAgent(address)
 	token := map[string]tool.Secret{"SHELF_TOKEN": {Value: "hush-hush-4711", Hosts: []string{"elsewhere.example.com"}}}
 	tests := map[string]struct {
-		reach       tool.Settings
+		settings    tool.Settings
 		scope, want string
 	}{
-		"no value for what is required": {tool.Settings{AllowLoopback: true}, `{}`, `the MCP server "shelf" requires the config X-Tenant, whose placeholders have no value`},
-		"a secret for another host":     {tool.Settings{AllowLoopback: true, Variables: token}, `{"tenant":"b"}`, "requires the variable SHELF_TOKEN, which may not be sent to http://127.0.0.1"},
-		"an address that may not be":    {tool.Settings{Variables: token}, `{"tenant":"b"}`, "allow_loopback: true"},
-		"a header of two lines":         {tool.Settings{AllowLoopback: true}, `{"tenant":"a\nb"}`, "has a line break"},
+		"no value for a required header": {tool.Settings{AllowLoopback: true}, `{}`, `the MCP server "shelf" requires the config X-Tenant, whose placeholders have no value`},
+		"a secret for another host":      {tool.Settings{AllowLoopback: true, Variables: token}, `{"tenant":"b"}`, "requires the variable SHELF_TOKEN, which may not be sent to http://127.0.0.1"},
+		"an address that is not allowed": {tool.Settings{Variables: token}, `{"tenant":"b"}`, "allow_loopback: true"},
+		"a header with a line break":     {tool.Settings{AllowLoopback: true}, `{"tenant":"a\nb"}`, "has a line break"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -79,16 +79,16 @@ func TestBlueprintServersRefused(t *testing.T) {
 			if res == nil {
 				t.Fatal(diags)
 			}
-			r := harness.TestRun{Script: `rules: [{say: x}]`, ToolSettings: tc.reach, SetInput: func(in *contract.RunInput) {
+			r := harness.TestRun{Script: `rules: [{say: x}]`, ToolSettings: tc.settings, SetInput: func(in *contract.RunInput) {
 				in.Flow, in.Params, in.Scope = contract.FlowRef{Plan: res.Flow}, json.RawMessage(`{"prompt":"p"}`), json.RawMessage(tc.scope)
 			}}
 			p := r.Execute(t)
 			if p.Err == nil || !strings.Contains(p.Err.Error(), tc.want) {
-				t.Errorf("the run gave %v, want %q", p.Err, tc.want)
+				t.Errorf("the run ended with %v, want %q", p.Err, tc.want)
 			}
 		})
 	}
 	if len(seen.All) > 0 {
-		t.Errorf("the server was asked %d times", len(seen.All))
+		t.Errorf("%d requests, want none", len(seen.All))
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestBoundsOfTheWorker bind a flow whoever compiled it: a client with limits of its own, or the worker.
+// TestBoundsOfTheWorker checks that the worker's limits apply to flows that it compiles, and to plans that a client compiled with others.
 func TestBoundsOfTheWorker(t *testing.T) {
 	bounds := &plan.Bounds{Limits: plan.Limits{MaxSteps: 1, MaxStateBytes: 1000}, Contexts: []plan.ContextRule{{Context: plan.Context{How: plan.ContextFail, Tokens: 7000}}}}
 	const two = `{"name":"two","nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"b","name":"B","prompt":"p","is_exit_node":true}],
@@ -26,8 +26,8 @@ func TestBoundsOfTheWorker(t *testing.T) {
 		set  func(in *contract.RunInput)
 		want []string
 	}{
-		"a document":           {func(*contract.RunInput) {}, []string{"limits.max_state_bytes: 1048576, cut to 1000", "limits.max_steps: 25, cut to 1"}},
-		"a document and steps": {func(in *contract.RunInput) { in.MaxSteps = 40 }, []string{"limits.max_state_bytes: 1048576, cut to 1000", "limits.max_steps: 40, cut to 1"}},
+		"a document":               {func(*contract.RunInput) {}, []string{"limits.max_state_bytes: 1048576, cut to 1000", "limits.max_steps: 25, cut to 1"}},
+		"a document and max steps": {func(in *contract.RunInput) { in.MaxSteps = 40 }, []string{"limits.max_state_bytes: 1048576, cut to 1000", "limits.max_steps: 40, cut to 1"}},
 		"a budget": {func(in *contract.RunInput) { in.Budget = &contract.Budget{Calls: 50, Tokens: 8000} },
 			[]string{"limits.max_state_bytes: 1048576, cut to 1000", "limits.max_steps: 25, cut to 1", "budget.calls: 50, cut to 7"}},
 		"a plan": {func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: compiled.Flow} },
@@ -47,13 +47,13 @@ func TestBoundsOfTheWorker(t *testing.T) {
 			var f plan.Flow
 			harness.Query(t, p.Env, contract.QueryPlan, &f)
 			if c := f.Nodes[0].Agent.Context; c == nil || c.Tokens != 7000 {
-				t.Errorf("the agent's context is %+v", c)
+				t.Errorf("context of the agent = %+v", c)
 			}
 		})
 	}
 }
 
-// TestDeclaredRuns maps over five elements, where the flow may declare as many runs, or one less.
+// TestDeclaredRuns maps over five elements with limits of five and of four declared runs.
 func TestDeclaredRuns(t *testing.T) {
 	const start = `{component_type: StartNode, inputs: [{title: xs, type: array, items: {type: integer}}]}`
 	flat := `flow: {nodes: {s: ` + start + `, each: {component_type: MapNode, subflow: "@one", reducers: {x: sum}}, e: {component_type: EndNode, outputs: [{title: total, type: integer}]}},
@@ -67,18 +67,18 @@ one: {nodes: {s1: {component_type: StartNode, inputs: [{title: x, type: integer}
 			Settings: workflows.Settings{BudgetLimits: &contract.BudgetLimits{Most: contract.Budget{Declared: tc.declared}}}}.Execute(t)
 		switch f := contract.FailureOf(p.Err); {
 		case tc.want == "" && p.Err != nil:
-			t.Errorf("%d runs: %v", tc.declared, p.Err)
+			t.Errorf("limit %d: %v", tc.declared, p.Err)
 		case tc.want != "" && (p.Err == nil || f.Class != tc.want || f.Node != "each"):
-			t.Errorf("%d runs: the run ended with %v, want %s at each", tc.declared, p.Err, tc.want)
+			t.Errorf("limit %d: the run ended with %v, want %s at node each", tc.declared, p.Err, tc.want)
 		}
 	}
 }
 
-// TestPoliciesOfFlows are for flows of the worker's folder: a client's document can have any name.
-func TestPoliciesOfFlows(t *testing.T) {
+// TestPolicyFlows checks that a policy's flows are those of the worker's folder, since a client's document can have any name.
+func TestPolicyFlows(t *testing.T) {
 	policies := []contract.Policy{{Name: "p", Flows: []string{"one"}}}
 	p := harness.TestRun{Settings: workflows.Settings{Policies: policies}, Document: strings.Replace(harness.OneNode(""), `"name":"`, `"name":"one","x":"`, 1), Script: "rules: [{say: ok}]"}.Execute(t)
 	if f := contract.FailureOf(p.Err); p.Err == nil || f.Class != contract.ClassDenied || !strings.Contains(f.Text, "supplied by") {
-		t.Errorf("the run ended with %v, want a refusal", p.Err)
+		t.Errorf("the run ended with %v, want class %s", p.Err, contract.ClassDenied)
 	}
 }
