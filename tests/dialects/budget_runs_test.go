@@ -14,9 +14,8 @@ import (
 	"weft/workflows"
 )
 
-// TestEndToEndBudgetAcrossContinueAsNew has every run come back at every boundary, while a sub-agent in
-// one branch and a loop in another spend what there is: all calls are counted, and no more are made
-// than the budget allows.
+// TestEndToEndBudgetAcrossContinueAsNew checks the budget of runs that continue as new whenever possible, while a sub-agent in one
+// branch and a loop in another spend it: all calls are counted, and no more are made than it allows.
 func TestEndToEndBudgetAcrossContinueAsNew(t *testing.T) {
 	t.Parallel()
 	for _, calls := range []int{12, 24, 200} {
@@ -41,10 +40,10 @@ func TestEndToEndBudgetAcrossContinueAsNew(t *testing.T) {
 			_, err := harness.Result(t, run)
 			used, n := h.Status(t, run.GetID()).Usage, int(made.Load())
 			if used.Calls > n || used.Made() < n {
-				t.Errorf("%d calls were made, and the usage is %+v", n, used)
+				t.Errorf("%d calls were made, usage = %+v", n, used)
 			}
 			if n > calls {
-				t.Errorf("%d calls were made, and the budget allows %d", n, calls)
+				t.Errorf("%d calls were made, the budget allows %d", n, calls)
 			}
 			if ample := calls > 100; ample != (err == nil) || ample && n != 2+8+15+30+1 {
 				t.Errorf("%d calls were made: %v", n, err)

@@ -17,8 +17,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// spendthrift runs a plan whose model calls take what usage says, and counts them.
-func spendthrift(t *testing.T, s workflows.Settings, f *plan.Flow, b *contract.Budget, usage contract.Usage) (*contract.RunResult, contract.Status, int, error) {
+// runWithUsage runs a plan whose model calls each have the given usage, and counts them.
+func runWithUsage(t *testing.T, s workflows.Settings, f *plan.Flow, b *contract.Budget, usage contract.Usage) (*contract.RunResult, contract.Status, int, error) {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(harness.NoLog)
@@ -55,8 +55,8 @@ func spendthrift(t *testing.T, s workflows.Settings, f *plan.Flow, b *contract.B
 	return &out, status, int(made.Load()), nil
 }
 
-// line is a chain of n nodes, fan a node with n beside each other and one behind them.
-func line(n int) *plan.Flow {
+// chain returns a flow of n consecutive nodes.
+func chain(n int) *plan.Flow {
 	nodes, edges := []harness.GraphNode{}, []harness.GraphEdge{}
 	last := plan.Start
 	for i := range n {
@@ -68,6 +68,7 @@ func line(n int) *plan.Flow {
 	return harness.GraphPlan("line", nodes, append(edges, harness.GraphEdge{Source: last, Target: plan.End}))
 }
 
+// fan returns a flow of a node, n parallel nodes and a node that joins them.
 func fan(n int) *plan.Flow {
 	nodes := []harness.GraphNode{{ID: "first"}, {ID: "last", Exit: true, Defer: true}}
 	edges := []harness.GraphEdge{{Source: plan.Start, Target: "first"}, {Source: "last", Target: plan.End}}
@@ -79,7 +80,7 @@ func fan(n int) *plan.Flow {
 	return harness.GraphPlan("fan", nodes, edges)
 }
 
-// atMost wants n calls or fewer, in the column made.
+// atMost is the value of made that allows up to n calls.
 func atMost(n int) int { return -n }
 
 func TestBudget(t *testing.T) {
@@ -96,58 +97,58 @@ func TestBudget(t *testing.T) {
 		node         string
 		text         string
 	}{
-		"none":                             {flow: line(3), usage: cheap, made: 3},
-		"just enough calls":                {flow: line(3), budget: &contract.Budget{Calls: 3}, usage: cheap, made: 3},
-		"a call too few":                   {flow: line(3), budget: &contract.Budget{Calls: 2}, usage: cheap, made: 2, class: contract.ClassBudget, node: "n3", text: "none of 2 calls is left; spent: 2 calls, 200 tokens and a cost of 0.002000; reserved: 0 calls and 0 tokens"},
-		"tokens as calls take on average":  {flow: line(5), budget: &contract.Budget{Tokens: 350}, usage: cheap, made: 3, class: contract.ClassBudget, node: "n4", text: "50 of 350 tokens are left, and the call is estimated at 1"},
-		"a cost":                           {budgetLimits: priced, flow: line(5), budget: &contract.Budget{Cost: 2500}, usage: cheap, made: 2, class: contract.ClassBudget, node: "n3", text: "a cost of 0.000500 of 0.002500 is left"},
-		"a cost without a price":           {budgetLimits: priced, flow: line(5), budget: &contract.Budget{Cost: 2500}, usage: contract.Usage{Calls: 1, Unpriced: 1}, made: 1, class: contract.ClassBudget, node: "n2", text: "1 calls went to a model without a price"},
-		"a cost without a table":           {budgetLimits: &contract.BudgetLimits{}, flow: line(1), budget: &contract.Budget{Cost: 2500}, usage: cheap, class: contract.ClassBadRequest, text: "the worker has no prices"},
-		"the worker's bound":               {budgetLimits: &contract.BudgetLimits{Most: contract.Budget{Calls: 1}}, flow: line(3), usage: cheap, made: 1, class: contract.ClassBudget, node: "n2", text: "none of 1 calls"},
-		"a run that wants more than it":    {budgetLimits: &contract.BudgetLimits{Most: contract.Budget{Calls: 1}}, flow: line(3), budget: &contract.Budget{Calls: 9}, usage: cheap, made: 1, class: contract.ClassBudget, node: "n2", text: "none of 1 calls"},
-		"branches that have their parts":   {flow: fan(3), budget: &contract.Budget{Calls: 5}, usage: cheap, made: 5},
-		"a branch with nothing left":       {flow: fan(3), budget: &contract.Budget{Calls: 3}, usage: cheap, made: atMost(3), class: contract.ClassBudget, text: "none of 0 calls is left"},
-		"what branches leave comes back":   {flow: fan(3), budget: &contract.Budget{Tokens: 900}, usage: cheap, made: 5},
-		"what lies behind branches counts": {flow: fan(3), budget: &contract.Budget{Calls: 4}, usage: cheap, made: 4, class: contract.ClassBudget, node: "last", text: "spent: 4 calls"},
+		"no budget":                         {flow: chain(3), usage: cheap, made: 3},
+		"exactly enough calls":              {flow: chain(3), budget: &contract.Budget{Calls: 3}, usage: cheap, made: 3},
+		"a call too few":                    {flow: chain(3), budget: &contract.Budget{Calls: 2}, usage: cheap, made: 2, class: contract.ClassBudget, node: "n3", text: "none of 2 calls is left; spent: 2 calls, 200 tokens and a cost of 0.002000; reserved: 0 calls and 0 tokens"},
+		"tokens, estimated by the average":  {flow: chain(5), budget: &contract.Budget{Tokens: 350}, usage: cheap, made: 3, class: contract.ClassBudget, node: "n4", text: "50 of 350 tokens are left, and the call is estimated at 1"},
+		"a cost":                            {budgetLimits: priced, flow: chain(5), budget: &contract.Budget{Cost: 2500}, usage: cheap, made: 2, class: contract.ClassBudget, node: "n3", text: "a cost of 0.000500 of 0.002500 is left"},
+		"a cost without a price":            {budgetLimits: priced, flow: chain(5), budget: &contract.Budget{Cost: 2500}, usage: contract.Usage{Calls: 1, Unpriced: 1}, made: 1, class: contract.ClassBudget, node: "n2", text: "1 calls went to a model without a price"},
+		"a cost without a price table":      {budgetLimits: &contract.BudgetLimits{}, flow: chain(1), budget: &contract.Budget{Cost: 2500}, usage: cheap, class: contract.ClassBadRequest, text: "the worker has no prices"},
+		"the worker's limit":                {budgetLimits: &contract.BudgetLimits{Most: contract.Budget{Calls: 1}}, flow: chain(3), usage: cheap, made: 1, class: contract.ClassBudget, node: "n2", text: "none of 1 calls"},
+		"a budget above the worker's limit": {budgetLimits: &contract.BudgetLimits{Most: contract.Budget{Calls: 1}}, flow: chain(3), budget: &contract.Budget{Calls: 9}, usage: cheap, made: 1, class: contract.ClassBudget, node: "n2", text: "none of 1 calls"},
+		"branches with their shares":        {flow: fan(3), budget: &contract.Budget{Calls: 5}, usage: cheap, made: 5},
+		"a branch with nothing left":        {flow: fan(3), budget: &contract.Budget{Calls: 3}, usage: cheap, made: atMost(3), class: contract.ClassBudget, text: "none of 0 calls is left"},
+		"unused shares are returned":        {flow: fan(3), budget: &contract.Budget{Tokens: 900}, usage: cheap, made: 5},
+		"a node after branches":             {flow: fan(3), budget: &contract.Budget{Calls: 4}, usage: cheap, made: 4, class: contract.ClassBudget, node: "last", text: "spent: 4 calls"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, status, made, err := spendthrift(t, workflows.Settings{BudgetLimits: tc.budgetLimits}, tc.flow, tc.budget, tc.usage)
+			out, status, made, err := runWithUsage(t, workflows.Settings{BudgetLimits: tc.budgetLimits}, tc.flow, tc.budget, tc.usage)
 			if made != tc.made && made > -tc.made {
 				t.Errorf("%d calls were made, want %d", made, tc.made)
 			}
 			if tc.class == "" {
 				if err != nil || out.Usage.Calls != tc.made {
-					t.Fatalf("the result is %+v: %v", out, err)
+					t.Fatalf("result = %+v: %v", out, err)
 				}
 				return
 			}
 			f := contract.FailureOf(err)
 			if f.Class != tc.class || tc.node != "" && f.Node != tc.node || !strings.Contains(f.Text, tc.text) || f.Remedy == "" {
-				t.Errorf("the failure is %+v", f)
+				t.Errorf("failure = %+v", f)
 			}
-			// A branch that another's failure stopped may take its last call along.
+			// The last call of a branch may not be counted if another branch's failure stopped it.
 			counted := status.Usage.Calls == made || tc.made < 0 && status.Usage.Calls > 0 && status.Usage.Calls < made
 			if tc.class == contract.ClassBudget && (status.Budget == nil || !counted) {
-				t.Errorf("the status has budget %+v and usage %+v", status.Budget, status.Usage)
+				t.Errorf("budget = %+v, usage = %+v in the status", status.Budget, status.Usage)
 			}
 		})
 	}
 }
 
-// TestBudgetRefused starts runs with budgets that are none.
-func TestBudgetRefused(t *testing.T) {
+// TestInvalidBudget checks that a run with an invalid budget is rejected.
+func TestInvalidBudget(t *testing.T) {
 	t.Parallel()
-	for name, b := range map[string]contract.Budget{"nothing": {}, "less than nothing": {Calls: -1}} {
-		_, _, made, err := spendthrift(t, workflows.Settings{}, line(1), &b, contract.Usage{})
+	for name, b := range map[string]contract.Budget{"empty": {}, "negative": {Calls: -1}} {
+		_, _, made, err := runWithUsage(t, workflows.Settings{}, chain(1), &b, contract.Usage{})
 		if f := contract.FailureOf(err); f.Class != contract.ClassBadRequest || !strings.Contains(f.Text, "budget") || made != 0 {
-			t.Errorf("%s: %+v after %d calls", name, f, made)
+			t.Errorf("%s: failure = %+v after %d calls", name, f, made)
 		}
 	}
 }
 
-// TestEndToEndBudget spends across runs that continue as new, judges and branches included.
+// TestEndToEndBudget checks that a budget spans runs that continue as new, and that judges are charged to it.
 func TestEndToEndBudget(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -156,7 +157,7 @@ func TestEndToEndBudget(t *testing.T) {
 	id := run.GetRunID()
 	_, err := harness.Result(t, run)
 	if f := contract.FailureOf(err); f.Class != contract.ClassBudget || !strings.Contains(f.Text, "spent: 10 calls") {
-		t.Fatalf("the failure is %+v", f)
+		t.Fatalf("failure = %+v", f)
 	}
 	first, err := h.Client.DescribeWorkflowExecution(context.Background(), run.GetID(), id)
 	if err != nil || first.GetWorkflowExecutionInfo().GetStatus().String() != "ContinuedAsNew" {
@@ -164,7 +165,7 @@ func TestEndToEndBudget(t *testing.T) {
 	}
 }
 
-// A call that a model answered, and that failed all the same, has spent of the budget.
+// TestFailedCallsCount checks that the usage of a call is counted if it fails after the model answered.
 func TestFailedCallsCount(t *testing.T) {
 	t.Parallel()
 	var suite testsuite.WorkflowTestSuite
@@ -179,17 +180,16 @@ func TestFailedCallsCount(t *testing.T) {
 	env.ExecuteWorkflow(contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: fan(1)}, Input: "input", Model: "script", Budget: &contract.Budget{Calls: 5}})
 	f := contract.FailureOf(env.GetWorkflowError())
 	if f == nil || f.Class != contract.ClassRefused || f.Usage == nil || f.Usage.Calls != 1 || f.Usage.Input != 60 || f.Usage.Cost != 1000 {
-		t.Fatalf("the failure is %+v", f)
+		t.Fatalf("failure = %+v", f)
 	}
 	var status contract.Status
 	harness.Query(t, env, contract.QueryStatus, &status)
 	if status.Usage.Calls != 1 || status.Usage.Output != 40 {
-		t.Errorf("the status has the usage %+v", status.Usage)
+		t.Errorf("usage = %+v in the status", status.Usage)
 	}
 }
 
-// Judges whose answers are none are asked again while there are calls for it, and never beyond the
-// budget.
+// TestJudgesStayWithinTheBudget checks that a judge with an unparsable answer is called again only as long as the budget allows.
 func TestJudgesStayWithinTheBudget(t *testing.T) {
 	t.Parallel()
 	doc := `{"name":"judged","nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"b","name":"B","prompt":"p","is_exit_node":true},{"id":"c","name":"C","prompt":"p","is_exit_node":true}],
@@ -197,7 +197,7 @@ func TestJudgesStayWithinTheBudget(t *testing.T) {
 {"id":"e4","source":"b","target":"END"},{"id":"e5","source":"c","target":"END"}]}`
 	for calls, want := range map[int]string{
 		2: contract.ClassBudget,              // no call for the second question
-		3: contract.ClassConditionUnparsable, // both are asked, none is asked again
+		3: contract.ClassConditionUnparsable, // one call for each question, no retry
 		9: "",
 	} {
 		t.Run(fmt.Sprint(calls), func(t *testing.T) {

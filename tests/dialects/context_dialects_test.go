@@ -14,8 +14,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// longTalks are documents of one agent, one of each dialect, and how their agents end.
-var longTalks = map[string]struct{ name, doc, end string }{
+// longConversations are documents with one agent, by dialect, and the action by which the agent ends.
+var longConversations = map[string]struct{ name, doc, end string }{
 	"continuum": {"flow.json", harness.OneNode(""), "say: done"},
 	"koog": {"flow.json", `{"id":"k","version":"1.0","defaultModel":"openai/gpt-4o-mini","agents":[{"name":"a","type":"task","prompt":{"system":"s"},"params":{"task":"t","toolNames":[]}}]}`,
 		"call: [{tool: finalize_task_result, arguments: {value: done}}]"},
@@ -24,9 +24,9 @@ var longTalks = map[string]struct{ name, doc, end string }{
 	"blueprint": {"agents/a/agent.json", `{"name":"a","description":"Talks","system_prompt":"Talk."}`, "say: done"},
 }
 
-// The operator's policy holds in every dialect: results stay with their calls, what is left out is
-// told the model and shown, and a refusal for length is met once.
-func TestContextPoliciesOfDialects(t *testing.T) {
+// TestContextPoliciesInDialects checks that the operator's policy applies in every dialect: results stay with their calls, omissions are
+// reported to the model and in the status, and a call that is refused for its length is retried once.
+func TestContextPoliciesInDialects(t *testing.T) {
 	t.Parallel()
 	policies := map[string]struct {
 		context plan.Context
@@ -39,13 +39,13 @@ func TestContextPoliciesOfDialects(t *testing.T) {
 		"refused once":  {context: plan.Context{How: plan.ContextTruncate}, refuse: 1},
 		"refused twice": {context: plan.Context{How: plan.ContextTruncate}, refuse: 2, class: contract.ClassContextLength},
 	}
-	for dialect, d := range longTalks {
+	for dialect, d := range longConversations {
 		for policy, tc := range policies {
 			t.Run(dialect+"/"+policy, func(t *testing.T) {
-				s := &sentTo{refuse: tc.refuse}
+				s := &modelRecorder{refuse: tc.refuse}
 				script := strings.ReplaceAll(strings.TrimSuffix(harness.TalkerScript, "say: done}")+d.end+"}", "WORD", strings.Repeat("word ", 30))
 				p := harness.TestRun{Script: script, Input: "Go.", SetInput: func(in *contract.RunInput) {
-					in.Flow = contract.FlowRef{Plan: longTalk(t, d.name, d.doc, dialect, &tc.context)}
+					in.Flow = contract.FlowRef{Plan: longConversation(t, d.name, d.doc, dialect, &tc.context)}
 				},
 					Wrap: func(r worker.ActivityRegistry) worker.ActivityRegistry {
 						s.ActivityRegistry = r
@@ -53,7 +53,7 @@ func TestContextPoliciesOfDialects(t *testing.T) {
 					}}.Execute(t)
 				if tc.class != "" {
 					if p.Err == nil || p.Err.Class != tc.class || p.Err.Node == "" {
-						t.Errorf("the failure is %+v, want of class %s", p.Err, tc.class)
+						t.Errorf("failure = %+v, want class %s", p.Err, tc.class)
 					}
 					return
 				}
@@ -61,16 +61,16 @@ func TestContextPoliciesOfDialects(t *testing.T) {
 					t.Fatal(p.Err)
 				}
 				if !slices.ContainsFunc(p.Status.Executions, func(x contract.Execution) bool { return x.OmittedMessages > 0 }) {
-					t.Errorf("the status shows nothing left out: %+v", p.Status.Executions)
+					t.Errorf("no omitted messages in the status: %+v", p.Status.Executions)
 				}
-				s.whole(t, p, tc.context.How == plan.ContextSummarise)
+				s.checkOmissions(t, p, tc.context.How == plan.ContextSummarise)
 			})
 		}
 	}
 }
 
-// longTalk is a document's plan with the operator's policy, whose agent can write values.
-func longTalk(t *testing.T, name, doc, dialect string, c *plan.Context) *plan.Flow {
+// longConversation compiles a document with the operator's policy and lets its agent write state.
+func longConversation(t *testing.T, name, doc, dialect string, c *plan.Context) *plan.Flow {
 	t.Helper()
 	var o specadapter.Options
 	if c != nil {
@@ -88,27 +88,27 @@ func longTalk(t *testing.T, name, doc, dialect string, c *plan.Context) *plan.Fl
 	return res.Flow
 }
 
-// whole wants what was sent to begin with no tool's result, and the model to be told of what was not.
-func (s *sentTo) whole(t *testing.T, p harness.Outcome, summarised bool) {
+// checkOmissions checks that omitted messages are replaced by a note, and that what is sent does not begin with a tool's result.
+func (s *modelRecorder) checkOmissions(t *testing.T, p harness.Outcome, summarised bool) {
 	t.Helper()
-	cut := 0
+	shortened := 0
 	for _, c := range s.calls {
 		if c.Sent == nil || c.Sent.Skip == 0 {
 			continue
 		}
-		cut++
+		shortened++
 		want := fmt.Sprintf("[%d earlier messages of this conversation are omitted]", c.Sent.Skip)
 		if summarised {
 			want = "Summarized conversation: the gist"
 		}
 		if c.Sent.Note != want {
-			t.Errorf("the note is %q, want %q", c.Sent.Note, want)
+			t.Errorf("note = %q, want %q", c.Sent.Note, want)
 		}
 		if all := p.Messages(t, c.Base.Thread); all[c.Sent.Skip].Role == contract.RoleTool {
-			t.Errorf("what is sent begins with message %d, the result of a call that is left out", c.Sent.Skip)
+			t.Errorf("the first message that is sent, %d, is the result of an omitted call", c.Sent.Skip)
 		}
 	}
-	if cut == 0 {
-		t.Errorf("nothing was left out in %d calls", len(s.calls))
+	if shortened == 0 {
+		t.Errorf("no messages were omitted in %d calls", len(s.calls))
 	}
 }
