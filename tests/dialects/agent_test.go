@@ -192,12 +192,12 @@ func TestBlueprintFormat(t *testing.T) {
 		errs   []contract.FieldError
 		calls  int
 	}{
-		"valid output":           {script: `rules: [{say: "{\"n\": 1}"}]`, data: `{"n":1}`, calls: 1},
-		"good in a fence":        {script: "rules: [{say: \"Here:\\n```json\\n{\\\"n\\\": 2}\\n```\"}]", data: `{"n":2}`, calls: 1},
-		"valid after a retry":    {script: `rules: [{turn: 1, say: "{\"n\": \"x\"}"}, {match: "'x' is not of type 'integer'", say: "{\"n\": 3}"}]`, data: `{"n":3}`, calls: 2},
-		"invalid twice":          {script: `rules: [{say: "{}"}]`, class: contract.ClassOutputSchema, errs: []contract.FieldError{{Path: "$", Message: "'n' is a required property", SchemaPath: "required"}}, calls: 2},
-		"no JSON twice":          {script: `rules: [{say: sorry}]`, class: contract.ClassOutputSchema, errs: []contract.FieldError{{Path: "$", Message: "No JSON output found but output_schema requires structured output"}}, calls: 2},
-		"empty output, no retry": {script: `rules: [{say: ""}]`, class: contract.ClassOutputSchema, calls: 1},
+		"valid output":                 {script: `rules: [{say: "{\"n\": 1}"}]`, data: `{"n":1}`, calls: 1},
+		"valid output in a code block": {script: "rules: [{say: \"Here:\\n```json\\n{\\\"n\\\": 2}\\n```\"}]", data: `{"n":2}`, calls: 1},
+		"valid after a retry":          {script: `rules: [{turn: 1, say: "{\"n\": \"x\"}"}, {match: "'x' is not of type 'integer'", say: "{\"n\": 3}"}]`, data: `{"n":3}`, calls: 2},
+		"invalid twice":                {script: `rules: [{say: "{}"}]`, class: contract.ClassOutputSchema, errs: []contract.FieldError{{Path: "$", Message: "'n' is a required property", SchemaPath: "required"}}, calls: 2},
+		"no JSON twice":                {script: `rules: [{say: sorry}]`, class: contract.ClassOutputSchema, errs: []contract.FieldError{{Path: "$", Message: "No JSON output found but output_schema requires structured output"}}, calls: 2},
+		"empty output, no retry":       {script: `rules: [{say: ""}]`, class: contract.ClassOutputSchema, calls: 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -229,11 +229,11 @@ func TestBlueprintFormatWithoutExitNode(t *testing.T) {
 "edges":[{"id":"1","source":"START","target":"a"},{"id":"2","source":"a","target":"b"},{"id":"3","source":"b","target":"END"}]}`
 	p := harness.TestRun{Document: doc, Script: `rules: [{node: a, say: words}, {node: b, turn: 1, say: words}, {node: b, say: "{\"n\": 1}"}]`}.Execute(t)
 	if p.Err != nil || string(p.Result.ResultData) != `{"n":1}` || p.Status.Usage.Calls != 3 {
-		t.Errorf("%+v, %v, %d calls", p.Result, p.Err, p.Status.Usage.Calls)
+		t.Errorf("result = %+v, %v, %d calls", p.Result, p.Err, p.Status.Usage.Calls)
 	}
 	p = harness.TestRun{Document: doc, Script: `default: {say: words}`}.Execute(t)
 	if harness.FailureClass(p.Err) != contract.ClassOutputSchema {
-		t.Errorf("%+v, %v", p.Result, p.Err)
+		t.Errorf("result = %+v, %v", p.Result, p.Err)
 	}
 }
 
@@ -438,7 +438,7 @@ func TestFormatWithoutExitNode(t *testing.T) {
 					t.Errorf("failure = %v, want %s", p.Err, tc.failure)
 				}
 			case p.Err != nil || string(p.Result.ResultData) != tc.data || p.Result.Usage.Calls != tc.calls:
-				t.Errorf("%v, %+v", p.Err, p.Result)
+				t.Errorf("result = %+v, %v", p.Result, p.Err)
 			}
 		})
 	}
@@ -463,7 +463,7 @@ func TestFormatWithoutExitNodeInBranches(t *testing.T) {
 					t.Errorf("failure = %v, want %s", p.Err, tc.failure)
 				}
 			case p.Err != nil || string(p.Result.ResultData) != tc.data:
-				t.Errorf("%v, %+v", p.Err, p.Result)
+				t.Errorf("result = %+v, %v", p.Result, p.Err)
 			}
 		})
 	}

@@ -51,13 +51,13 @@ func TestDatastoreNodes(t *testing.T) {
 	p := run(shop, `{"product": {"title": "tea"}, "name": "tea"}`)
 	const want = `{"made":{"ID":1,"price":0.5,"title":"tea"},"found":{"ID":1,"price":4,"title":"tea"},"result":[{"n":1}]}`
 	if p.Err != nil || string(p.Result.ResultData) != want {
-		t.Errorf("%+v, %v", p.Result, p.Err)
+		t.Errorf("result = %+v, %v", p.Result, p.Err)
 	}
 	if p := run(shop, `{"product": {"price": 1}, "name": "tea"}`); p.Err == nil || p.Err.Class != contract.ClassToolErrors || !strings.Contains(p.Err.Text, "null value in column") {
-		t.Errorf("%v", p.Err)
+		t.Errorf("failure = %v", p.Err)
 	}
 	if p := run(nil, `{"product": {}, "name": ""}`); p.Err == nil || p.Err.Class != contract.ClassConnection || !strings.Contains(p.Err.Error(), `connections: {"shop": {transport: postgres`) {
-		t.Errorf("%v", p.Err)
+		t.Errorf("failure = %v", p.Err)
 	}
 }
 

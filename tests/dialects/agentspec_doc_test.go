@@ -11,9 +11,8 @@ import (
 )
 
 // specDoc expands a short form into an Agent Spec document. The short form is an object of components by name; the one named
-// flow is the root. A flow has nodes by name, control flow in go as lines like "a > b > c" and "a.branch > b", and data flow in
-// data as lines like "a.x > b.y"; its default component_type is Flow.
-// A string that begins with @ refers to a component by name; @m is a model.
+// flow is the root. A flow has nodes by name, edges in go as "a > b > c" and "a.branch > b", and data edges in data as
+// "a.x > b.y"; its default type is Flow. A string that begins with @ refers to a component by name; @m is a model.
 func specDoc(t testing.TB, short string) string {
 	t.Helper()
 	var in map[string]map[string]any

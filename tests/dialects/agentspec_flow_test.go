@@ -6,8 +6,7 @@ import (
 	"weft/tests/harness"
 )
 
-// TestAgentSpecMixed checks a flow with many kinds of nodes: values are cast, invalid model output is requested again and exceptions
-// are caught.
+// TestAgentSpecMixed checks a flow with many kinds of nodes, with casts, retries of invalid model output and caught exceptions.
 func TestAgentSpecMixed(t *testing.T) {
 	t.Parallel()
 	p := harness.TestRun{Document: harness.AgentspecMixed, Script: harness.AgentspecMixedScript}.Execute(t)

@@ -121,7 +121,7 @@ func TestMemoryDatastoreInAgentFlows(t *testing.T) {
 	doc := "flow: {nodes: {s: {component_type: StartNode}, n: {component_type: AgentNode, agent: {component_type: ExtendedAgent, name: a, llm_config: '@m', human_in_the_loop: false, system_prompt: A, flows: ['@one'], outputs: [{title: r, type: string}]}}, e: {component_type: EndNode, outputs: [{title: r, type: string}]}}, go: [s > n > e]}\n" +
 		"one: {description: Lists., nodes: {s1: {component_type: StartNode}, " + strings.TrimSpace(listNode("all", "{}")) + ", e1: {component_type: EndNode}}, go: [s1 > all > e1]}" + memoryStore
 	if _, diags := specadapter.Load("flow.json", []byte(specDoc(t, doc)), specadapter.Options{}); !strings.Contains(fmt.Sprint(diags), "is called by agents, which is not supported yet") {
-		t.Errorf("%v", diags)
+		t.Errorf("diagnostics = %v", diags)
 	}
 }
 
@@ -138,6 +138,6 @@ func TestEndToEndMemoryDatastore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, err := harness.Result(t, run); err != nil || string(out.ResultData) != `{"entities":[{"id":1,"note":null,"price":0.5,"title":"tea"}]}` {
-		t.Errorf("%+v, %v", out, err)
+		t.Errorf("result = %+v, %v", out, err)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"weft/tests/harness"
 )
 
-// remoteAgent is an agent that speaks the Agent2Agent protocol. It replies to a message at the second poll, to the first message
-// by asking for a city. The first poll of all fails.
+// remoteAgent is a server of the Agent2Agent protocol. Each reply is available at the second poll; the first one asks for a city.
+// The very first poll fails.
 type remoteAgent struct {
 	mu     sync.Mutex
 	sent   []string
@@ -180,7 +180,7 @@ func TestAgentSpecToolFilter(t *testing.T) {
 			}}.Execute(t)
 			if tc.fails != "" {
 				if p.Err == nil || !strings.Contains(p.Err.Text, tc.fails) {
-					t.Errorf("%v, want %s", p.Err, tc.fails)
+					t.Errorf("failure = %v, want %s", p.Err, tc.fails)
 				}
 				return
 			}
@@ -213,7 +213,7 @@ func TestEndToEndRecordRemote(t *testing.T) {
 	}
 	out, err := harness.Result(t, run)
 	if err != nil || string(out.ResultData) != `{"answer":"Sunny in Bern"}` {
-		t.Fatalf("%+v, %v", out, err)
+		t.Fatalf("result = %+v, %v", out, err)
 	}
 	if len(remote.sent) != 2 {
 		t.Errorf("sent = %q", remote.sent)

@@ -147,7 +147,7 @@ func TestAgentSpecTeamFlows(t *testing.T) {
 	t.Parallel()
 	p := harness.TestRun{SetInput: func(in *contract.RunInput) { *in = specCases["asked"].input(t, "asked") }}.Execute(t)
 	if p.Err != nil || string(p.Result.ResultData) != `{"text":"done"}` {
-		t.Fatalf("%v, %+v", p.Err, p.Result)
+		t.Fatalf("result = %+v, %v", p.Result, p.Err)
 	}
 	got := threadOf(t, p, "conversation")
 	offset := 0

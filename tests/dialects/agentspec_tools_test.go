@@ -7,8 +7,7 @@ func toolAgent(tool string) string {
 	return flowOf("[]", "n: {component_type: AgentNode, agent: {component_type: Agent, name: a, llm_config: '@m', human_in_the_loop: false, system_prompt: A, tools: ["+tool+"], outputs: [{title: r, type: string}]}}", "n", "[{title: r, type: string}]")
 }
 
-// toolScript returns the script of a model that calls a tool with each of the arguments, expects the text after them in the
-// tool's result, and then submits its result.
+// toolScript returns a script that calls a tool with each of the arguments, expects the text after them in its result, and ends.
 func toolScript(tool string, argumentsAndTexts ...string) string {
 	script := "rules:\n"
 	for i := 0; i < len(argumentsAndTexts); i += 2 {

@@ -121,7 +121,7 @@ flow: {nodes: {s: {component_type: StartNode, inputs: [{title: at, type: string}
 look: {component_type: `+prefix+`MCPTool, name: look, inputs: [{title: at, type: string}], outputs: [{title: said, type: string}], client_transport: `+transport+`}`)
 				p := harness.TestRun{Document: doc, ToolSettings: settings, SetInput: func(in *contract.RunInput) { in.Params = json.RawMessage(`{"at": "a lamp"}`) }}.Execute(t)
 				if p.Err != nil || string(p.Result.ResultData) != `{"said":"saw a lamp"}` {
-					t.Errorf("%+v, %v", p.Result, p.Err)
+					t.Errorf("result = %+v, %v", p.Result, p.Err)
 				}
 			})
 			t.Run(prefix+kind+"/toolbox", func(t *testing.T) {
@@ -132,7 +132,7 @@ flow: {component_type: Agent, name: a, human_in_the_loop: false, system_prompt: 
 - {match: "saw a lamp", call: [{tool: submit_result, arguments: {said: done}}]}
 - {turn: 1, call: [{tool: look, arguments: {at: a lamp}}]}`}.Execute(t)
 				if p.Err != nil || string(p.Result.ResultData) != `{"said":"done"}` {
-					t.Errorf("%+v, %v", p.Result, p.Err)
+					t.Errorf("result = %+v, %v", p.Result, p.Err)
 				}
 			})
 		}

@@ -29,7 +29,7 @@ func TestWayFlowMessages(t *testing.T) {
  "e": {"component_type": "EndNode", "name": "e", "outputs": [{"title": "output_message", "type": "string"}]}}}`
 	p := harness.TestRun{Document: doc, Answers: []string{"hello"}}.Execute(t)
 	if p.Err != nil || string(p.Result.ResultData) != `{"output_message":"You said: hello"}` {
-		t.Errorf("%+v, %v", p.Result, p.Err)
+		t.Errorf("result = %+v, %v", p.Result, p.Err)
 	}
 }
 
@@ -44,7 +44,7 @@ func TestWayFlowAgent(t *testing.T) {
  "post_rendering_transforms": [{"component_type": "PluginRemoveEmptyNonUserMessageTransform", "name": "r", "component_plugin_name": "MessagesTransformPlugin", "component_plugin_version": "25.4.0"}]}}}`
 	p := harness.TestRun{Document: doc, Input: "Hello", Script: `rules: [{say: "How are you?"}]`}.Execute(t)
 	if p.Err != nil || *p.Result.ResultText != "How are you?" {
-		t.Errorf("%+v, %v", p.Result, p.Err)
+		t.Errorf("result = %+v, %v", p.Result, p.Err)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestWayFlowAgentCalls(t *testing.T) {
 - {node: boss, match: "Because", call: [{tool: submit_result, arguments: {answer: done}}]}
 `}.Execute(t)
 	if p.Err != nil || string(p.Result.ResultData) != `{"answer":"done"}` {
-		t.Errorf("%+v, %v", p.Result, p.Err)
+		t.Errorf("result = %+v, %v", p.Result, p.Err)
 	}
 }
 

@@ -208,7 +208,7 @@ func TestJudgesStayWithinTheBudget(t *testing.T) {
 				class = p.Err.Class
 			}
 			if class != want || p.Status.Usage.Made() > calls {
-				t.Errorf("class %q with %+v, want %q within %d calls: %v", class, p.Status.Usage, want, calls, p.Err)
+				t.Errorf("class = %q, usage = %+v, want %q within %d calls: %v", class, p.Status.Usage, want, calls, p.Err)
 			}
 		})
 	}

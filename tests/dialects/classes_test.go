@@ -16,7 +16,7 @@ import (
 	"weft/tests/harness"
 )
 
-// failing is a registry in which one activity always fails with a class, and counts its attempts.
+// failing is an activity registry in which one activity always fails with a class, and counts its attempts.
 type failing struct {
 	worker.ActivityRegistry
 	activity, class string
@@ -36,9 +36,9 @@ func (f failing) RegisterActivityWithOptions(fn any, o activity.RegisterOptions)
 	f.ActivityRegistry.RegisterActivityWithOptions(fn, o)
 }
 
-// TestFailureClasses checks failures of model and tool calls of each class. Transient ones are retried for an hour. Then they, and
-// at once those that need an operator, open a request, or fail the run if on_error is fail. All others fail the run, or are the
-// tool's result.
+// TestFailureClasses checks how failures of model and tool calls are handled, by class. Transient failures are retried for an hour.
+// After that, or at once if an operator is needed, a request is opened, or the run fails if on_error is fail. Other failures fail
+// the run or are returned to the model as the tool's result.
 func TestFailureClasses(t *testing.T) {
 	t.Parallel()
 	type handling struct{ retried, waits bool }

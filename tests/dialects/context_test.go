@@ -15,7 +15,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// modelRecorder records model calls and summaries.
+// modelRecorder is an activity registry that records model calls and summaries.
 type modelRecorder struct {
 	worker.ActivityRegistry
 	calls     []contract.ModelInput
@@ -122,7 +122,7 @@ func TestContextPolicies(t *testing.T) {
 				return
 			}
 			if p.Err != nil || p.Status.Executions[0].OmittedMessages != skips[len(skips)-1] {
-				t.Errorf("%v, %+v", p.Err, p.Status.Executions)
+				t.Errorf("executions = %+v, %v", p.Status.Executions, p.Err)
 			}
 			var page contract.TranscriptPage
 			harness.Query(t, p.Env, contract.QueryTranscript, &page, contract.TranscriptQuery{Thread: "a#1"})
@@ -137,14 +137,14 @@ func TestAgentSpecDigest(t *testing.T) {
 	t.Parallel()
 	p := harness.TestRun{Document: harness.AgentspecDigest, Script: harness.AgentspecDigestScript}.Execute(t)
 	if p.Err != nil || string(p.Result.ResultData) != `{"n":4}` || p.Status.Executions[0].OmittedMessages == 0 || p.Result.Usage.Calls < 7 {
-		t.Errorf("%v, %+v, %+v", p.Err, p.Result, p.Status.Executions)
+		t.Errorf("result = %+v, executions = %+v, %v", p.Result, p.Status.Executions, p.Err)
 	}
 	if got := threadOf(t, p, "conversation"); strings.Contains(got, "In short") || strings.Count(got, "Nobody reads") != 3 {
 		t.Errorf("conversation:\n%s", got)
 	}
 }
 
-// agentspecDigests has two transforms of each kind: the second is applied to the output of the first.
+// agentspecDigests has two transforms of each kind; the second is applied to the output of the first.
 const agentspecDigests = `{"component_type":"Agent","agentspec_version":"26.1.2","name":"digests","llm_config":{"$component_ref":"m"},"system_prompt":"x","human_in_the_loop":false,"outputs":[{"title":"n","type":"integer"}],
 "transforms":[{"component_type":"MessageSummarizationTransform","name":"l","llm":{"$component_ref":"m"},"max_message_size":30,"summarization_instructions":"Shorten.","summarized_message_template":"In short: {{summary}}"},
 {"component_type":"ConversationSummarizationTransform","name":"c","llm":{"$component_ref":"m"},"max_num_messages":4,"min_num_messages":3,"summarization_instructions":"First."},
@@ -169,7 +169,7 @@ func TestAgentSpecDigests(t *testing.T) {
 		return recorder
 	}}.Execute(t)
 	if p.Err != nil || string(p.Result.ResultData) != `{"n":4}` {
-		t.Fatalf("%v, %+v", p.Err, p.Result)
+		t.Fatalf("result = %+v, %v", p.Result, p.Err)
 	}
 	var got []string
 	for _, s := range recorder.summaries {

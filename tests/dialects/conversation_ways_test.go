@@ -42,7 +42,6 @@ type conversationCase struct {
 	unordered bool
 	// from, if set, is the node at which the run is forked; the fork's conversation is checked, too.
 	from string
-	// want is the number of entries; if 0, it is not checked.
 	want int
 }
 
@@ -64,7 +63,7 @@ const (
 	sameTexts = `flow: {nodes: {s: {component_type: StartNode}, m1: {component_type: OutputMessageNode, message: same}, m2: {component_type: OutputMessageNode, message: same},
  i1: {component_type: InputMessageNode, message: 'q?', outputs: [{title: a, type: string}]}, i2: {component_type: InputMessageNode, message: 'q?', outputs: [{title: b, type: string}]}, m3: {component_type: OutputMessageNode, message: same},
  e: {component_type: EndNode}}, go: [s > m1 > m2 > i1 > i2 > m3 > e]}`
-	// longTexts has messages of 1.8 MB and 1.2 MB, more than one payload can hold. A fork of it would exceed the limit of one execution.
+	// longTexts has messages of 1.8 MB and 1.2 MB, more than one payload can hold. A fork of it would need execution records that are too large for a query.
 	longTexts = `flow: {nodes: {s: {component_type: StartNode, inputs: [{title: x, type: string, default: DEFAULT}]}, m1: {component_type: OutputMessageNode, message: 'THRICE'}, m2: {component_type: OutputMessageNode, message: 'TWICE!'},
  t: {component_type: ToolNode, tool: {component_type: ServerTool, name: echo, outputs: [{title: e, type: string}]}}, i: {component_type: InputMessageNode, message: 'ok?', outputs: [{title: w, type: string}]}, m3: {component_type: OutputMessageNode, message: Bye.}, e: {component_type: EndNode}}, go: [s > m1 > m2 > t > i > m3 > e], data: [s.x > m1.x, s.x > m2.x]}`
 	withTools = `flow: {nodes: {s: {component_type: StartNode}, m1: {component_type: OutputMessageNode, message: Hello.}, a: {component_type: AgentNode, agent: {component_type: Agent, name: a, llm_config: '@m', human_in_the_loop: false, system_prompt: A,
@@ -129,9 +128,9 @@ func conversationCases() map[string]conversationCase {
 	}
 }
 
-// TestEndToEndConversationsAgree checks that the status, the transcript, follow and the trace have the same entries of the
-// conversation of a run that has ended or waits. Branches are child workflows if and only if the run continues as new whenever
-// possible; with YIELDS set, all four combinations are tested.
+// TestEndToEndConversationsAgree checks that the status, the transcript, follow and the trace have the same entries, whether a run
+// has ended or waits. By default, branches are child workflows in runs that continue as new whenever possible, and in no others;
+// with YIELDS set, all four combinations are tested.
 func TestEndToEndConversationsAgree(t *testing.T) {
 	t.Parallel()
 	functions := []tool.Function{
