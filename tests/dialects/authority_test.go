@@ -32,7 +32,7 @@ func TestScriptsOfClients(t *testing.T) {
 	})
 	hooks := func(onError string) func(*contract.RunInput) {
 		return func(in *contract.RunInput) {
-			in.Flow, in.Params = contract.FlowRef{Plan: agentWithHooks(t, onError).Flow}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
+			in.Flow, in.Params = contract.FlowRef{Plan: hooked(t, onError).Flow}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
 		}
 	}
 	tests := map[string]struct {
@@ -77,7 +77,7 @@ func TestEndToEndTakenHook(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = h.Client.TerminateWorkflow(context.Background(), squat.GetID(), "", "") })
 	run, err := h.Client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: id, TaskQueue: h.Queue}, contract.WorkflowFlow,
-		contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: agentWithHooks(t, "continue").Flow}, Params: json.RawMessage(`{"topic":"abc","prompt":"Go."}`),
+		contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: hooked(t, "continue").Flow}, Params: json.RawMessage(`{"topic":"abc","prompt":"Go."}`),
 			Model: "script", Script: harness.Script(t, "rules: [{say: Written.}]")})
 	if err != nil {
 		t.Fatal(err)

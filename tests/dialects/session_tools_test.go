@@ -139,7 +139,7 @@ func starting(r *harness.TestRun) map[string]*contract.RunInput {
 // A session's hooks see each turn that somebody asked for, and can change its prompt.
 func TestSessionHooks(t *testing.T) {
 	t.Parallel()
-	res := agentWithHooks(t, "block")
+	res := hooked(t, "block")
 	var second, third, fourth *reply
 	r := harness.TestRun{Script: `rules:
 - {node: guard, match: ^two$, json: {action: continue, parameters: {prompt: changed}}}
@@ -176,7 +176,7 @@ func TestSessionHooks(t *testing.T) {
 	}
 	for id, want := range map[string]string{"/hook:on_run_start": `{"prompt":"Go.","topic":"abc"}`, "/hook:on_run_start~2": `{"prompt":"two"}`,
 		"/hook:on_run_start~3": `{"prompt":"three"}`, "/hook:on_run_finish": `{"prompt":"Written."}`, "/hook:on_run_finish~2": `{"prompt":"Written."}`} {
-		if in := given["default-test-workflow-id"+id]; in == nil || canonicalJSON(in.Params) != want || canonicalJSON(in.Scope) != `{"tenant":"x"}` {
+		if in := given["default-test-workflow-id"+id]; in == nil || same(in.Params) != want || same(in.Scope) != `{"tenant":"x"}` {
 			t.Errorf("%s was given %+v, want %s", id, in, want)
 		}
 	}
@@ -265,7 +265,7 @@ func TestSessionChildren(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	in := given[childID(1)]
-	if in == nil || canonicalJSON(in.Scope) != `{"tenant":"x"}` || in.Budget == nil || in.Budget.Calls != 10 {
+	if in == nil || same(in.Scope) != `{"tenant":"x"}` || in.Budget == nil || in.Budget.Calls != 10 {
 		t.Fatalf("the first child was given %+v", in)
 	}
 	// Of the first child's 10 it has spent 2, which count once: 21 less 1, 10 and 1 of the boss.
