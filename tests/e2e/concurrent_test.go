@@ -32,20 +32,37 @@ func askers(n int) *plan.Flow {
 	return f
 }
 
-// insist sends an Update until the run has taken it, or has ended.
+// eventually calls f until it returns nil, for at most five minutes, and returns its last error. Unlike
+// harness.WaitFor, it may be called on any goroutine.
+func eventually(f func(ctx context.Context) error) (err error) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+		err = f(ctx)
+		cancel()
+		if err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// insist sends an Update until the run accepts it or has closed. It may be called on any goroutine.
 func insist(t *testing.T, h *harness.Worker, id, name string, answer, out any) {
 	t.Helper()
-	harness.WaitFor(t, "the Update "+name, func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
-		defer cancel()
+	err := eventually(func(ctx context.Context) error {
 		u, err := h.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: name,
 			Args: []any{answer}, WaitForStage: client.WorkflowUpdateStageCompleted})
 		if err == nil {
 			err = u.Get(ctx, out)
 		}
-		var gone *serviceerror.NotFound
-		return err == nil || errors.As(err, &gone)
+		if errors.As(err, new(*serviceerror.NotFound)) {
+			return nil
+		}
+		return err
 	})
+	if err != nil {
+		t.Errorf("Update %s of %s: %v", name, id, err)
+	}
 }
 
 // TestEndToEndConcurrentAnswers gives a run, while no worker is there, more answers for its
@@ -63,6 +80,7 @@ func TestEndToEndConcurrentAnswers(t *testing.T) {
 		},
 		"updates": func(t *testing.T, h *harness.Worker, id string, open []contract.Request) {
 			var all sync.WaitGroup
+			defer all.Wait()
 			for _, q := range open {
 				all.Go(func() {
 					insist(t, h, id, contract.RequestMessage, map[string]any{"id": q.ID, "text": text}, nil)
@@ -70,7 +88,6 @@ func TestEndToEndConcurrentAnswers(t *testing.T) {
 			}
 			time.Sleep(time.Second) // the server has them by now, or they come one by one
 			h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, nil)
-			all.Wait()
 		},
 	}
 	for how, give := range give {

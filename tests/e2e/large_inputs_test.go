@@ -65,15 +65,16 @@ func TestEndToEndQueryBesideCommands(t *testing.T) {
 
 	var all sync.WaitGroup
 	var page contract.ContentPage
+	var queryErr, refused error
 	all.Go(func() {
-		harness.WaitFor(t, "the query", func() bool {
-			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-			defer cancel()
+		queryErr = eventually(func(ctx context.Context) error {
 			got, err := h.Client.QueryWorkflow(ctx, run.GetID(), run.GetRunID(), contract.QueryContent, contract.ContentQuery{SHA: contract.SHA(long)})
-			return err == nil && got.Get(&page) == nil
+			if err != nil {
+				return err
+			}
+			return got.Get(&page)
 		})
 	})
-	var refused error
 	all.Go(func() {
 		_, refused = h.Update(t, run.GetID(), contract.RequestToolResult, map[string]any{"id": "nobody's", "result": strings.Repeat("x", 1_040_000)})
 	})
@@ -84,6 +85,9 @@ func TestEndToEndQueryBesideCommands(t *testing.T) {
 		t.Errorf("the run ended with %+v, %v", out, err)
 	}
 	all.Wait()
+	if queryErr != nil {
+		t.Fatal(queryErr)
+	}
 	if page.Total != len(long) || harness.ErrorType(refused) != contract.ClassUnknownRequest {
 		t.Errorf("the query gives %d bytes of %d, the Update %v", page.Total, len(long), refused)
 	}
