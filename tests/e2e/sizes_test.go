@@ -53,7 +53,7 @@ func TestEndToEndSizes(t *testing.T) {
 		"branches with 500 KB of input": {short: 12, full: 120, calls: oneEach, result: joined,
 			input: func(t *testing.T, n int) contract.RunInput {
 				in := wide(t, n, saying("", 10))
-				in.State = keysOf(500, 980)
+				in.State = shortValues(500, 980)
 				return in
 			}},
 		"one long answer among short ones": {short: 60, full: 120, calls: oneEach, result: joined,
@@ -122,7 +122,7 @@ func TestEndToEndSizes(t *testing.T) {
 			}},
 		"signals": {short: 900, full: 9_000, more: 1, calls: func(int) int { return 1 }, meanwhile: signalRun, result: joined,
 			input: func(t *testing.T, _ int) contract.RunInput {
-				return contract.RunInput{Flow: contract.FlowRef{Plan: askers(2)}, Script: harness.Script(t, `rules: [{say: joined}]`)}
+				return contract.RunInput{Flow: contract.FlowRef{Plan: askFlow(2)}, Script: harness.Script(t, `rules: [{say: joined}]`)}
 			}},
 	}
 	for name, tc := range cases {
@@ -264,7 +264,7 @@ func signalRun(t *testing.T, h *harness.Worker, run client.WorkflowRun, n int) {
 	}
 	all.Wait()
 	for _, q := range open {
-		insist(t, h, run.GetID(), contract.RequestMessage, map[string]any{"id": q.ID, "text": "yes"}, nil)
+		sendUpdate(t, h, run.GetID(), contract.RequestMessage, map[string]any{"id": q.ID, "text": "yes"}, nil)
 	}
 }
 

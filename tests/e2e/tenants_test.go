@@ -160,9 +160,9 @@ func TestTenantBesideBomb(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	harness.WaitFor(t, "some runs", func() bool { return below(t, c, run.GetID(), false) > 20 })
+	harness.WaitFor(t, "some runs", func() bool { return countDescendants(t, c, run.GetID(), false) > 20 })
 	small("beside")
-	if n := below(t, c, run.GetID(), false); n > cfg.Budget.Runs {
+	if n := countDescendants(t, c, run.GetID(), false); n > cfg.Budget.Runs {
 		t.Errorf("models started %d runs, want at most %d", n, cfg.Budget.Runs)
 	} else {
 		t.Logf("models have started %d runs", n)

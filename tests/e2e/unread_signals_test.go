@@ -55,8 +55,8 @@ func TestEndToEndUnreadSignals(t *testing.T) {
 		signal(h.Client, "tool_result", converter.NewRawValue(p))
 		signal(h.Client, contract.SignalReply, converter.NewRawValue(p)) // one of ours, which nobody counts
 	}
-	signal(encoding(t, address, codec.Settings{Encrypt: "fresh", Keys: []codec.Key{fresh}}), "tool_result", answer)
-	signal(encoding(t, address, codec.Settings{Encrypt: "old", Keys: []codec.Key{old}}), "message", map[string]any{"text": "read"})
+	signal(codecClient(t, address, codec.Settings{Encrypt: "fresh", Keys: []codec.Key{fresh}}), "tool_result", answer)
+	signal(codecClient(t, address, codec.Settings{Encrypt: "old", Keys: []codec.Key{old}}), "message", map[string]any{"text": "read"})
 	stands := func() error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
