@@ -50,7 +50,7 @@ func newPayWorker(t *testing.T) *payWorker {
 	return p
 }
 
-// TestEndToEndModelDefinedAgents checks that an agent defined by a model can use only the tools that the defining node binds.
+// TestEndToEndModelDefinedAgents checks that an agent defined by a model has only the tools that its node binds.
 func TestEndToEndModelDefinedAgents(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
@@ -119,7 +119,7 @@ func (p *payWorker) stolenGrant(t *testing.T) (client.WorkflowRun, *contract.Gra
 	return run, &g
 }
 
-// TestEndToEndUnauthorizedActivities checks that activities reject calls from clients that have no grant, or a stolen or forged one.
+// TestEndToEndUnauthorizedActivities checks that activities reject calls from clients, even with a run's grant.
 func TestEndToEndUnauthorizedActivities(t *testing.T) {
 	t.Parallel()
 	p := newPayWorker(t)
@@ -176,7 +176,7 @@ func TestEndToEndUnauthorizedActivities(t *testing.T) {
 	})
 }
 
-// TestEndToEndUnauthorizedRuns checks that runs of internal types or with internal fields fail if a client starts them, even with a stolen grant.
+// TestEndToEndUnauthorizedRuns checks that runs of internal types or with internal fields fail if a client starts them.
 func TestEndToEndUnauthorizedRuns(t *testing.T) {
 	t.Parallel()
 	p := newPayWorker(t)
@@ -281,7 +281,7 @@ func TestEndToEndAgentBudget(t *testing.T) {
 	}
 }
 
-// TestEndToEndTerminateDescendants checks that terminating a run closes all its descendants, and that none starts afterwards.
+// TestEndToEndTerminateDescendants checks that terminating a run closes its descendants, and that none starts later.
 func TestEndToEndTerminateDescendants(t *testing.T) {
 	t.Parallel()
 	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}

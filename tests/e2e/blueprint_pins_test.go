@@ -19,9 +19,9 @@ import (
 	"weft/workflows/plan"
 )
 
-// pinned are the files of an agent that starts others when prompted. OLD stands for the text that is
+// blueprintFiles are the files of an agent that starts others when prompted. OLD stands for the text that is
 // edited, SHELF for the address of an MCP server.
-var pinned = map[string]string{
+var blueprintFiles = map[string]string{
 	"agents/boss/agent.json":                `{"name":"boss","description":"d","system_prompt":"Lead OLD.","mcp_servers":{"o":{"ref":"orchestrator"}}}`,
 	"agents/writer/agent.json":              `{"name":"writer","description":"OLD writer","capabilities":["style"]}`,
 	"agents/writer/agent.system-prompt.md":  "Write OLD.",
@@ -35,10 +35,10 @@ var pinned = map[string]string{
 	"agents/late/agent.json":                `{"name":"late","description":"OLD"}`,
 }
 
-// rewrite writes the files to dir, with OLD and SHELF replaced.
-func rewrite(t *testing.T, dir, word, shelf string) {
+// writeBlueprint writes the files to dir, with OLD and SHELF replaced.
+func writeBlueprint(t *testing.T, dir, word, shelf string) {
 	t.Helper()
-	for name, text := range pinned {
+	for name, text := range blueprintFiles {
 		file := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
@@ -56,7 +56,7 @@ func TestEndToEndBlueprintPins(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	address, _ := harness.NewToolServer(t)
-	rewrite(t, dir, "OLD", address)
+	writeBlueprint(t, dir, "OLD", address)
 	tools, err := tool.Open(tool.Settings{Trusted: []string{dir}, AllowLoopback: true})
 	if err != nil {
 		t.Fatal(err)
@@ -114,12 +114,12 @@ func TestEndToEndBlueprintPins(t *testing.T) {
 	}
 	first := start()
 	first.waitTurns(1)
-	rewrite(t, dir, "NEW", address)
+	writeBlueprint(t, dir, "NEW", address)
 	if err := os.RemoveAll(filepath.Join(dir, "agents", "late")); err != nil {
 		t.Fatal(err)
 	}
 	check(first, "OLD", contract.TurnFailed)
-	rewrite(t, dir, "NEW", address)
+	writeBlueprint(t, dir, "NEW", address)
 	check(start(), "NEW", contract.StatusIdle)
 }
 

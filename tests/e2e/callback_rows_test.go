@@ -16,7 +16,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// The tests cover rows K1 to K13 of the blueprint dialect's conformance table: when and how a session receives the
+// These tests cover rows K1 to K13 of the blueprint dialect's conformance table: when and how a session receives the
 // results of the sessions that it started. Where the framework loses a callback (K8, K9, K12), Weft delivers it.
 // Rows Z and U are in starter/rows_e2e_test.go.
 

@@ -53,7 +53,7 @@ func TestEndToEndLongLoop(t *testing.T) {
 	}
 }
 
-// TestEndToEndSnapshotTooLarge has two sub-agents of one node, in a branch, with a state that together exceeds one payload.
+// TestEndToEndSnapshotTooLarge has two sub-agents of one node, in a branch, whose states together exceed one payload.
 // It checks that the branch continues its history instead of continuing as new, and that the run waits for it.
 func TestEndToEndSnapshotTooLarge(t *testing.T) {
 	t.Parallel()

@@ -45,9 +45,9 @@ func TestEndToEndHistoryBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := historyBytes(t, h.Client, run.GetID(), run.GetRunID())
-	byValue, last := byValueBytes(t, h, run.GetID())
+	byValue, lastCall := byValueBytes(t, h, run.GetID())
 	t.Logf("%d model calls: %.2f MiB of history by reference; by value %.0f MiB, and Temporal would terminate the run at call %d",
-		calls, float64(got)/(1<<20), float64(byValue)/(1<<20), last)
+		calls, float64(got)/(1<<20), float64(byValue)/(1<<20), lastCall)
 	if got > limit {
 		t.Errorf("history has %d bytes, want at most %d", got, limit)
 	}
@@ -55,7 +55,7 @@ func TestEndToEndHistoryBound(t *testing.T) {
 
 // byValueBytes returns the size of the same calls if each contained the complete conversation, the tools and the prompt,
 // and the number of the call at which that exceeds Temporal's 50 MiB.
-func byValueBytes(t *testing.T, h *harness.Worker, id string) (total, last int) {
+func byValueBytes(t *testing.T, h *harness.Worker, id string) (total, lastCall int) {
 	var sizes []int
 	for page := (contract.TranscriptPage{Total: 1}); len(sizes) < page.Total; {
 		v, err := h.Client.QueryWorkflow(context.Background(), id, "", contract.QueryTranscript, contract.TranscriptQuery{Thread: "a#1", From: len(sizes)})
@@ -74,13 +74,13 @@ func byValueBytes(t *testing.T, h *harness.Worker, id string) (total, last int) 
 	for i, n := range sizes {
 		if i%2 == 1 { // an assistant's message: its call contained all earlier ones
 			total += conversation + profile + n
-			if last == 0 && total > 50<<20 {
-				last = (i + 1) / 2
+			if lastCall == 0 && total > 50<<20 {
+				lastCall = (i + 1) / 2
 			}
 		}
 		conversation += n
 	}
-	return total, last
+	return total, lastCall
 }
 
 // fortyTools connects to a server of 40 tools, each with a description of 2 KiB and a result of 3 KiB.

@@ -123,7 +123,7 @@ func TestEndToEndFailedBranchKeepsOutputs(t *testing.T) {
 	}
 }
 
-// TestEndToEndReuseWorkflowID starts a run with the id of one that was terminated while its
+// TestEndToEndReuseWorkflowID checks that a run can reuse the id of one that was terminated while its
 // branches were running.
 func TestEndToEndReuseWorkflowID(t *testing.T) {
 	t.Parallel()
@@ -149,7 +149,7 @@ func TestEndToEndReuseWorkflowID(t *testing.T) {
 	}
 }
 
-// TestEndToEndReuseWorkflowIDWithSubAgent starts a run with the id of one that was terminated while its
+// TestEndToEndReuseWorkflowIDWithSubAgent checks that a run can reuse the id of one that was terminated while its
 // sub-agent was running.
 func TestEndToEndReuseWorkflowIDWithSubAgent(t *testing.T) {
 	t.Parallel()
