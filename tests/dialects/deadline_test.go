@@ -18,10 +18,10 @@ func TestLateAnswer(t *testing.T) {
 	p := harness.TestRun{Document: harness.OneNode(harness.ClientTools),
 		Script:   `rules: [{turn: 1, call: [{tool: look_up}]}, {turn: 2, call: [{tool: look_up, arguments: {q: 2}}]}, {say: done}]`,
 		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 300) },
-		Wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
-			299 * time.Second: func(env *testsuite.TestWorkflowEnvironment) { id = openOf(t, env).ID },
+		Wrap: atTimes(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
+			299 * time.Second: func(env *testsuite.TestWorkflowEnvironment) { id = openRequest(t, env).ID },
 			400 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
-				ask(env, contract.RequestToolResult, map[string]any{"id": id, "result": 1}, &late)
+				sendUpdate(env, contract.RequestToolResult, map[string]any{"id": id, "result": 1}, &late)
 				env.SignalWorkflow(contract.RequestToolResult, map[string]any{"id": id, "result": 1})
 			},
 		})}.Execute(t)
@@ -41,9 +41,9 @@ func TestLateAnswer(t *testing.T) {
 func TestAnswerUnderCheck(t *testing.T) {
 	p := harness.TestRun{Document: harness.OneNode(harness.ClientTools), Script: `rules: [{turn: 1, call: [{tool: look_up}]}, {contains: found, say: taken}, {say: nothing}]`,
 		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 300) },
-		Wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
+		Wrap: atTimes(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
 			299500 * time.Millisecond: func(env *testsuite.TestWorkflowEnvironment) {
-				env.SignalWorkflow(contract.RequestToolResult, map[string]any{"id": openOf(t, env).ID, "result": "found"})
+				env.SignalWorkflow(contract.RequestToolResult, map[string]any{"id": openRequest(t, env).ID, "result": "found"})
 			},
 		})}.Execute(t)
 	if p.Err != nil || *p.Result.ResultText != "taken" || p.Status.Rejected != 0 {

@@ -38,7 +38,7 @@ func TestRequestIsSentAgain(t *testing.T) {
 	}
 	answer := func(n int, text string) func(harness.Outcome) {
 		return func(p harness.Outcome) {
-			ask(p.Env, contract.RequestMessage, contract.MessageAnswer{ID: "b#1/ask-1", Text: text}, &answers[n])
+			sendUpdate(p.Env, contract.RequestMessage, contract.MessageAnswer{ID: "b#1/ask-1", Text: text}, &answers[n])
 		}
 	}
 	taken := func(p harness.Outcome) {

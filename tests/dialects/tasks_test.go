@@ -51,7 +51,7 @@ func TestTasks(t *testing.T) {
 		"a person answers": {answer: `{"size":{"action":"accept","content":{"size":"A4"}}}`, states: []string{"input_required", "working", "completed"}, text: "printed", looks: 4, hours: 30,
 			at: map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
 				30 * time.Hour: func(env *testsuite.TestWorkflowEnvironment) {
-					env.SignalWorkflow(contract.RequestToolResult, map[string]any{"id": openOf(t, env).ID, "result": map[string]string{"size": "A4"}})
+					env.SignalWorkflow(contract.RequestToolResult, map[string]any{"id": openRequest(t, env).ID, "result": map[string]string{"size": "A4"}})
 				},
 			}},
 	} {
@@ -64,7 +64,7 @@ func TestTasks(t *testing.T) {
 				var began, ended time.Time
 				r := harness.TestRun{
 					Document: harness.OneNode(harness.SearchTool), Input: "Print it.", Script: `rules: [{contains: "Which size?", say: A4}, {turn: 1, call: [{tool: search}]}, {say: "{last}"}]`,
-					ToolSettings: tool.Settings{Connections: map[string]tool.Connection{"web": {URL: web.URL, SamplingTokens: 9}}}, Wrap: later(tc.at),
+					ToolSettings: tool.Settings{Connections: map[string]tool.Connection{"web": {URL: web.URL, SamplingTokens: 9}}}, Wrap: atTimes(tc.at),
 					Started: func(p harness.Outcome) { began = p.Env.Now() },
 				}
 				p := r.Execute(t)

@@ -42,12 +42,12 @@ var toolKinds = map[string]toolKind{
 	"request over HTTP": {flow: "remote.yaml", settings: "http.yml"},
 	"client-side": {flow: "client.yaml", before: func(t *testing.T, env *testsuite.TestWorkflowEnvironment) {
 		env.RegisterDelayedCallback(func() {
-			q := openOf(t, env)
+			q := openRequest(t, env)
 			if q.Kind != contract.RequestToolResult {
 				t.Errorf("the run waits for %+v", q)
 			}
 			var refused error
-			ask(env, contract.RequestToolResult, contract.ToolResultAnswer{ID: q.ID, Result: json.RawMessage(`{"sky":"clear","degrees":21}`)}, &refused)
+			sendUpdate(env, contract.RequestToolResult, contract.ToolResultAnswer{ID: q.ID, Result: json.RawMessage(`{"sky":"clear","degrees":21}`)}, &refused)
 			if refused != nil {
 				t.Error(refused)
 			}

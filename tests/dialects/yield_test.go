@@ -354,7 +354,7 @@ func yieldExamples(t *testing.T) []yieldFlow {
 			}
 		}
 		f.callbacks = strings.Contains(string(f.in.Script), "async_callback")
-		begin(t, res, base, &f.in)
+		setExampleFlow(t, res, base, &f.in)
 		if raw, err := os.ReadFile(base + ".input.txt"); err == nil {
 			f.in.Input = strings.TrimSpace(string(raw))
 		}
