@@ -313,11 +313,11 @@ func TestKoogHeaders(t *testing.T) {
 func TestChoiceOfNone(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ agent, script, want string }{
-		"task agent":               {`{"name":"a","type":"task","config":{"toolChoice":"none"},"params":{"task":"t"}}`, `{say: words}`, `"words"`},
-		"verify agent":              {`{"name":"a","type":"verify","config":{"toolChoice":"none"},"params":{"task":"t"}}`, `{call: [{tool: finalize_task_result, arguments: {isCorrect: true}}]}`, `{"success":true,"feedback":"","input":"x"}`},
-		"output schema":             {`{"name":"a","type":"task","config":{"toolChoice":"none"},"params":{"task":"t"},"output":{"schema":{"type":"integer"}}}`, `{call: [{tool: finalize_task_result, arguments: {value: 3}}]}`, `3`},
-		"known type":               {`{"name":"a","type":"task","params":{"task":"t"}}`, `{call: [{tool: finalize_task_result, arguments: {value: {type: double, data: 3}}}]}`, `3.0`},
-		"unknown type":    {`{"name":"a","type":"task","params":{"task":"t"}}`, `{call: [{tool: finalize_task_result, arguments: {value: {type: invoice, data: 3}}}]}`, `{"type":"invoice","data":3}`},
+		"task agent":                    {`{"name":"a","type":"task","config":{"toolChoice":"none"},"params":{"task":"t"}}`, `{say: words}`, `"words"`},
+		"verify agent":                  {`{"name":"a","type":"verify","config":{"toolChoice":"none"},"params":{"task":"t"}}`, `{call: [{tool: finalize_task_result, arguments: {isCorrect: true}}]}`, `{"success":true,"feedback":"","input":"x"}`},
+		"output schema":                 {`{"name":"a","type":"task","config":{"toolChoice":"none"},"params":{"task":"t"},"output":{"schema":{"type":"integer"}}}`, `{call: [{tool: finalize_task_result, arguments: {value: 3}}]}`, `3`},
+		"known type":                    {`{"name":"a","type":"task","params":{"task":"t"}}`, `{call: [{tool: finalize_task_result, arguments: {value: {type: double, data: 3}}}]}`, `3.0`},
+		"unknown type":                  {`{"name":"a","type":"task","params":{"task":"t"}}`, `{call: [{tool: finalize_task_result, arguments: {value: {type: invoice, data: 3}}}]}`, `{"type":"invoice","data":3}`},
 		"type as a field of the schema": {`{"name":"a","type":"task","params":{"task":"t"},"output":{"schema":{"type":"object"}}}`, `{call: [{tool: finalize_task_result, arguments: {value: {type: int, data: 3}}}]}`, `{"type":"int","data":3}`},
 	}
 	for name, tc := range tests {

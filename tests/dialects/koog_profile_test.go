@@ -241,9 +241,9 @@ func TestNestedParallelAgents(t *testing.T) {
 		steps, least int
 		seen         string
 	}{
-		"an agent of the outer one": {"", fmt.Sprintf(pick, 1), 7, 4 + 16 + 2, "from a"},
-		"an agent of the inner one": {fmt.Sprintf(pick, 1), fmt.Sprintf(pick, 2), 2 + 16 + 1, 4 + 16 + 1, "from c"},
-		"an agent of the innermost one": {fmt.Sprintf(pick, 1), fmt.Sprintf(pick, 1), 4 + 16 + 2, 4 + 16 + 2, "from r"},
+		"an agent of the outer one":        {"", fmt.Sprintf(pick, 1), 7, 4 + 16 + 2, "from a"},
+		"an agent of the inner one":        {fmt.Sprintf(pick, 1), fmt.Sprintf(pick, 2), 2 + 16 + 1, 4 + 16 + 1, "from c"},
+		"an agent of the innermost one":    {fmt.Sprintf(pick, 1), fmt.Sprintf(pick, 1), 4 + 16 + 2, 4 + 16 + 2, "from r"},
 		"the first agent of the inner one": {fmt.Sprintf(pick, 1), "", 2 + 3 + 1, 4 + 16 + 1, "was first"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,10 +29,10 @@ func TestPureFunction(t *testing.T) {
 		activity bool
 		calls    int32
 	}{
-		"pure":                        {options: []tool.FunctionOption{tool.Pure()}, result: "7", calls: 1},
-		"an error for the model":      {options: []tool.FunctionOption{tool.Pure()}, result: "!no such number", err: errors.New("no such number"), calls: 1},
-		"not pure":                    {result: "7", activity: true, calls: 1},
-		"a long result":               {options: []tool.FunctionOption{tool.Pure()}, result: long, activity: true, calls: 2},
+		"pure":                             {options: []tool.FunctionOption{tool.Pure()}, result: "7", calls: 1},
+		"an error for the model":           {options: []tool.FunctionOption{tool.Pure()}, result: "!no such number", err: errors.New("no such number"), calls: 1},
+		"not pure":                         {result: "7", activity: true, calls: 1},
+		"a long result":                    {options: []tool.FunctionOption{tool.Pure()}, result: long, activity: true, calls: 2},
 		"retries disabled by the operator": {options: []tool.FunctionOption{tool.Pure()}, retry: "never", result: "7", activity: true, calls: 1},
 	}
 	for name, tc := range tests {

@@ -58,11 +58,11 @@ sub: {nodes: {s1: {component_type: StartNode, inputs: [{title: x, type: integer}
 	}{
 		"a tool of the connection":         {document: harness.OneNode(harness.SearchTool), connection: "web", node: "a", waits: 1},
 		"the operator gives up":            {document: harness.OneNode(harness.SearchTool), connection: "web", node: "a", waits: 1, giveUp: true, fails: contract.ClassDenied},
-		"on_error is fail":            {document: harness.OneNode(harness.SearchTool), connection: "web", onError: contract.OnErrorFail, fails: contract.ClassDenied},
-		"a toolbox that may have the tool":     {flow: toolboxes("search", "reserve"), connection: "crm", node: "a", waits: 1},
-		"the operator gives up a toolbox":           {flow: toolboxes("search", "reserve"), connection: "crm", node: "a", waits: 1, giveUp: true, fails: contract.ClassConnection},
-		"a toolbox that is not needed":         {flow: toolboxes("search"), connection: "crm"},
-		"concurrent flows in a run": {document: concurrent, connection: "crm", node: "c", waits: 2},
+		"on_error is fail":                 {document: harness.OneNode(harness.SearchTool), connection: "web", onError: contract.OnErrorFail, fails: contract.ClassDenied},
+		"a toolbox that may have the tool": {flow: toolboxes("search", "reserve"), connection: "crm", node: "a", waits: 1},
+		"the operator gives up a toolbox":  {flow: toolboxes("search", "reserve"), connection: "crm", node: "a", waits: 1, giveUp: true, fails: contract.ClassConnection},
+		"a toolbox that is not needed":     {flow: toolboxes("search"), connection: "crm"},
+		"concurrent flows in a run":        {document: concurrent, connection: "crm", node: "c", waits: 2},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
