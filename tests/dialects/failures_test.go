@@ -66,13 +66,13 @@ func tableProblems(text, root string, columns int, lines *int) (problems []strin
 			continue
 		}
 		if key := cells[0] + "/" + cells[1]; seen[key] {
-			add("%s stands there twice", key)
+			add("duplicate entry %s", key)
 		} else {
 			seen[key] = true
 		}
 		named := proofs.FindAllStringSubmatch(cells[columns-1], -1)
 		if len(named) == 0 {
-			add("no test proves it")
+			add("names no test")
 		}
 		for _, n := range named {
 			if err := proofExists(root, n[1], known); err != nil {
@@ -154,14 +154,14 @@ func TestFailuresCheckFindsErrors(t *testing.T) {
 	row := func(proof string) string { return "| A | b | c | d | e | f | " + proof + " |" }
 	tests := map[string]struct{ text, want string }{
 		"valid":           {row("`tests/dialects.TestFailuresCheckFindsErrors/valid`, `worker.TestExitCodes/wrong settings`"), ""},
-		"no proof":        {row("somebody saw it"), "no test proves it"},
+		"no proof":        {row("somebody saw it"), "names no test"},
 		"no such test":    {row("`tests/dialects.TestNobody`"), "tests/dialects has no test TestNobody"},
 		"no such package": {row("`nowhere.TestA`"), "has no tests"},
 		"no such subtest": {row("`tests/chaos.TestChaosCheckFindsErrors/the moon falls`"), `no subtest "the moon falls"`},
 		"malformed name":  {row("`make test`"), "is not of the form"},
 		"missing cell":    {"| A | b | `tests/replay.TestReplay` |", "3 cells"},
 		"empty cell":      {"| A | b | c | | e | f | `tests/replay.TestReplay` |", "an empty one"},
-		"duplicate line":  {row("`tests/replay.TestReplay`") + "\n" + row("`tests/replay.TestReplay`"), "A/b stands there twice"},
+		"duplicate line":  {row("`tests/replay.TestReplay`") + "\n" + row("`tests/replay.TestReplay`"), "duplicate entry A/b"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

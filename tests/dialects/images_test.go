@@ -180,7 +180,7 @@ func TestSessionsSeeImages(t *testing.T) {
 		}
 		return string(raw)
 	}
-	var second, again, other, invalid, third *reply
+	var second, again, other, invalid, third *updateResult
 	stores := []*contract.Message{
 		contract.InputMessage("one", []contract.Media{{MediaType: "image/gif", Data: base64.StdEncoding.EncodeToString(first)}}),
 		contract.InputMessage("two", []contract.Media{{MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(shown)}}),
