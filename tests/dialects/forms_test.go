@@ -16,7 +16,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// formRead is what the commands read from the history of a run.
+// formRead holds what the commands read from the history of a run.
 type formRead struct {
 	Result      string
 	Usage       contract.Usage

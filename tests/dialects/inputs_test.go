@@ -38,8 +38,8 @@ func TestUndeclaredParams(t *testing.T) {
 	}
 }
 
-// TestNamedFlowsRunAsTheyAre checks that a worker restricted to its own flows rejects client inputs that no policy allows.
-func TestNamedFlowsRunAsTheyAre(t *testing.T) {
+// TestNamedFlowsRejectClientInputs checks that a worker restricted to its own flows rejects client inputs that no policy allows.
+func TestNamedFlowsRejectClientInputs(t *testing.T) {
 	t.Parallel()
 	allInputs := []string{contract.SuppliesFlow, "model", "script", "limits", "state", "connections"}
 	tests := map[string]struct {

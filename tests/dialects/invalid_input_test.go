@@ -74,11 +74,11 @@ func TestAmbiguousAnswers(t *testing.T) {
 	both := func(env *testsuite.TestWorkflowEnvironment) converter.RawValue {
 		return payload("json/plain", `{"id": "`+openRequest(t, env).ID+`", "result": {"paid": false}, "result": {"paid": true}}`)
 	}
-	var refused error
+	var rejection error
 	var open []string
 	steps := map[time.Duration]func(env *testsuite.TestWorkflowEnvironment){
 		10 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
-			sendUpdate(env, contract.RequestToolResult, both(env), &refused)
+			sendUpdate(env, contract.RequestToolResult, both(env), &rejection)
 		},
 		20 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
 			env.SignalWorkflow(contract.RequestToolResult, both(env))
@@ -91,8 +91,8 @@ func TestAmbiguousAnswers(t *testing.T) {
 	p := harness.TestRun{Document: harness.OneNode(harness.ClientTools), Script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
 		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 0) }, Wrap: atTimes(steps)}.Execute(t)
 	const want = `"result" appears twice, again at byte `
-	if harness.ErrorType(refused) != contract.ClassBadRequest || !strings.Contains(refused.Error(), want) {
-		t.Errorf("Update failed with %v", refused)
+	if harness.ErrorType(rejection) != contract.ClassBadRequest || !strings.Contains(rejection.Error(), want) {
+		t.Errorf("Update failed with %v", rejection)
 	}
 	if p.Err != nil || len(open) != 1 || p.Status.Rejected != 1 || !strings.Contains(p.Status.RejectionReasons[0], want) {
 		t.Errorf("run ended with %v; status = %+v", p.Err, p.Status)

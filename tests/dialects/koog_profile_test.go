@@ -11,7 +11,7 @@ import (
 )
 
 // checkStepLimit checks that a flow completes within this number of steps and fails with one less.
-// The placeholder LIMIT in the document stands for the number.
+// The document has the placeholder LIMIT for the number.
 func checkStepLimit(t *testing.T, steps int, r harness.TestRun) {
 	t.Helper()
 	doc := r.Document
@@ -211,7 +211,7 @@ func TestForeignCallsInKoog(t *testing.T) {
 }
 
 // TestNestedParallelAgents checks parallel agents in parallel agents: each agent starts from the
-// conversation before the outer one, the result is that of the agent which the inner one selects, and
+// conversation before the outer one, the result is that of the agent selected by the inner one, and
 // the steps of all enclosing graphs are counted.
 func TestNestedParallelAgents(t *testing.T) {
 	t.Parallel()

@@ -37,11 +37,11 @@ func TestEndToEndRecordedEnds(t *testing.T) {
 		"terminated": {status: rehearse.Terminated, answer: func(h *harness.Worker, id string) error {
 			return h.Client.TerminateWorkflow(t.Context(), id, "", "enough")
 		}},
-		"given up": {status: contract.StatusFailed, answer: func(h *harness.Worker, id string) error {
+		"operator gives up": {status: contract.StatusFailed, answer: func(h *harness.Worker, id string) error {
 			_, err := h.Update(t, id, contract.RequestRetry, contract.RetryAnswer{ID: h.OpenRequests(t, id, 1)[0].ID, GiveUp: true})
 			return err
 		}},
-		"retried": {status: contract.StatusCompleted, answer: func(h *harness.Worker, id string) error {
+		"operator retries": {status: contract.StatusCompleted, answer: func(h *harness.Worker, id string) error {
 			_, err := h.Update(t, id, contract.RequestRetry, contract.RetryAnswer{ID: h.OpenRequests(t, id, 1)[0].ID})
 			return err
 		}},

@@ -12,8 +12,8 @@ import (
 	"weft/tests/harness"
 )
 
-// TestRepeatedRequests checks that a request that a child announces again is listed once and not after its
-// answer, and that it is listed as reopened if the child was reset.
+// TestRepeatedRequests checks that a request that a child announces repeatedly is listed once, is not listed
+// again after its answer, and is listed as reopened if the child was reset.
 func TestRepeatedRequests(t *testing.T) {
 	t.Parallel()
 	const child = "default-test-workflow-id/b#1"

@@ -147,10 +147,10 @@ func TestSessionStoppedWithPromptsQueued(t *testing.T) {
 		t.Errorf("query has %d turns, result %d, want 4", len(last), len(p.Result.Turns))
 	}
 	for i, id := range []string{"b", "c"} {
-		for where, turns := range map[string][]contract.Turn{"the result": p.Result.Turns, "the query": last, "the answer": {queued[i].out}} {
+		for source, turns := range map[string][]contract.Turn{"the result": p.Result.Turns, "the query": last, "the answer": {queued[i].out}} {
 			n := slices.IndexFunc(turns, func(t contract.Turn) bool { return t.ID == id })
 			if n < 0 || turns[n].N != 0 || turns[n].Status != contract.TurnStopped || turns[n].EndedAt == nil || turns[n].Failure == nil || turns[n].Hash != "" {
-				t.Errorf("turns in %s = %+v", where, turns)
+				t.Errorf("turns in %s = %+v", source, turns)
 			}
 		}
 		if queued[i].err != nil {

@@ -69,9 +69,9 @@ func TestTasks(t *testing.T) {
 				}
 				p := r.Execute(t)
 				ended = p.Env.Now()
-				asked := srv.Requests()
-				if polls := strings.Count(strings.Join(asked, " "), "tasks/get"); polls > tc.polls || tc.last != "" && asked[len(asked)-1] != tc.last {
-					t.Errorf("requests to the server = %q", asked)
+				requests := srv.Requests()
+				if polls := strings.Count(strings.Join(requests, " "), "tasks/get"); polls > tc.polls || tc.last != "" && requests[len(requests)-1] != tc.last {
+					t.Errorf("requests to the server = %q", requests)
 				}
 				if lasted := ended.Sub(started); lasted < time.Duration(tc.hours)*time.Hour || lasted > time.Duration(tc.hours+4)*time.Hour {
 					t.Errorf("run took %s", lasted)

@@ -125,10 +125,10 @@ func TestRealProviders(t *testing.T) {
 	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
-			model, asked := named[name]
+			model, selected := named[name]
 			set := settings.Providers[name]
 			switch configured := set.Key != "" || name == "ollama" && set.BaseURL != ""; {
-			case asked:
+			case selected:
 			case !configured && name == "ollama":
 				t.Skip("neither OLLAMA_HOST nor OLLAMA_BASE_URL is set")
 			case !configured && set.KeyName != "":

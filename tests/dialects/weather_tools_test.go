@@ -26,7 +26,7 @@ import (
 // toolKind is a kind of tool that a flow of examples/weather uses.
 type toolKind struct {
 	flow, settings string
-	// functions are the worker's own tools; before sets up what the worker does not have.
+	// functions are the worker's own tools; before prepares the rest of the environment.
 	functions []tool.Function
 	before    func(t *testing.T, env *testsuite.TestWorkflowEnvironment)
 }

@@ -32,7 +32,7 @@ const (
 	yieldsAtOnce = 40
 	// yieldTimeout is the timeout of one run.
 	yieldTimeout = 5 * time.Minute
-	// noRun replaces the id of the run in what is compared.
+	// noRun replaces the workflow id in outcomes, so that they can be compared.
 	noRun = "no-run-id"
 )
 
