@@ -119,9 +119,9 @@ prices: {"priced/*": {input: 10, output: 20}}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	log := &safeBuffer{}
-	ended := make(chan int, 1)
+	done := make(chan int, 1)
 	look := tool.Func("look", "Looks.", func(context.Context, struct{}) (string, error) { return "well", nil })
-	go func() { ended <- host.Command(ctx, nil, io.Discard, log, look) }()
+	go func() { done <- host.Command(ctx, nil, io.Discard, log, look) }()
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("worker log:\n%s", log)
@@ -145,13 +145,13 @@ prices: {"priced/*": {input: 10, output: 20}}
 	if live, err := health.Query(ctx, page, health.PathLive); err != nil || !live.OK {
 		t.Errorf("live report without Temporal = %+v, %v", live, err)
 	}
-	var why bytes.Buffer
-	if code := host.Command(ctx, []string{"health"}, io.Discard, &why); code != 1 || !strings.Contains(why.String(), "worker: not ready: temporal: no response: ") {
-		t.Errorf("worker health without Temporal: exit code %d, %s", code, why.String())
+	var stderr bytes.Buffer
+	if code := host.Command(ctx, []string{"health"}, io.Discard, &stderr); code != 1 || !strings.Contains(stderr.String(), "worker: not ready: temporal: no response: ") {
+		t.Errorf("worker health without Temporal: exit code %d, %s", code, stderr.String())
 	}
 	cancel()
 	select {
-	case <-ended:
+	case <-done:
 	case <-time.After(3 * time.Minute):
 		t.Fatal("the worker did not stop")
 	}

@@ -60,7 +60,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("defaults = %+v", cfg)
 	}
 	limits := plan.DefaultLimits
-	limits.MaxSteps = 0 // the flow's own
+	limits.MaxSteps = 0 // set by the flow
 	if diff := cmp.Diff(limits, plan.Limits(cfg.Limits)); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}

@@ -63,8 +63,8 @@ func TestRuntimeSecrets(t *testing.T) {
 	if err := SendSecrets(t.Context(), file, all); err == nil || strings.Contains(err.Error(), `"v"`) {
 		t.Errorf("SendSecrets() to a stopped process: error = %v", err)
 	}
-	var none *RuntimeSecrets
-	if _, ok := none.Secret("x"); ok || none.Model("x").Key != "" {
+	var noSecrets *RuntimeSecrets
+	if _, ok := noSecrets.Secret("x"); ok || noSecrets.Model("x").Key != "" {
 		t.Error("a nil RuntimeSecrets has secrets")
 	}
 }

@@ -172,11 +172,11 @@ func TestPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	taken := l.Addr().(*net.TCPAddr).Port
-	if _, err := choosePort("-port", taken, false); err == nil || !strings.Contains(err.Error(), "use another with -port") {
+	used := l.Addr().(*net.TCPAddr).Port
+	if _, err := choosePort("-port", used, false); err == nil || !strings.Contains(err.Error(), "use another with -port") {
 		t.Errorf("port in use: error = %v", err)
 	}
-	if got, err := choosePort("-port", taken, true); err != nil || got == taken || got == 0 {
+	if got, err := choosePort("-port", used, true); err != nil || got == used || got == 0 {
 		t.Errorf("alternative port = %d, %v", got, err)
 	}
 	for _, want := range []int{-2, 65536} {

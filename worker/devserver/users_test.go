@@ -19,16 +19,16 @@ func TestStopsWithoutUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, "-db", inMemory, "-port", "0", "-ui-port", "0", "-worker=false", "-users", file)
-	ended := make(chan error, 1)
-	go func() { ended <- p.Wait() }()
+	done := make(chan error, 1)
+	go func() { done <- p.Wait() }()
 	select {
-	case err := <-ended:
+	case err := <-done:
 		t.Fatalf("stopped although in use: %v\n%s", err, p.log)
 	case <-time.After(2500 * time.Millisecond):
 	}
 	user.Close()
 	select {
-	case err := <-ended:
+	case err := <-done:
 		if err != nil {
 			t.Errorf("stopped with %v\n%s", err, p.log)
 		}

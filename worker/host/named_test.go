@@ -144,7 +144,7 @@ func TestNewRejectsInvalidFlowsDir(t *testing.T) {
 		"flows: {accept: named}":        "flows.accept is named, but flows.dir is not set",
 	} {
 		if _, err := New(context.Background(), lazyClient(t), load(t, settings, fakeEnv{})); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error is %v, want %q", settings, err, want)
+			t.Errorf("%s: error = %v, want %q", settings, err, want)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func generateOp(ref string) operation {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		cancel() // a model that is ready is not called
+		cancel() // so that a configured model is not called
 		if _, err := models.Generate(ctx, ref, &llm.Call{}); !errors.Is(err, context.Canceled) {
 			return contract.FailureOf(err).Remedy
 		}

@@ -46,7 +46,7 @@ func parent(ctx workflow.Context) error {
 		return err
 	}
 	if err := workflow.ExecuteChildWorkflow(ctx, "child").Get(ctx, nil); err == nil {
-		return errors.New("the child does not fail")
+		return errors.New("the child did not fail")
 	}
 	return workflow.NewContinueAsNewError(ctx, "parent")
 }

@@ -31,7 +31,7 @@ func TestBoundAnswers(t *testing.T) {
 	tests := map[string]struct {
 		commands, messages int
 		answers            []int
-		kept               int // how many of the answers are sent
+		kept               int // number of answers that are sent
 	}{
 		"long answer alone":                           {answers: []int{1_900_000}, kept: 1},
 		"long answer and commands":                    {commands: 1_900_000, answers: []int{1_900_000}, kept: 1},

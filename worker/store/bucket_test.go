@@ -206,8 +206,8 @@ func TestBucketSweep(t *testing.T) {
 		service.objects[at(i)] = object{o.data, time.Now().Add(-48 * time.Hour)}
 	}
 	storeAll(t, s, "stored again")
-	for _, foreign := range []string{"weft/default/notes.txt", "weft/other/" + strings.TrimPrefix(at(0), "weft/default/")} {
-		service.objects[foreign] = object{[]byte("x"), time.Now().Add(-48 * time.Hour)}
+	for _, unrelated := range []string{"weft/default/notes.txt", "weft/other/" + strings.TrimPrefix(at(0), "weft/default/")} {
+		service.objects[unrelated] = object{[]byte("x"), time.Now().Add(-48 * time.Hour)}
 	}
 	got, err := s.Sweep(context.Background(), 24*time.Hour)
 	if err != nil || got.Removed != 1 || got.Kept != 2 || got.Freed == 0 || got.Held == 0 || len(service.objects) != 4 {

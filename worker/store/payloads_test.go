@@ -66,7 +66,7 @@ func TestStoredValues(t *testing.T) {
 		"offloaded result as short as its claim": {&contract.ToolResult{Offloading: offloaded, Message: text("x")}, false},
 	}
 	o := clientOptions(t, open(t, t.TempDir()))
-	none := clientOptions(t, &Store{driver: &driver{}})
+	plain := clientOptions(t, &Store{driver: &driver{}})
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			one, err := o.DataConverter.ToPayload(tc.value)
@@ -92,7 +92,7 @@ func TestStoredValues(t *testing.T) {
 				t.Fatal(err)
 			}
 			delete(want.GetMetadata(), contract.MetadataInternal)
-			if got, err := none.DataConverter.ToPayload(tc.value); err != nil || got.String() != want.String() {
+			if got, err := plain.DataConverter.ToPayload(tc.value); err != nil || got.String() != want.String() {
 				t.Errorf("without a store: %.100s, %v", got, err)
 			}
 		})
@@ -194,18 +194,18 @@ func TestFetch(t *testing.T) {
 		return &commonpb.Payload{Data: raw, Metadata: map[string][]byte{converter.MetadataEncoding: []byte(converter.MetadataEncodingProtoJSON),
 			converter.MetadataMessageType: []byte("temporal.api.sdk.v1.ExternalStorageReference")}}
 	}
-	own := claim(storeAll(t, s, "stored")[0], driverName)
-	foreign := claim(converter.StorageDriverClaim{ClaimData: map[string]string{"x": "y"}}, "s3")
-	other := claim(converter.StorageDriverClaim{ClaimData: map[string]string{claimStore: "other"}}, driverName)
+	stored := claim(storeAll(t, s, "stored")[0], driverName)
+	foreignClaim := claim(converter.StorageDriverClaim{ClaimData: map[string]string{"x": "y"}}, "s3")
+	otherStore := claim(converter.StorageDriverClaim{ClaimData: map[string]string{claimStore: "other"}}, driverName)
 	for _, tc := range []struct {
 		in   *commonpb.Payload
 		want string
-	}{{own, "stored"}, {payload("inline"), "inline"}, {foreign, string(foreign.GetData())}} {
+	}{{stored, "stored"}, {payload("inline"), "inline"}, {foreignClaim, string(foreignClaim.GetData())}} {
 		if got, err := s.Fetch(t.Context(), tc.in); err != nil || string(got.GetData()) != tc.want {
 			t.Errorf("Fetch(%v) = %v, %v", tc.in, got, err)
 		}
 	}
-	if _, err := s.Fetch(t.Context(), other); err == nil || !strings.Contains(err.Error(), `is in the store "other"`) {
+	if _, err := s.Fetch(t.Context(), otherStore); err == nil || !strings.Contains(err.Error(), `is in the store "other"`) {
 		t.Errorf("error = %v", err)
 	}
 }

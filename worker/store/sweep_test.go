@@ -27,24 +27,24 @@ func TestSweep(t *testing.T) {
 		age(t, s.driver.backend.(*directory).file(claims[i].ClaimData[claimKey]), 48*time.Hour)
 	}
 	storeAll(t, s, "old, stored again")
-	foreign := filepath.Join(dir, "ab", "notes.txt")
+	unrelated := filepath.Join(dir, "ab", "notes.txt")
 	newTemp := filepath.Join(dir, "ab", tempPrefix+"1")
 	oldTemp := filepath.Join(dir, "ab", tempPrefix+"2")
-	if err := os.MkdirAll(filepath.Dir(foreign), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(unrelated), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range []string{foreign, newTemp, oldTemp} {
+	for _, f := range []string{unrelated, newTemp, oldTemp} {
 		if err := os.WriteFile(f, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	age(t, foreign, 48*time.Hour)
+	age(t, unrelated, 48*time.Hour)
 	age(t, oldTemp, 2*time.Hour)
 	got, err := s.Sweep(context.Background(), 24*time.Hour)
 	if err != nil || got.Removed != 1 || got.Kept != 2 || got.Freed == 0 || got.Held == 0 {
 		t.Errorf("Sweep() = %+v, %v", got, err)
 	}
-	for _, f := range []string{foreign, newTemp} {
+	for _, f := range []string{unrelated, newTemp} {
 		if _, err := os.Stat(f); err != nil {
 			t.Errorf("%s was removed", f)
 		}
