@@ -125,7 +125,7 @@ func ended(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dropped(t, pid)
+	waitForExit(t, pid)
 }
 
 // Only programs of the trusted folder run, and only if unchanged since the run was started.
