@@ -22,21 +22,21 @@ func TestConfirmRules(t *testing.T) {
 		limit            plan.Seconds
 		want             bool
 	}{
-		"matching name":           {"x", "send_mail", 60, true},
-		"two rules, shortest timeout":       {"x", "send_money", 10, true},
-		"no rule":                      {"x", "look", 0, false},
-		"other case":              {"x", "Send_Mail", 60, true},
-		"exempt in other case":  {"files", "LIST_a", 0, true},
-		"all tools of a connection":             {"files", "delete", 0, true},
-		"all tools, name with a slash":     {"files", "files/delete", 0, true},
-		"all tools, leading slash":  {"files", "/delete/all", 0, true},
-		"connection id with a slash":  {"files/eu", "delete", 0, true},
-		"exempt, name with a slash":   {"files", "files/read/any", 0, false},
-		"exempt, single-character wildcard":              {"files", "list_a", 0, false},
-		"single-character wildcard, two characters":           {"files", "list_ab", 0, true},
-		"wildcard matches slashes":           {"x", "admin/a/b/drop", 0, true},
-		"dot instead of a slash":         {"x", "admin.a.drop", 0, false},
-		"another connection": {"web", "delete", 0, false},
+		"matching name":                             {"x", "send_mail", 60, true},
+		"two rules, shortest timeout":               {"x", "send_money", 10, true},
+		"no rule":                                   {"x", "look", 0, false},
+		"other case":                                {"x", "Send_Mail", 60, true},
+		"exempt in other case":                      {"files", "LIST_a", 0, true},
+		"all tools of a connection":                 {"files", "delete", 0, true},
+		"all tools, name with a slash":              {"files", "files/delete", 0, true},
+		"all tools, leading slash":                  {"files", "/delete/all", 0, true},
+		"connection id with a slash":                {"files/eu", "delete", 0, true},
+		"exempt, name with a slash":                 {"files", "files/read/any", 0, false},
+		"exempt, single-character wildcard":         {"files", "list_a", 0, false},
+		"single-character wildcard, two characters": {"files", "list_ab", 0, true},
+		"wildcard matches slashes":                  {"x", "admin/a/b/drop", 0, true},
+		"dot instead of a slash":                    {"x", "admin.a.drop", 0, false},
+		"another connection":                        {"web", "delete", 0, false},
 	}
 	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.Confirm = rules })
 	for name, tc := range tests {
@@ -62,13 +62,13 @@ func TestConfirmRulesByConnection(t *testing.T) {
 		tool       string
 		need       bool
 	}{
-		"exempt connection":                {plan.Connection{ID: "safe"}, "pay", false},
-		"exempt id, another URL":           {plan.Connection{ID: "safe", URL: "http://other.example/mcp"}, "pay", true},
-		"exempt id, a command":                 {plan.Connection{ID: "safe", Command: "other"}, "pay", true},
-		"connection that needs confirmation":       {plan.Connection{ID: "crm"}, "drop", true},
-		"its URL under another id":          {plan.Connection{ID: "mine", URL: "http://crm.example/mcp"}, "drop", true},
-		"its URL under an exempt id": {plan.Connection{ID: "safe", URL: "http://crm.example/mcp"}, "drop", true},
-		"unrelated connection":                               {plan.Connection{ID: "mine", URL: "http://other.example/mcp"}, "drop", false},
+		"exempt connection":                  {plan.Connection{ID: "safe"}, "pay", false},
+		"exempt id, another URL":             {plan.Connection{ID: "safe", URL: "http://other.example/mcp"}, "pay", true},
+		"exempt id, a command":               {plan.Connection{ID: "safe", Command: "other"}, "pay", true},
+		"connection that needs confirmation": {plan.Connection{ID: "crm"}, "drop", true},
+		"its URL under another id":           {plan.Connection{ID: "mine", URL: "http://crm.example/mcp"}, "drop", true},
+		"its URL under an exempt id":         {plan.Connection{ID: "safe", URL: "http://crm.example/mcp"}, "drop", true},
+		"unrelated connection":               {plan.Connection{ID: "mine", URL: "http://other.example/mcp"}, "drop", false},
 	} {
 		if got := tools.Rules(tc.connection, []contract.ToolSpec{{Name: tc.tool}}); len(got.Confirm) > 0 != tc.need {
 			t.Errorf("%s: confirm rules are %+v, want one: %v", name, got.Confirm, tc.need)

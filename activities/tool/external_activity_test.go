@@ -15,7 +15,7 @@ func TestExternalActivities(t *testing.T) {
 			"never": {TaskQueue: "q", Retry: "never", Attempts: 2}, "both": {TaskQueue: "q"},
 		},
 	})
-	f := fails(t, err, contract.ClassConnection,
+	f := wantFailure(t, err, contract.ClassConnection,
 		"activities.none.task_queue: is empty", "activities.schema.schema: must have type object", "activities.json.schema: is not JSON", "activities.list.schema: must have type object",
 		"activities.never.attempts: is 2, but retry is never",
 		`activities.both: tools.both already binds the tool to connection "web"`)
@@ -37,5 +37,5 @@ func TestExternalActivities(t *testing.T) {
 	}
 	// The workflow schedules such a tool; the worker rejects a direct call.
 	_, err = tools.Call(t.Context(), contract.ToolInput{Connection: at, Name: "pack"}, Meta{})
-	fails(t, err, contract.ClassConnection, "which the run schedules itself")
+	wantFailure(t, err, contract.ClassConnection, "which the run schedules itself")
 }

@@ -79,7 +79,7 @@ type oauthServer struct {
 func newOAuthServer(t *testing.T) *oauthServer {
 	o := &oauthServer{}
 	mux := http.NewServeMux()
-	inner := server.NewStreamableHTTPServer(server.NewMCPServer("s", "1", server.WithToolCapabilities(true)))
+	mcpHandler := server.NewStreamableHTTPServer(server.NewMCPServer("s", "1", server.WithToolCapabilities(true)))
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
 		o.mu.Lock()
 		valid := o.tokens > 0 && r.Header.Get("Authorization") == fmt.Sprintf("Bearer token-number-%d", o.tokens)
@@ -89,7 +89,7 @@ func newOAuthServer(t *testing.T) *oauthServer {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		inner.ServeHTTP(w, r)
+		mcpHandler.ServeHTTP(w, r)
 	})
 	serveJSON := func(path string, doc func() map[string]any) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {

@@ -40,7 +40,7 @@ func waitForExit(t *testing.T, pids ...int) {
 // spawn has the server start a child process and returns the ids of both.
 func spawn(t *testing.T, tools *Tools) (server, child int) {
 	t.Helper()
-	text := must(t, tools, "spawn", `{}`)
+	text := mustCall(t, tools, "spawn", `{}`)
 	if _, err := fmt.Sscan(text, &server, &child); err != nil {
 		t.Fatal(text, err)
 	}
@@ -77,17 +77,17 @@ func TestCloseKillsShellChildren(t *testing.T) {
 func TestCommandRestarts(t *testing.T) {
 	tools := open(t, overStdio(t, "serve"))
 	server, child := spawn(t, tools)
-	_, _, err := said(tools.Call(soon(t, time.Minute), call("die", `{}`), Meta{}))
-	fails(t, err, contract.ClassUnavailable, "exit status 7", "out of cheese")
+	_, _, err := resultText(tools.Call(withTimeout(t, time.Minute), call("die", `{}`), Meta{}))
+	wantFailure(t, err, contract.ClassUnavailable, "exit status 7", "out of cheese")
 	waitForExit(t, server, child)
-	must(t, tools, "echo", `{}`)
+	mustCall(t, tools, "echo", `{}`)
 	server, _ = spawn(t, tools)
 	if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	waitForExit(t, server)
 	time.Sleep(2 * lossGrace)
-	must(t, tools, "echo", `{}`)
+	mustCall(t, tools, "echo", `{}`)
 }
 
 func TestEnvironmentNotInherited(t *testing.T) {
@@ -98,7 +98,7 @@ func TestEnvironmentNotInherited(t *testing.T) {
 	tools := open(t, c, func(s *Settings) {
 		s.BaseEnv = map[string]string{"PATH": "/bin:/usr/bin", "HOME": "/nowhere", "OTHER": "x"}
 	})
-	got := strings.Fields(must(t, tools, "environ", `{}`))
+	got := strings.Fields(mustCall(t, tools, "environ", `{}`))
 	want := []string{"GREETING=hello", "HOME=/nowhere", "PATH=/bin:/usr/bin", helperMode + "=serve", "GORACE=atexit_sleep_ms=0", "cwd=" + c.Dir}
 	for _, w := range want {
 		if !strings.Contains(strings.Join(got, "\n"), w) {
@@ -126,8 +126,8 @@ func TestFailingCommand(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := open(t, tc.conn).List(soon(t, time.Minute), plan.Connection{ID: connection})
-			fails(t, err, tc.class, tc.text)
+			_, err := open(t, tc.conn).List(withTimeout(t, time.Minute), plan.Connection{ID: connection})
+			wantFailure(t, err, tc.class, tc.text)
 		})
 	}
 }
@@ -161,15 +161,15 @@ func TestQueueBacklog(t *testing.T) {
 func TestCommandSessionLost(t *testing.T) {
 	tools := open(t, overStdio(t, "serve"))
 	m := Meta{Caller: "a"}
-	callEcho := func() bool {
+	echoFails := func() bool {
 		t.Helper()
-		_, isError, err := said(tools.Call(soon(t, time.Minute), call("echo", `{}`), m))
+		_, isError, err := resultText(tools.Call(withTimeout(t, time.Minute), call("echo", `{}`), m))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return isError
 	}
-	if callEcho() {
+	if echoFails() {
 		t.Error("the first call reports an error")
 	}
 	server, _ := spawn(t, tools)
@@ -179,14 +179,14 @@ func TestCommandSessionLost(t *testing.T) {
 	waitForExit(t, server)
 	// Until the worker has noticed the exit, calls fail as unavailable.
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if text, isError, err := said(tools.Call(soon(t, time.Minute), call("echo", `{}`), m)); err == nil {
+		if text, isError, err := resultText(tools.Call(withTimeout(t, time.Minute), call("echo", `{}`), m)); err == nil {
 			if !isError || text != sessionLostText(false) {
 				t.Errorf("got %q, %v", text, isError)
 			}
 			break
 		}
 	}
-	if callEcho() {
+	if echoFails() {
 		t.Error("the loss was reported twice")
 	}
 }

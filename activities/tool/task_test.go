@@ -39,12 +39,12 @@ func TestTasks(t *testing.T) {
 				web := start(t, srv)
 				worker := func() *Tools { return open(t, Connection{URL: web.URL}) }
 				in := call("search", `{}`)
-				specs, err := worker().List(soon(t, time.Minute), in.Connection)
+				specs, err := worker().List(withTimeout(t, time.Minute), in.Connection)
 				if err != nil || specs[0].AsTask == modern {
 					t.Fatalf("tools %+v, %v", specs, err)
 				}
 				in.AsTask = specs[0].AsTask
-				got, err := worker().Call(soon(t, time.Minute), in, Meta{})
+				got, err := worker().Call(withTimeout(t, time.Minute), in, Meta{})
 				if err != nil || got.Task == nil || got.Task.ID != "t1" || got.Task.PollMillis != 1500 {
 					t.Fatalf("call returned %+v, %v", got, err)
 				}
@@ -52,7 +52,7 @@ func TestTasks(t *testing.T) {
 					if in.Input = nil; got.Input != nil {
 						in.Input = &contract.ToolAnswers{Answers: map[string]json.RawMessage{got.Input.Questions[0].Key: json.RawMessage(`{"action":"accept","content":{"size":"A4"}}`)}}
 					}
-					if got, err = worker().Call(soon(t, time.Minute), in, Meta{Session: got.Session}); err != nil {
+					if got, err = worker().Call(withTimeout(t, time.Minute), in, Meta{Session: got.Session}); err != nil {
 						t.Fatal(err)
 					}
 				}
