@@ -239,7 +239,5 @@ func wantFailure(t *testing.T, err error, class string, parts ...string) *contra
 	return f
 }
 
-// resultText returns the text of a result, without images.
-func resultText(r Result, err error) (text string, failed bool, _ error) {
-	return r.Text, r.Failed, err
-}
+// resultText returns the text of a result, and whether the tool reported an error.
+func resultText(r Result, err error) (string, bool, error) { return r.Text, r.Failed, err }
