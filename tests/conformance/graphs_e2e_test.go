@@ -14,8 +14,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestEndToEndContinueAsNewGraphs lets random graphs continue as new at every boundary: the
-// executions are those of the rule.
+// TestEndToEndContinueAsNewGraphs checks the executions of random graphs that continue as new at
+// every opportunity.
 func TestEndToEndContinueAsNewGraphs(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -52,7 +52,7 @@ func TestEndToEndContinueAsNewGraphs(t *testing.T) {
 	}
 }
 
-// TestEndToEndGraphs runs a graph of each kind on a real server, judged by script.
+// TestEndToEndGraphs executes a graph of each kind on a Temporal server, with a script for its conditions.
 func TestEndToEndGraphs(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -84,7 +84,7 @@ func TestEndToEndGraphs(t *testing.T) {
 	}
 }
 
-// visitScript answers conditions by the step at which each visit falls.
+// visitScript returns a script that evaluates conditions by the step of each execution.
 func visitScript(c *graphCase) string {
 	var rounds [][]string
 	_ = json.Unmarshal(c.Expect.Steps, &rounds)

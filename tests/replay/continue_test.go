@@ -10,15 +10,15 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndContinueAsNew forces every run to continue as new at every boundary between
-// nodes and turns. What comes out is the same, call for call.
+// TestEndToEndContinueAsNew checks that runs that continue as new between all nodes and turns have the
+// same results and the same numbers of calls as others.
 func TestEndToEndContinueAsNew(t *testing.T) {
 	t.Parallel()
 	for _, cache := range []int{0, 1} {
 		h := harness.NewWorker(t, cache)
 		for name, r := range recordings {
 			if name == "step-limit" {
-				continue // the server lets a run continue as new once a second
+				continue // slow: the server limits continue-as-new to once per second
 			}
 			if cache == 1 && name != "agent-tools" && name != "fork-deferred-join" && name != "sub-agent" {
 				continue
