@@ -22,7 +22,7 @@ import (
 
 // Fakes implement the interpreter's activities without a model.
 type Fakes struct {
-	// delay is the duration of the next model call, in virtual time.
+	// Delay is the duration of the next model call, in virtual time.
 	Delay func() time.Duration
 	Judge func(in contract.JudgeInput) (bool, error)
 }

@@ -48,7 +48,7 @@ func Replay(t *testing.T, raw []byte) {
 		t.Fatal(err)
 	}
 	first := history.Events[0].GetWorkflowExecutionStartedEventAttributes()
-	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DisableDeadlockDetection: true}) // machines are busy
+	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DisableDeadlockDetection: true}) // machines may be busy
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func (h *Worker) PlayRecording(t *testing.T, id, run string) *rehearse.Recording
 		t.Fatal(err)
 	}
 	if !rep.OK {
-		t.Errorf("the recording does not play: %+v\n%s", rep.First, raw)
+		t.Errorf("the recording differs from the run: %+v\n%s", rep.First, raw)
 	}
 	return rec
 }

@@ -139,7 +139,7 @@ func Dial(t testing.TB, address string) client.Client {
 // Result waits for a run's result.
 func Result(t testing.TB, run client.WorkflowRun) (*contract.RunResult, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // machines are busy
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // machines may be busy
 	defer cancel()
 	var out contract.RunResult
 	if err := run.Get(ctx, &out); err != nil {
