@@ -102,16 +102,16 @@ func checkShipments(p *flowRun) (out []string) {
 	if p.result.ResultText == nil {
 		return []string{"the run has no result text"}
 	}
-	for n, known := range strings.Split(*p.result.ResultText, ", ") {
-		made := 0
+	for n, reported := range strings.Split(*p.result.ResultText, ", ") {
+		shipments := 0
 		for _, s := range p.log {
 			if s.what == fmt.Sprintf(`ship {"n":%d}`, n+1) {
-				made++
+				shipments++
 			}
 		}
-		sure := known == fmt.Sprintf("shipped %d", n+1)
-		if !sure && known != fmt.Sprintf("perhaps %d", n+1) || made > 1 || sure && made != 1 {
-			out = append(out, fmt.Sprintf("%d was shipped %d times, but the model reports %q", n+1, made, known))
+		certain := reported == fmt.Sprintf("shipped %d", n+1)
+		if !certain && reported != fmt.Sprintf("perhaps %d", n+1) || shipments > 1 || certain && shipments != 1 {
+			out = append(out, fmt.Sprintf("%d was shipped %d times, but the model reports %q", n+1, shipments, reported))
 		}
 	}
 	return out

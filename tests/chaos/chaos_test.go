@@ -155,14 +155,14 @@ func killServers(t *testing.T, form string, flows []chaosFlow, baselines []*flow
 		s := harness.StartServer(t, "-db", db, "-port=0")
 		_, port, _ := strings.Cut(s.Address, ":")
 		lanes := newLanes(t, s.Address, fmt.Sprintf("server-%d", n), len(flows))
-		enough := newGate(n)
+		callGate := newGate(n)
 		var started, ended sync.WaitGroup
 		for i := range flows {
 			l := lanes[i]
 			started.Add(1)
 			ended.Go(func() {
 				f := &flows[i]
-				p := l.runAcrossKill(f, enough, started.Done)
+				p := l.runAcrossKill(f, callGate, started.Done)
 				problems := p.problems(f, baselines[i])
 				report.add(f, atServer, p, problems)
 				if len(problems) > 0 {
@@ -172,7 +172,7 @@ func killServers(t *testing.T, form string, flows []chaosFlow, baselines []*flow
 		}
 		started.Wait()
 		select {
-		case <-enough.open:
+		case <-callGate.open:
 		case <-time.After(chaosPatience):
 			t.Errorf("%s %d: fewer calls were received", atServer, n)
 		}
@@ -210,7 +210,7 @@ type gate struct {
 
 func newGate(n int) *gate { return &gate{left: n, open: make(chan struct{})} }
 
-func (g *gate) pass() {
+func (g *gate) count() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.left--; g.left == 0 {
@@ -395,20 +395,20 @@ func (l *lane) recover(ctx context.Context, p *flowRun, first string, ended <-ch
 	if err == nil {
 		err = l.startWorker()
 	}
-	revived := fmt.Sprint(l.generation)
+	newWorker := fmt.Sprint(l.generation)
 	<-ended
-	p.atKill, p.newWorker, p.recovery = before, revived, time.Since(killed)
+	p.atKill, p.newWorker, p.recovery = before, newWorker, time.Since(killed)
 	if err != nil {
 		p.err = err
 	}
 }
 
 // runAcrossKill runs a flow during which the server may be killed; started is called after the start.
-func (l *lane) runAcrossKill(f *chaosFlow, enough *gate, started func()) *flowRun {
+func (l *lane) runAcrossKill(f *chaosFlow, callGate *gate, started func()) *flowRun {
 	ctx, cancel := context.WithTimeout(context.Background(), chaosPatience)
 	defer cancel()
 	l.services.reset(f, l.nextID(), nil)
-	l.services.onRequest(enough.pass)
+	l.services.onRequest(callGate.count)
 	p := &flowRun{}
 	p.run, p.err = l.start(ctx, f)
 	started()
@@ -419,7 +419,7 @@ func (l *lane) runAcrossKill(f *chaosFlow, enough *gate, started func()) *flowRu
 	go l.answer(ctx, f, p.run.GetID())
 	go l.prompt(ctx, f, p.run.GetID())
 	<-l.awaitResult(ctx, f, p)
-	p.recovery = enough.since()
+	p.recovery = callGate.since()
 	l.collect(ctx, p, first)
 	return p
 }

@@ -55,12 +55,12 @@ func (a *historySummary) read(ctx context.Context, c client.Client, id, run, pre
 		case e.GetActivityTaskCompletedEventAttributes() != nil:
 			a.done[scheduled[e.GetActivityTaskCompletedEventAttributes().ScheduledEventId]] = true
 		}
-		below := prefix
+		childPrefix := prefix
 		if s := e.GetChildWorkflowExecutionStartedEventAttributes(); s != nil && s.WorkflowType.GetName() != contract.WorkflowBranch {
-			below = a.first + "/" + strings.TrimPrefix(s.WorkflowExecution.WorkflowId, a.root+"/") + "/"
+			childPrefix = a.first + "/" + strings.TrimPrefix(s.WorkflowExecution.WorkflowId, a.root+"/") + "/"
 		}
 		if nextID, next := startedBy(e, id); next != "" {
-			if err := a.read(ctx, c, nextID, next, below); err != nil {
+			if err := a.read(ctx, c, nextID, next, childPrefix); err != nil {
 				return err
 			}
 		}
@@ -127,8 +127,8 @@ func (p *flowRun) calls(unknown bool) []string {
 // repeated counts the repeated calls.
 func (p *flowRun) repeated() int {
 	n := 0
-	for _, made := range p.byKey() {
-		n += len(made) - 1
+	for _, requests := range p.byKey() {
+		n += len(requests) - 1
 	}
 	return n
 }
@@ -159,8 +159,8 @@ func (p *flowRun) problems(f *chaosFlow, baseline *flowRun) []string {
 	if diff := cmp.Diff(baseline.calls(unknown), p.calls(unknown)); diff != "" && f.check == nil {
 		add("calls (-baseline +got):\n%s", diff)
 	}
-	for key, made := range p.byKey() {
-		out = append(out, p.callProblems(key, made)...)
+	for key, requests := range p.byKey() {
+		out = append(out, p.callProblems(key, requests)...)
 	}
 	return out
 }
@@ -180,9 +180,9 @@ func (p *flowRun) unknown(f *chaosFlow) bool {
 }
 
 // callProblems checks all requests for one call.
-func (p *flowRun) callProblems(key string, made []request) (out []string) {
+func (p *flowRun) callProblems(key string, requests []request) (out []string) {
 	add := func(format string, args ...any) {
-		out = append(out, fmt.Sprintf("call %s (%s): ", key, made[0].what)+fmt.Sprintf(format, args...))
+		out = append(out, fmt.Sprintf("call %s (%s): ", key, requests[0].what)+fmt.Sprintf(format, args...))
 	}
 	if key == "" {
 		add("received without an idempotency key")
@@ -193,20 +193,20 @@ func (p *flowRun) callProblems(key string, made []request) (out []string) {
 	switch {
 	case !known:
 		add("its activity is in no history")
-	case len(made) > attempts:
-		add("received %d times in %d attempts: repeated within an attempt", len(made), attempts)
-	case len(made) > 2:
-		add("received %d times", len(made))
+	case len(requests) > attempts:
+		add("received %d times in %d attempts: repeated within an attempt", len(requests), attempts)
+	case len(requests) > 2:
+		add("received %d times", len(requests))
 	}
-	if made[0].noRetry && len(made) > 1 {
+	if requests[0].noRetry && len(requests) > 1 {
 		add("repeated although the tool must not be retried")
 	}
-	by := map[string]int{}
-	for _, s := range made {
-		if by[s.generation]++; by[s.generation] > 1 && p.newWorker != "" {
+	sentBy := map[string]int{}
+	for _, s := range requests {
+		if sentBy[s.generation]++; sentBy[s.generation] > 1 && p.newWorker != "" {
 			add("sent twice by worker %s", s.generation)
 		}
-		if s.body != made[0].body {
+		if s.body != requests[0].body {
 			add("repeated with different content")
 		}
 		if s.generation == p.newWorker && p.atKill != nil && p.atKill.done[name] {

@@ -134,29 +134,29 @@ func (s *loadTest) startWorker(temporal, model string, under ...string) *loadWor
 	s.t.Helper()
 	s.mu.Lock()
 	s.workers++
-	b := &loadWorker{name: fmt.Sprintf("w%d", s.workers)}
+	w := &loadWorker{name: fmt.Sprintf("w%d", s.workers)}
 	s.mu.Unlock()
 	dir := s.t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "weft.yaml"), fmt.Appendf(nil, "timeouts: {heartbeat: %s, first_retry: 100ms}\n", loadHeartbeat), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 	args := append(under, programs.Path(s.t, "WEFT_WORKER"))
-	b.cmd = exec.Command(args[0], args[1:]...)
-	b.cmd.Dir = dir
-	b.cmd.Env = append(programs.Clean(), "TEMPORAL_ADDRESS="+temporal, "WEFT_TASK_QUEUE="+s.queue,
-		"WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL=http://"+model+"/"+b.name+"/v1")
-	b.cmd.Stderr = programs.Log(s.t, b.name)
-	b.cmd.Stdout = b.cmd.Stderr
-	if err := b.cmd.Start(); err != nil {
+	w.cmd = exec.Command(args[0], args[1:]...)
+	w.cmd.Dir = dir
+	w.cmd.Env = append(programs.Clean(), "TEMPORAL_ADDRESS="+temporal, "WEFT_TASK_QUEUE="+s.queue,
+		"WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL=http://"+model+"/"+w.name+"/v1")
+	w.cmd.Stderr = programs.Log(s.t, w.name)
+	w.cmd.Stdout = w.cmd.Stderr
+	if err := w.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(b.kill)
-	return b
+	s.t.Cleanup(w.kill)
+	return w
 }
 
-func (b *loadWorker) kill() {
-	_ = b.cmd.Process.Kill()
-	_ = b.cmd.Wait()
+func (w *loadWorker) kill() {
+	_ = w.cmd.Process.Kill()
+	_ = w.cmd.Wait()
 }
 
 // withFault calls do and records a fault for its duration.
@@ -187,17 +187,17 @@ func (s *loadTest) run(runs int, faults map[int]func()) {
 			}
 		}
 	})
-	lost := make([]error, runs)
+	errs := make([]error, runs)
 	for i := range runs {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots; ended <- struct{}{} }()
-			lost[i] = s.complete(ctx, fmt.Sprintf("%s-%d", s.queue, i))
+			errs[i] = s.complete(ctx, fmt.Sprintf("%s-%d", s.queue, i))
 		})
 	}
 	all.Wait()
 	injector.Wait()
-	if err := errors.Join(lost...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		s.t.Errorf("some of %d runs failed: %.2000v", runs, err)
 		return
 	}
@@ -248,20 +248,20 @@ func (s *loadTest) check(ctx context.Context, runs int) {
 	if len(known) != 3*runs || len(s.log) != len(known) {
 		s.t.Errorf("%d calls in histories, %d received; want %d", len(known), len(s.log), 3*runs)
 	}
-	cut, again, late := 0, 0, 0
-	for key, made := range s.log {
+	interrupted, repeated, late := 0, 0, 0
+	for key, requests := range s.log {
 		r := known[key]
 		if r == nil {
 			s.t.Errorf("call %q is in no history", key)
 			continue
 		}
-		for _, p := range loadProblems(made, r, s.faults) {
+		for _, p := range loadProblems(requests, r, s.faults) {
 			s.t.Errorf("call %s: %s", key, p)
 		}
-		again += len(made) - 1
-		for _, a := range made {
+		repeated += len(requests) - 1
+		for _, a := range requests {
 			if a.interrupted {
-				cut++
+				interrupted++
 			}
 			if a.disconnected && a.at.After(r.done) {
 				late++
@@ -271,7 +271,7 @@ func (s *loadTest) check(ctx context.Context, runs int) {
 	for _, f := range s.faults {
 		s.t.Logf("%s: %.1f s", f.what, f.to.Sub(f.from).Seconds())
 	}
-	s.t.Logf("%d runs, none lost; %d calls, %d interrupted, %d repeated, of which %d late from the disconnected worker", runs, len(known), cut, again, late)
+	s.t.Logf("%d runs, none lost; %d calls, %d interrupted, %d repeated, of which %d late from the disconnected worker", runs, len(known), interrupted, repeated, late)
 }
 
 // recordedCall is a call in history.
@@ -308,25 +308,25 @@ func readCalls(ctx context.Context, c client.Client, id string, to map[string]*r
 }
 
 // loadProblems checks all requests of one call.
-func loadProblems(made []*loadRequest, r *recordedCall, faults []faultSpan) (problems []string) {
-	if len(made) > r.attempts {
-		problems = append(problems, fmt.Sprintf("received %d times in %d attempts", len(made), r.attempts))
+func loadProblems(requests []*loadRequest, r *recordedCall, faults []faultSpan) (problems []string) {
+	if len(requests) > r.attempts {
+		problems = append(problems, fmt.Sprintf("received %d times in %d attempts", len(requests), r.attempts))
 	}
-	for i, a := range made {
+	for i, a := range requests {
 		if a.disconnected && faultBetween(faults, a.at, a.at) && !r.done.IsZero() {
 			continue // it took the call before the result was recorded; its own result is rejected
 		}
 		if r.done.IsZero() || a.at.After(r.done) {
 			problems = append(problems, fmt.Sprintf("received again %s after its result was recorded", a.at.Sub(r.done)))
 		}
-		if a.interrupted && i == len(made)-1 {
+		if a.interrupted && i == len(requests)-1 {
 			problems = append(problems, "interrupted and not received again")
 		}
 		if i == 0 {
 			continue
 		}
-		if !faultBetween(faults, made[i-1].at, a.at) {
-			problems = append(problems, fmt.Sprintf("received from %s and from %s, %s later, without a fault in between", made[i-1].worker, a.worker, a.at.Sub(made[i-1].at)))
+		if !faultBetween(faults, requests[i-1].at, a.at) {
+			problems = append(problems, fmt.Sprintf("received from %s and from %s, %s later, without a fault in between", requests[i-1].worker, a.worker, a.at.Sub(requests[i-1].at)))
 		}
 	}
 	return problems

@@ -44,20 +44,20 @@ type fault struct {
 }
 
 // at injects the fault if it is due at m, and reports whether it is.
-func (b *fault) at(m moment) bool {
-	if b == nil || b.moment != m {
+func (f *fault) at(m moment) bool {
+	if f == nil || f.moment != m {
 		return false
 	}
-	b.once.Do(b.inject)
+	f.once.Do(f.inject)
 	return true
 }
 
 // cancel cancels the fault and reports whether it was still pending.
-func (b *fault) cancel() (inTime bool) {
-	if b == nil {
+func (f *fault) cancel() (inTime bool) {
+	if f == nil {
 		return true
 	}
-	b.once.Do(func() { inTime = true })
+	f.once.Do(func() { inTime = true })
 	return inTime
 }
 
@@ -79,13 +79,13 @@ type services struct {
 	url   string
 	tools http.Handler
 
-	mu    sync.Mutex
-	jobs  *programs.TaskServer // one for each run
-	flow  *chaosFlow
-	run   string
-	fault *fault
-	pass  func()
-	log   []request
+	mu     sync.Mutex
+	jobs   *programs.TaskServer // one for each run
+	flow   *chaosFlow
+	run    string
+	fault  *fault
+	onCall func()
+	log    []request
 }
 
 func newServices(t testing.TB) *services {
@@ -109,10 +109,10 @@ func newServices(t testing.TB) *services {
 }
 
 // reset resets the log for the next run.
-func (o *services) reset(f *chaosFlow, id string, b *fault) {
+func (o *services) reset(f *chaosFlow, id string, pending *fault) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.flow, o.run, o.fault, o.pass, o.log = f, id, b, nil, nil
+	o.flow, o.run, o.fault, o.onCall, o.log = f, id, pending, nil, nil
 	o.jobs = &programs.TaskServer{Modern: true, States: []string{"working", "completed"}, PollMillis: 100}
 }
 
@@ -127,7 +127,7 @@ func (o *services) runID() string {
 func (o *services) onRequest(fn func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.pass = fn
+	o.onCall = fn
 }
 
 // requests returns the requests since reset.
@@ -137,12 +137,12 @@ func (o *services) requests() []request {
 	return append([]request(nil), o.log...)
 }
 
-func (o *services) record(s request) (n int, b *fault, f *chaosFlow) {
+func (o *services) record(s request) (n int, pending *fault, f *chaosFlow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.log = append(o.log, s)
-	if o.pass != nil {
-		o.pass()
+	if o.onCall != nil {
+		o.onCall()
 	}
 	return len(o.log), o.fault, o.flow
 }
@@ -166,8 +166,8 @@ func (o *services) serve(w http.ResponseWriter, r *http.Request) {
 		tools.ServeHTTP(w, r) // the handshake and the notification stream
 		return
 	}
-	n, b, f := o.record(call)
-	if b.at(moment{atRequest, n}) {
+	n, pending, f := o.record(call)
+	if pending.at(moment{atRequest, n}) {
 		panic(http.ErrAbortHandler)
 	}
 	if model {
@@ -178,7 +178,7 @@ func (o *services) serve(w http.ResponseWriter, r *http.Request) {
 	if fl, ok := w.(http.Flusher); ok {
 		fl.Flush()
 	}
-	b.at(moment{afterAnswer, n})
+	pending.at(moment{afterAnswer, n})
 }
 
 // server returns the MCP server for a path. For carts it only accepts the reports of [serveCart].

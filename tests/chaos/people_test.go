@@ -20,9 +20,9 @@ func (l *lane) answer(ctx context.Context, f *chaosFlow, id string) {
 	}
 	var known []contract.Request
 	for ctx.Err() == nil {
-		asked, stop := context.WithTimeout(ctx, 5*time.Second)
-		v, err := l.client.QueryWorkflow(asked, id, "", contract.QueryStatus)
-		stop()
+		queryCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		v, err := l.client.QueryWorkflow(queryCtx, id, "", contract.QueryStatus)
+		cancel()
 		var s contract.Status
 		if err == nil && v.Get(&s) == nil {
 			if s.Status != contract.StatusRunning && s.Status != contract.StatusWaiting && s.Status != contract.StatusIdle {
@@ -60,25 +60,25 @@ func (l *lane) prompt(ctx context.Context, f *chaosFlow, id string) {
 
 // turns counts the ended turns of a session.
 func (l *lane) turns(ctx context.Context, id string) int {
-	asked, stop := context.WithTimeout(ctx, 5*time.Second)
-	defer stop()
+	queryCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
 	var turns []contract.Turn
-	if v, err := l.client.QueryWorkflow(asked, id, "", contract.QueryTurns); err != nil || v.Get(&turns) != nil {
+	if v, err := l.client.QueryWorkflow(queryCtx, id, "", contract.QueryTurns); err != nil || v.Get(&turns) != nil {
 		return 0
 	}
 	return len(slices.DeleteFunc(turns, func(t contract.Turn) bool { return !t.Done() }))
 }
 
 // send sends a message by Update, between two signals. Errors do not matter: the next round sends it again.
-func (l *lane) send(ctx context.Context, id, name string, what any) {
-	_ = l.client.SignalWorkflow(ctx, id, "", name, what)
-	update, stop := context.WithTimeout(ctx, time.Second)
-	defer stop()
-	if u, err := l.client.UpdateWorkflow(update, client.UpdateWorkflowOptions{
-		WorkflowID: id, UpdateName: name, Args: []any{what}, WaitForStage: client.WorkflowUpdateStageAccepted}); err == nil {
-		_ = u.Get(update, nil)
+func (l *lane) send(ctx context.Context, id, name string, arg any) {
+	_ = l.client.SignalWorkflow(ctx, id, "", name, arg)
+	updateCtx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if u, err := l.client.UpdateWorkflow(updateCtx, client.UpdateWorkflowOptions{
+		WorkflowID: id, UpdateName: name, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageAccepted}); err == nil {
+		_ = u.Get(updateCtx, nil)
 	}
-	_ = l.client.SignalWorkflow(ctx, id, "", name, what)
+	_ = l.client.SignalWorkflow(ctx, id, "", name, arg)
 }
 
 // normalized removes times and the id of the run, and the usage of turns if nested sessions call back: which turn it counts for depends on timing.

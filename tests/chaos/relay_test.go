@@ -15,7 +15,7 @@ import (
 type relay struct {
 	address, to      string
 	mu               sync.Mutex
-	dice             *rand.Rand
+	rng              *rand.Rand
 	lossy            bool
 	delayed, dropped int
 }
@@ -28,7 +28,7 @@ func newRelay(t *testing.T, host, to string) *relay {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	r := &relay{address: l.Addr().String(), to: to, dice: rand.New(rand.NewPCG(9, 9))}
+	r := &relay{address: l.Addr().String(), to: to, rng: rand.New(rand.NewPCG(9, 9))}
 	go func() {
 		for {
 			in, err := l.Accept()
@@ -57,16 +57,16 @@ func (r *relay) pass(in net.Conn) {
 func (r *relay) copy(from, to net.Conn) {
 	defer from.Close()
 	defer to.Close()
-	piece := make([]byte, 1400)
+	chunk := make([]byte, 1400)
 	for {
-		n, err := from.Read(piece)
+		n, err := from.Read(chunk)
 		if n > 0 {
-			wait, lost := r.fate()
+			wait, lost := r.simulateLoss()
 			time.Sleep(wait)
 			if lost {
 				return
 			}
-			if _, err := to.Write(piece[:n]); err != nil {
+			if _, err := to.Write(chunk[:n]); err != nil {
 				return
 			}
 		}
@@ -76,21 +76,21 @@ func (r *relay) copy(from, to net.Conn) {
 	}
 }
 
-// fate returns the delay of the next chunk, and whether it is dropped: one in 10 is delayed by
+// simulateLoss returns the delay of the next chunk, and whether it is dropped: one in 10 is delayed by
 // 0.2 to 1 s, one in 500 is dropped after 2 s.
-func (r *relay) fate() (wait time.Duration, lost bool) {
+func (r *relay) simulateLoss() (wait time.Duration, lost bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.lossy {
 		return 0, false
 	}
-	switch n := r.dice.IntN(500); {
+	switch n := r.rng.IntN(500); {
 	case n == 0:
 		r.dropped++
 		return 2 * time.Second, true
 	case n <= 50:
 		r.delayed++
-		return 200*time.Millisecond + time.Duration(r.dice.IntN(800))*time.Millisecond, false
+		return 200*time.Millisecond + time.Duration(r.rng.IntN(800))*time.Millisecond, false
 	}
 	return 0, false
 }

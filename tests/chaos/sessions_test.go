@@ -19,12 +19,12 @@ func nestedSessions() *plan.Flow {
 		return f
 	}
 	helper := plan.Startable{Agent: "helper", Type: "autonomous"}
-	helping := flow("helper")
+	helperFlow := flow("helper")
 	for _, tool := range []string{"search", "pay"} {
-		helping.Nodes[0].Agent.Tools = append(helping.Nodes[0].Agent.Tools, plan.Tool{Name: tool, As: tool, Connection: "web"})
+		helperFlow.Nodes[0].Agent.Tools = append(helperFlow.Nodes[0].Agent.Tools, plan.Tool{Name: tool, As: tool, Connection: "web"})
 	}
 	f := flow("boss", plan.Startable{Agent: "lead", Type: "autonomous"})
-	f.Agents = []plan.Flow{*flow("lead", helper), *helping}
+	f.Agents = []plan.Flow{*flow("lead", helper), *helperFlow}
 	return f
 }
 

@@ -57,22 +57,22 @@ func graphCases(t *testing.T) []graphCase {
 	return in.Cases
 }
 
-// different lists cases whose trace is expected to differ from the file, with the reason.
-var different = map[string]string{}
+// knownDifferences lists cases whose trace is expected to differ from the file, with the reason.
+var knownDifferences = map[string]string{}
 
-// forms are the two ways to execute branches: inline and as child workflows.
-var forms = map[string]func(*plan.Flow) *plan.Flow{"inline": func(f *plan.Flow) *plan.Flow { return f }, "children": harness.AsChildren}
+// branchModes are the two ways to execute branches: inline and as child workflows.
+var branchModes = map[string]func(*plan.Flow) *plan.Flow{"inline": func(f *plan.Flow) *plan.Flow { return f }, "children": harness.AsChildren}
 
 // TestContinuumGraphCases checks the executions, exits and errors of the specification's graphs.
 func TestContinuumGraphCases(t *testing.T) {
 	t.Parallel()
 	for _, c := range graphCases(t) {
-		for name, form := range forms {
+		for name, mode := range branchModes {
 			t.Run(c.Name+"/"+name, func(t *testing.T) {
-				if why := different[c.Name]; why != "" {
-					t.Skip(why)
+				if reason := knownDifferences[c.Name]; reason != "" {
+					t.Skip(reason)
 				}
-				out, status, err := runPlan(t, harness.NewGraphEnv(t, harness.Fakes{Judge: judgeByVisit(c.Judge)}), form(harness.GraphPlan(c.Name, c.Nodes, c.Edges)))
+				out, status, err := runPlan(t, harness.NewGraphEnv(t, harness.Fakes{Judge: judgeByVisit(c.Judge)}), mode(harness.GraphPlan(c.Name, c.Nodes, c.Edges)))
 				checkGraphCase(t, &c, out, status, err)
 			})
 		}
@@ -166,7 +166,7 @@ func ruleCases(t *testing.T) []ruleCase {
 func TestStepRuleCases(t *testing.T) {
 	t.Parallel()
 	for i, c := range ruleCases(t) {
-		check := func(t *testing.T, form func(*plan.Flow) *plan.Flow) {
+		check := func(t *testing.T, mode func(*plan.Flow) *plan.Flow) {
 			t.Parallel()
 			var mu sync.Mutex
 			rng := rand.New(rand.NewSource(int64(i)))
@@ -175,7 +175,7 @@ func TestStepRuleCases(t *testing.T) {
 				defer mu.Unlock()
 				return time.Duration(rng.Intn(1000)) * time.Millisecond
 			}})
-			_, status, err := runPlan(t, env, form(harness.GraphPlan(c.Name, c.Nodes, c.Edges)))
+			_, status, err := runPlan(t, env, mode(harness.GraphPlan(c.Name, c.Nodes, c.Edges)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -183,14 +183,14 @@ func TestStepRuleCases(t *testing.T) {
 				t.Errorf("executions (-want +got):\n%s", diff)
 			}
 		}
-		for name, form := range forms {
-			t.Run(c.Name+"/"+name, func(t *testing.T) { check(t, form) })
+		for name, mode := range branchModes {
+			t.Run(c.Name+"/"+name, func(t *testing.T) { check(t, mode) })
 		}
 	}
 }
 
-// TestSlowBranchDelaysNoOther checks the duration of three chains before a join: with a barrier after each step it would be 1500 ms.
-func TestSlowBranchDelaysNoOther(t *testing.T) {
+// TestSlowBranchDoesNotDelayOthers checks the duration of three chains before a join: with a barrier after each step it would be 1500 ms.
+func TestSlowBranchDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	ms := map[string]int{"A1": 500, "A2": 100, "A3": 100, "B1": 100, "B2": 500, "B3": 100, "C1": 100, "C2": 100, "C3": 500}
 	env := harness.NewGraphEnv(t, harness.Fakes{})

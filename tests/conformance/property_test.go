@@ -15,9 +15,9 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestExecutionsAreAPropertyOfTheGraph checks with random graphs and random timings that timing does not
+// TestExecutionsDoNotDependOnTiming checks with random graphs and random timings that timing does not
 // affect which nodes are executed at which steps.
-func TestExecutionsAreAPropertyOfTheGraph(t *testing.T) {
+func TestExecutionsDoNotDependOnTiming(t *testing.T) {
 	t.Parallel()
 	const graphs, timings = 80, 4
 	compared := 0

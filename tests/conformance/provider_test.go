@@ -50,9 +50,9 @@ func newAnthropic(t *testing.T) *anthropic {
 	return a
 }
 
-// TestSignedReasoningIsKept checks that signed reasoning is sent back unchanged, that a node's
+// TestSignedReasoning checks that signed reasoning is sent back unchanged, that a node's
 // parameters reach the provider, and that the fallback of an unavailable model is used.
-func TestSignedReasoningIsKept(t *testing.T) {
+func TestSignedReasoning(t *testing.T) {
 	t.Parallel()
 	server := newAnthropic(t)
 	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(529) }))

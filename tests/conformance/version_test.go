@@ -12,9 +12,9 @@ import (
 	"weft/tests/harness"
 )
 
-// TestLaterVersionsAreTyped checks that runs with inputs from a later build, in shapes that this build does not
+// TestLaterVersions checks that runs with inputs from a later build, in shapes that this build does not
 // know, fail with a typed error. A failed workflow task would be retried forever.
-func TestLaterVersionsAreTyped(t *testing.T) {
+func TestLaterVersions(t *testing.T) {
 	t.Parallel()
 	const later = `{"version": 2, "name": "x", "nodes": {"a": "another shape"}, "wonder": [1]}`
 	tests := map[string]struct{ workflow, in, prepared, class, text string }{

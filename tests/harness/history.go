@@ -70,7 +70,7 @@ func Record(t *testing.T, c client.Client, name, id, run string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw = anonymous(t, raw)
+	raw = anonymize(t, raw)
 	Replay(t, raw)
 	file := filepath.Join(Histories, name+".json")
 	if _, err := os.Stat(file); os.Getenv("WEFT_RECORD") != "" && err != nil {
@@ -91,8 +91,8 @@ func Record(t *testing.T, c client.Client, name, id, run string) {
 	}
 }
 
-// anonymous removes the names of machines and processes from a history.
-func anonymous(t *testing.T, raw []byte) []byte {
+// anonymize removes the names of machines and processes from a history.
+func anonymize(t *testing.T, raw []byte) []byte {
 	t.Helper()
 	v, ok := textutil.DecodeExact(raw)
 	if !ok {

@@ -71,14 +71,14 @@ func (s *AskingServer) answer(id string) chan string {
 	return s.answers[id]
 }
 
-// handle handles a message of the client. say sends a message to it.
-func (s *AskingServer) handle(ctx context.Context, raw []byte, say func(string)) {
+// handle handles a message of the client, to which send sends messages.
+func (s *AskingServer) handle(ctx context.Context, raw []byte, send func(string)) {
 	var m askingMessage
 	if json.Unmarshal(raw, &m) != nil {
 		return
 	}
 	id := string(m.ID)
-	reply := func(result string) { say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)) }
+	reply := func(result string) { send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)) }
 	switch {
 	case m.Method == "" && id != "":
 		select {
@@ -93,9 +93,9 @@ func (s *AskingServer) handle(ctx context.Context, raw []byte, say func(string))
 	case m.Method == "tools/list":
 		reply(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"book","inputSchema":{"type":"object"}}]}`)
 	case m.Method == "tools/call":
-		s.call(ctx, id, &m, say, reply)
+		s.call(ctx, id, &m, send, reply)
 	case id != "":
-		say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, id))
+		send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, id))
 	}
 }
 
@@ -105,13 +105,13 @@ func (s *AskingServer) setCapabilities(capabilities json.RawMessage) {
 	s.capabilities = string(capabilities)
 }
 
-func (s *AskingServer) call(ctx context.Context, id string, m *askingMessage, say, reply func(string)) {
+func (s *AskingServer) call(ctx context.Context, id string, m *askingMessage, send, reply func(string)) {
 	s.mu.Lock()
 	s.calls++
 	reject := s.calls <= s.Refusals
 	s.mu.Unlock()
 	if reject {
-		say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"log in first","data":%s}}`, id, s.URLs))
+		send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"log in first","data":%s}}`, id, s.URLs))
 		return
 	}
 	text := func(answers []string) {
@@ -138,7 +138,7 @@ func (s *AskingServer) call(ctx context.Context, id string, m *askingMessage, sa
 		own := fmt.Sprint(700 + s.asked)
 		s.mu.Unlock()
 		answer := s.answer(own)
-		to := say
+		to := send
 		if s.InSession {
 			to = func(text string) { s.stream <- text }
 		}
@@ -159,7 +159,7 @@ func (s *AskingServer) call(ctx context.Context, id string, m *askingMessage, sa
 // Serve serves a client over standard input and output.
 func (s *AskingServer) Serve(in io.Reader, out io.Writer) {
 	var mu sync.Mutex
-	say := func(text string) {
+	send := func(text string) {
 		mu.Lock()
 		defer mu.Unlock()
 		fmt.Fprintln(out, text)
@@ -168,7 +168,7 @@ func (s *AskingServer) Serve(in io.Reader, out io.Writer) {
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		line := []byte(lines.Text())
-		go s.handle(context.Background(), line, say)
+		go s.handle(context.Background(), line, send)
 	}
 }
 

@@ -106,8 +106,8 @@ func Line(t testing.TB, cmd *exec.Cmd, prefix string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { Kill(cmd) })
-	late := time.AfterFunc(readyTimeout, func() { _ = cmd.Process.Kill() })
-	defer late.Stop()
+	timeout := time.AfterFunc(readyTimeout, func() { _ = cmd.Process.Kill() })
+	defer timeout.Stop()
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if rest, ok := strings.CutPrefix(lines.Text(), prefix); ok {

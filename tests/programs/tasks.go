@@ -152,8 +152,8 @@ func (s *TaskServer) answer(m *taskRequest, header http.Header) (out string) {
 
 // valid reports whether a request has the required capability and headers.
 func (m *taskRequest) valid(header http.Header) bool {
-	named := header.Get("Mcp-Name") == "t1" && header.Get("Mcp-Method") == m.Method
-	return m.Params.Meta.Capabilities.Extensions["io.modelcontextprotocol/tasks"] != nil && (named || !strings.HasPrefix(m.Method, "tasks/"))
+	hasHeaders := header.Get("Mcp-Name") == "t1" && header.Get("Mcp-Method") == m.Method
+	return m.Params.Meta.Capabilities.Extensions["io.modelcontextprotocol/tasks"] != nil && (hasHeaders || !strings.HasPrefix(m.Method, "tasks/"))
 }
 
 // answerTask returns the result of a task request, or "" if the server rejects it.
@@ -185,17 +185,17 @@ func (s *TaskServer) answerTask(method string, answers json.RawMessage) string {
 }
 
 func (s *TaskServer) task(state string) string {
-	more := ""
+	extra := ""
 	if s.Modern {
-		more = map[string]string{
+		extra = map[string]string{
 			"completed":      `,"result":` + result(false),
 			"failed":         `,"error":{"code":-32603,"message":"out of paper"}`,
 			"input_required": `,"inputRequests":{"size":` + s.question() + `}`,
 		}[state]
 		if state != "working" || s.polls > 0 {
-			more += `,"resultType":"complete"`
+			extra += `,"resultType":"complete"`
 		}
-		return fmt.Sprintf(`{"taskId":"t1","status":%q,"ttlMs":null,"pollIntervalMs":%d,"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z"%s}`, state, s.PollMillis, more)
+		return fmt.Sprintf(`{"taskId":"t1","status":%q,"ttlMs":null,"pollIntervalMs":%d,"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z"%s}`, state, s.PollMillis, extra)
 	}
 	return fmt.Sprintf(`{"taskId":"t1","status":%q,"ttl":600000,"pollInterval":%d,"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z"}`, state, s.PollMillis)
 }

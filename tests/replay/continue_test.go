@@ -29,12 +29,12 @@ func TestEndToEndContinueAsNew(t *testing.T) {
 				plain, plainErr := harness.Result(t, h.Start(t, in))
 				in.MaxEvents = 1
 				run := h.Start(t, in)
-				forced, forcedErr := harness.Result(t, run)
-				if diff := cmp.Diff(plain, forced); diff != "" {
+				continued, continuedErr := harness.Result(t, run)
+				if diff := cmp.Diff(plain, continued); diff != "" {
 					t.Errorf("result (-plain +continued):\n%s", diff)
 				}
-				if (plainErr == nil) != (forcedErr == nil) || plainErr != nil && contract.FailureOf(plainErr).Error() != contract.FailureOf(forcedErr).Error() {
-					t.Errorf("plain: %v\ncontinued: %v", plainErr, forcedErr)
+				if (plainErr == nil) != (continuedErr == nil) || plainErr != nil && contract.FailureOf(plainErr).Error() != contract.FailureOf(continuedErr).Error() {
+					t.Errorf("plain: %v\ncontinued: %v", plainErr, continuedErr)
 				}
 			})
 		}

@@ -35,9 +35,9 @@ func recordChain(t *testing.T, c client.Client, name string, run client.Workflow
 	}
 }
 
-// TestEndToEndRecordSessionAgain records a session that continues as new with its children, two of
+// TestEndToEndRecordContinuedSession records a session that continues as new with its children, two of
 // which call back, receives prompts during turns, and is closed during a turn.
-func TestEndToEndRecordSessionAgain(t *testing.T) {
+func TestEndToEndRecordContinuedSession(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	start := func(mode, prompt string) string {
@@ -85,16 +85,16 @@ func TestEndToEndRecordSessionAgain(t *testing.T) {
 // first run.
 func TestEndToEndRecordEndedSessions(t *testing.T) {
 	t.Parallel()
-	dot := contract.Media{MediaType: "image/gif", Data: "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}
-	for how, tc := range map[string]struct {
+	pixel := contract.Media{MediaType: "image/gif", Data: "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}
+	for name, tc := range map[string]struct {
 		events int
 		images []contract.Media
 		end    func(c client.Client, id string) error
 	}{
-		"cancelled":  {1, []contract.Media{dot}, func(c client.Client, id string) error { return c.CancelWorkflow(t.Context(), id, "") }},
+		"cancelled":  {1, []contract.Media{pixel}, func(c client.Client, id string) error { return c.CancelWorkflow(t.Context(), id, "") }},
 		"terminated": {0, nil, func(c client.Client, id string) error { return c.TerminateWorkflow(t.Context(), id, "", "test") }},
 	} {
-		t.Run(how, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			h := harness.NewWorker(t, 0)
 			run := h.StartSession(t, harness.AgentFlow("talker"), `rules:
 - {match: ^never$, delay: 10m, say: late}
@@ -123,7 +123,7 @@ func TestEndToEndRecordEndedSessions(t *testing.T) {
 			if n := harness.RunCount(t, h.Client, run); (n > 1) != (tc.events > 0) {
 				t.Errorf("the session has %d runs", n)
 			}
-			recordChain(t, h.Client, "session-"+how, run)
+			recordChain(t, h.Client, "session-"+name, run)
 		})
 	}
 }

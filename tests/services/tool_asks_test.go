@@ -72,32 +72,32 @@ func toolWorker(t *testing.T, c tool.Connection) (h *harness.Worker, replace fun
 func TestEndToEndToolAsksInACall(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		answer map[string]any
-		hold   time.Duration
-		died   bool
-		want   string
+		answer   map[string]any
+		timeout  time.Duration
+		replaced bool
+		want     string
 	}{
 		"accepted":        {answer: map[string]any{"result": map[string]any{"n": 4}}, want: `{"action":"accept","content":{"n":4,"when":"noon"}}`},
 		"declined":        {answer: map[string]any{"error": "we stay at home"}, want: `{"action":"decline"}`},
-		"no answer":       {hold: time.Second, want: "nobody answered in time"},
-		"the worker dies": {died: true, want: "outcome unknown"},
+		"no answer":       {timeout: time.Second, want: "nobody answered in time"},
+		"the worker dies": {replaced: true, want: "outcome unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := serveAsking(t, &programs.AskingServer{Asks: []string{elicitation}})
-			h, replace := toolWorker(t, tool.Connection{URL: url, Timeout: 30 * time.Second, Elicitation: tc.hold})
+			h, replace := toolWorker(t, tool.Connection{URL: url, Timeout: 30 * time.Second, Elicitation: tc.timeout})
 			f := withTools(harness.OneAgent(), "book")
 			raw, _ := json.Marshal(tc.want)
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, Script: harness.Script(t, `rules:
 - {turn: 1, call: [{tool: book}]}
 - {contains: `+string(raw)+`, say: done}
 - {say: something else}`)})
-			if tc.hold == 0 {
+			if tc.timeout == 0 {
 				q := h.OpenRequests(t, run.GetID(), 1)[0]
 				if q.Kind != contract.RequestToolResult || q.Text != "book asks: For how many?" || q.Tool != "book" {
 					t.Errorf("request = %+v", q)
 				}
-				if tc.died {
+				if tc.replaced {
 					replace()
 				} else {
 					if _, err := h.Update(t, run.GetID(), q.Kind, map[string]any{"id": q.ID, "result": map[string]any{"n": "four"}}); err == nil || !strings.Contains(err.Error(), "integer") {

@@ -100,7 +100,7 @@ func TestEndToEndToolProcess(t *testing.T) {
 			}
 		})
 	}
-	t.Run("alive", func(t *testing.T) {
+	t.Run("no fault", func(t *testing.T) {
 		t.Parallel()
 		k := startCountingWorkers(t)
 		flow := withCounter(harness.AsChildren(harness.FanIn("many", "a", "b")))
