@@ -1,5 +1,4 @@
-// Package programs starts the project's programs for tests, and waits until they report that they are
-// ready. It also has fake MCP servers.
+// Package programs starts the project's programs for tests and waits until they are ready. It also has fake MCP servers.
 package programs
 
 import (
@@ -44,8 +43,7 @@ func Browser(t testing.TB) string {
 // SealKeys is a value of the variable WEFT_SEAL_KEYS.
 const SealKeys = "test:YSBrZXkgb2YgdGhpcnR5LXR3byBieXRlcywgdGVzdHM="
 
-// Clean returns the environment without variables that refer to real providers, clusters or the
-// user's settings.
+// Clean returns the environment without variables that refer to real providers, clusters or the user's settings.
 func Clean() []string {
 	out := []string{"WEFT_SEAL_KEYS=" + SealKeys, "WEFT_FLOWS_SCRIPTS=true"}
 	for _, e := range os.Environ() {
