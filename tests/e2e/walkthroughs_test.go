@@ -168,6 +168,8 @@ func TestEndToEndWalkCluster(t *testing.T) {
 	if got := w.mails(t); got != theMail {
 		t.Errorf("the outbox has %q, want one mail: the run goes on at the call that failed", got)
 	}
+	model.mu.Lock()
+	defer model.mu.Unlock()
 	if model.calls != 2 || model.refused != 1 {
 		t.Errorf("the model answered %d calls and refused %d, want 2 and 1", model.calls, model.refused)
 	}
