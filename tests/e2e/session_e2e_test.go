@@ -91,8 +91,11 @@ func TestEndToEndSessionCallbacks(t *testing.T) {
 	if len(first[1].Callbacks) != 1 {
 		t.Fatalf("the turns are %+v", first)
 	}
-	done := make(chan contract.Turn)
-	go func() { done <- h.Prompt(t, id, "two", "two") }()
+	done := make(chan error, 1)
+	go func() {
+		_, err := h.Update(t, id, contract.UpdatePrompt, contract.PromptInput{ID: "two", Prompt: "two"})
+		done <- err
+	}()
 	harness.WaitFor(t, "the session to be busy", func() bool { return h.Status(t, id).Session.Turns == 3 })
 	children := h.Status(t, id).Session.Children
 	if _, err := h.Update(t, children[2].ID, contract.UpdateCloseSession, map[string]any{}); err != nil {
@@ -102,7 +105,9 @@ func TestEndToEndSessionCallbacks(t *testing.T) {
 	if err := h.Client.TerminateWorkflow(context.Background(), children[1].ID, "", "lost"); err != nil {
 		t.Fatal(err)
 	}
-	<-done
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 	turns := h.Turns(t, id, 4)
 	if got := strings.Join(turns[3].Callbacks, " "); got != children[2].ID+" "+children[1].ID || *turns[3].ResultText != "all here" {
 		t.Errorf("the last turn is %+v", turns[3])

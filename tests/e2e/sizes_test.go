@@ -258,7 +258,10 @@ func signalRun(t *testing.T, h *harness.Worker, run client.WorkflowRun, n int) {
 	for s := range senders {
 		all.Go(func() {
 			for i := s; i < n; i += senders {
-				h.Signal(t, run.GetID(), contract.RequestMessage, map[string]any{"id": fmt.Sprint("nobody", i), "text": "hello"})
+				if err := h.Client.SignalWorkflow(t.Context(), run.GetID(), "", contract.RequestMessage, map[string]any{"id": fmt.Sprint("nobody", i), "text": "hello"}); err != nil {
+					t.Error(err)
+					return
+				}
 			}
 		})
 	}
