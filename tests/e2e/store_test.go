@@ -375,20 +375,28 @@ func (v *storeEnv) until(t *testing.T, c client.Client, run client.WorkflowRun, 
 func TestEndToEndStorePayloadLost(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		harm func(file string) error
-		want string
+		damage func(file string) error
+		want   string
 	}{
-		"gone":    {os.Remove, "is no longer in directory "},
-		"damaged": {func(file string) error { return os.WriteFile(file, []byte("something else"), 0o600) }, "is corrupt in directory "},
-		"cut":     {func(file string) error { return os.Truncate(file, 100) }, "its 100 bytes have a different SHA-256"},
+		"missing":   {os.Remove, "is no longer in directory "},
+		"damaged":   {func(file string) error { return os.WriteFile(file, []byte("something else"), 0o600) }, "is corrupt in directory "},
+		"truncated": {func(file string) error { return os.Truncate(file, 100) }, "its 100 bytes have a different SHA-256"},
 	}
 	for name, tc := range tests {
+		damage := func(t *testing.T, v *storeEnv) {
+			t.Helper()
+			for _, file := range v.files(t) {
+				if err := tc.damage(file); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 		check := func(t *testing.T, v *storeEnv, run client.WorkflowRun) {
 			t.Helper()
 			_, err := harness.Result(t, run)
 			f := contract.FailureOf(err)
 			if f == nil || f.Class != contract.ClassPayloadLost || !strings.Contains(f.Text, tc.want) || !strings.Contains(f.Text, v.settings.Dir) || f.Remedy == "" {
-				t.Errorf("the run ended with %v", err)
+				t.Errorf("run ended with %v", err)
 			}
 			for _, e := range harness.Events(t, harness.Dial(t, v.address), run.GetID(), run.GetRunID()) {
 				if e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED {
@@ -396,29 +404,24 @@ func TestEndToEndStorePayloadLost(t *testing.T) {
 				}
 			}
 		}
-		harm := func(t *testing.T, v *storeEnv) {
-			t.Helper()
-			for _, file := range v.files(t) {
-				if err := tc.harm(file); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		t.Run("a result that is "+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := newStoreEnv(t)
-			run := v.between(t, v.dial(t))
-			harm(t, v)
-			v.work(t, true, true)
-			check(t, v, run)
-		})
-		t.Run("an input that is "+name, func(t *testing.T) {
-			t.Parallel()
-			v := newStoreEnv(t)
-			run := v.start(t, v.dial(t), contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Input: strings.Repeat("long ", 500_000)})
-			harm(t, v)
-			v.work(t, true, true)
-			check(t, v, run)
+			t.Run("result", func(t *testing.T) {
+				t.Parallel()
+				v := newStoreEnv(t)
+				run := v.between(t, v.dial(t))
+				damage(t, v)
+				v.work(t, true, true)
+				check(t, v, run)
+			})
+			t.Run("input", func(t *testing.T) {
+				t.Parallel()
+				v := newStoreEnv(t)
+				run := v.start(t, v.dial(t), contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Input: strings.Repeat("long ", 500_000)})
+				damage(t, v)
+				v.work(t, true, true)
+				check(t, v, run)
+			})
 		})
 	}
 }
