@@ -19,7 +19,7 @@ func TestEndToEndClusterStoreFull(t *testing.T) {
 	v := newStoreEnv(t)
 	v.settings.Dir = filepath.Join(disk, "store")
 	v.model = largeModel(t, 300_000)
-	v.work(t, true, true)
+	v.startWorker(t, true, true)
 	c := v.dial(t)
 	const runs = 20
 	begin := func() func() error {
@@ -37,7 +37,7 @@ func TestEndToEndClusterStoreFull(t *testing.T) {
 	for range runs {
 		ends = append(ends, begin())
 	}
-	first := retried(t, c, v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Model: "large/m", Input: "another"})).GetLastFailure()
+	first := waitRetry(t, c, v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Model: "large/m", Input: "another"})).GetLastFailure()
 	if !strings.Contains(first.GetMessage(), "no space left") || first.GetApplicationFailureInfo().GetType() != contract.ClassUnavailable {
 		t.Errorf("the call failed with %v", first)
 	}
