@@ -287,8 +287,8 @@ func TestEndToEndStoreLargeAnswers(t *testing.T) {
 	})
 }
 
-// TestEndToEndStoreColdWorker has a worker with an empty cache make a model call with a message that exceeds the limit of
-// a query result, so that it cannot get the message from the run.
+// TestEndToEndStoreColdWorker has a worker with an empty cache query the run for a message that exceeds the limit of a
+// query result.
 func TestEndToEndStoreColdWorker(t *testing.T) {
 	t.Parallel()
 	v := newStoreEnv(t)
