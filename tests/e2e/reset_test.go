@@ -92,8 +92,8 @@ func TestEndToEndResetChild(t *testing.T) {
 	}
 }
 
-// TestEndToEndResetSession resets a child session that has reported its usage. It checks that the reported usage remains
-// counted, and that the child accepts prompts as before.
+// TestEndToEndResetSession resets a child session that has reported its usage. It checks that the reported usage
+// remains counted, and that the child accepts prompts as before.
 func TestEndToEndResetSession(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)

@@ -158,8 +158,8 @@ func TestEndToEndRecordSession(t *testing.T) {
 	harness.Record(t, h.Client, "session", run.GetID(), run.GetRunID())
 }
 
-// TestEndToEndSessionTooLarge has a child session whose conversation is too large to continue as new. It checks that the
-// child fails, and that the parent is notified instead of waiting forever.
+// TestEndToEndSessionTooLarge has a child session whose conversation is too large to continue as new. It checks that
+// the child fails, and that the parent is notified instead of waiting forever.
 func TestEndToEndSessionTooLarge(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)

@@ -48,9 +48,9 @@ func (m *blockingModel) calls() []string {
 	return slices.Clone(m.keys)
 }
 
-// TestEndToEndWorkerShutdown sends SIGTERM to a worker process during a model call. It checks that a call that completes
-// within the stop timeout is made once, that a longer one is interrupted and retried with the same idempotency key by
-// another worker, and that the process exits with status 0 in both cases.
+// TestEndToEndWorkerShutdown sends SIGTERM to a worker process during a model call. It checks that a call that
+// completes within the stop timeout is made once, that a longer one is interrupted and retried with the same
+// idempotency key by another worker, and that the process exits with status 0 in both cases.
 func TestEndToEndWorkerShutdown(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "-db", ":memory:", "-port=0")

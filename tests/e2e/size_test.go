@@ -121,8 +121,9 @@ func TestEndToEndLargeUpdate(t *testing.T) {
 	}
 }
 
-// TestEndToEndNonASCIIIDs checks that a run works if its id and those of its branches are not ASCII, as Temporal permits.
-func TestEndToEndNonASCIIIDs(t *testing.T) {
+// TestEndToEndUnicodeIDs checks that a run works if its id and those of its branches are not ASCII, as Temporal
+// permits.
+func TestEndToEndUnicodeIDs(t *testing.T) {
 	t.Parallel()
 	c := dialAsWorker(t)
 	queue := fmt.Sprintf("test-%d", time.Now().UnixNano())

@@ -38,8 +38,8 @@ type sizeCase struct {
 	minContinued int
 }
 
-// TestEndToEndSizes checks that runs with a large part complete, or fail at the expected node with the expected class. No
-// run is terminated, no workflow task fails, and no model call is repeated.
+// TestEndToEndSizes checks that runs with a large part complete, or fail at the expected node with the expected class.
+// No run is terminated, no workflow task fails, and no model call is repeated.
 func TestEndToEndSizes(t *testing.T) {
 	t.Parallel()
 	joined := func(int) string { return "joined" }
@@ -194,7 +194,8 @@ func subAgents(t *testing.T, n int) contract.RunInput {
 - %s`, calls, sayRule("", 900_000)))}
 }
 
-// The sub-flows of a map: one returns its number, one also a model's response, and one appends messages to its conversation.
+// The sub-flows of a map: one returns its number, one also a model's response, and one appends messages to its
+// conversation.
 const (
 	passElement = `{"component_type":"Flow","name":"one","start_node":{"$component_ref":"s1"},"nodes":[{"$component_ref":"s1"},{"$component_ref":"e1"}],
 "control_flow_connections":[{"component_type":"ControlFlowEdge","name":"a","from_node":{"$component_ref":"s1"},"to_node":{"$component_ref":"e1"}}]}`

@@ -45,8 +45,8 @@ func longPrompt() contract.RunInput {
 	return contract.RunInput{Flow: contract.FlowRef{Plan: f}, Script: []byte(`{"default": {"say": "done"}}`)}
 }
 
-// TestEndToEndStoreFull has a store that temporarily accepts no payloads, as if it were full. It checks that the call is
-// retried, and that the run continues when there is space.
+// TestEndToEndStoreFull has a store that temporarily accepts no payloads, as if it were full. It checks that the call
+// is retried, and that the run continues when there is space.
 func TestEndToEndStoreFull(t *testing.T) {
 	t.Parallel()
 	v := newStoreEnv(t)

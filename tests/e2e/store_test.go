@@ -137,8 +137,8 @@ func (v *storeEnv) files(t *testing.T) []string {
 	return out
 }
 
-// largeModel is the URL of a model that responds with n bytes to nodes whose prompt is b1, b2 and so on, and to join with
-// the number of their responses that the request contains in full.
+// largeModel is the URL of a model that responds with n bytes to nodes whose prompt is b1, b2 and so on, and to join
+// with the number of their responses that the request contains in full.
 func largeModel(t *testing.T, n int) string { return blockingLargeModel(t, n, func(string) {}) }
 
 // blockingLargeModel is a largeModel that calls wait before each response to a node.
@@ -214,8 +214,8 @@ func TestEndToEndStoreWideJoin(t *testing.T) {
 	}
 }
 
-// TestEndToEndStoreLargeAnswers has a node whose model response exceeds Temporal's limit, and checks that it is available
-// to later nodes, continued runs and queries.
+// TestEndToEndStoreLargeAnswers has a node whose model response exceeds Temporal's limit, and checks that it is
+// available to later nodes, continued runs and queries.
 func TestEndToEndStoreLargeAnswers(t *testing.T) {
 	t.Parallel()
 	const bytes = 5_000_000
@@ -425,8 +425,8 @@ func TestEndToEndStorePayloadLost(t *testing.T) {
 	}
 }
 
-// TestEndToEndStoreUnavailable has workers that cannot read the store. It checks that their workflow tasks fail with what
-// is missing, and that the run continues when the store is available.
+// TestEndToEndStoreUnavailable has workers that cannot read the store. It checks that their workflow tasks fail with
+// what is missing, and that the run continues when the store is available.
 func TestEndToEndStoreUnavailable(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

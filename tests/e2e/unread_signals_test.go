@@ -17,8 +17,8 @@ import (
 	"weft/worker/codec"
 )
 
-// TestEndToEndUndecodableSignals sends signals that no worker can decode. It checks that they are counted as rejected, and
-// remain so in every replay, even on a worker that has their key, and that a worker without the key of an accepted
+// TestEndToEndUndecodableSignals sends signals that no worker can decode. It checks that they are counted as rejected,
+// and remain so in every replay, even on a worker that has their key, and that a worker without the key of an accepted
 // signal cannot replay the run.
 func TestEndToEndUndecodableSignals(t *testing.T) {
 	t.Parallel()

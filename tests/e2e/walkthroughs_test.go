@@ -21,8 +21,8 @@ import (
 	"weft/tests/harness"
 )
 
-// mailModel is a model with the APIs of Ollama and of OpenAI-compatible servers. It sends a mail by a tool call and then
-// reports that.
+// mailModel is a model with the APIs of Ollama and of OpenAI-compatible servers. It sends a mail by a tool call and
+// then reports that.
 type mailModel struct {
 	url string
 

@@ -29,8 +29,8 @@ type deadWorkerCase struct {
 	check    func(t *testing.T, h *harness.Worker, run client.WorkflowRun)
 }
 
-// TestEndToEndCancelWithDeadWorker cancels or closes runs during calls whose worker is dead, so that nothing confirms the
-// cancellation of the calls. It checks that the runs end as with a live worker.
+// TestEndToEndCancelWithDeadWorker cancels or closes runs during calls whose worker is dead, so that nothing confirms
+// the cancellation of the calls. It checks that the runs end as with a live worker.
 func TestEndToEndCancelWithDeadWorker(t *testing.T) {
 	t.Parallel()
 	talker := harness.AgentFlow("talker")
