@@ -41,7 +41,7 @@ func TestEndToEndRawStartWithSecret(t *testing.T) {
 		"in a connection": {map[string]any{"flow": map[string]any{"text": agent(model, "")}, "data_connections": []any{map[string]any{"id": "web", "url": "https://me:" + canary + "@crm.example.com/mcp"}}},
 			contract.ClassBadRequest, []string{rotate, `data_connections: the url of "web" contains a user name or password`, `connections: {"web": {url: "https://crm.example.com/mcp"`}},
 	}
-	e := newEmbedders(t)
+	e := newClientPrograms(t)
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			tc.in["v"], tc.in["input"] = contract.Version, "hello"

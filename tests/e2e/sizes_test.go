@@ -52,7 +52,7 @@ func TestEndToEndSizes(t *testing.T) {
 		"branches with 500 KB of input": {short: 12, full: 120, calls: oneEach, result: joined,
 			input: func(t *testing.T, n int) contract.RunInput {
 				in := wideFlow(t, n, sayRule("", 10))
-				in.State = keysOf(500, 980)
+				in.State = shortValues(500, 980)
 				return in
 			}},
 		"one long response among short ones": {short: 60, full: 120, calls: oneEach, result: joined,
@@ -121,7 +121,7 @@ func TestEndToEndSizes(t *testing.T) {
 			}},
 		"signals": {short: 900, full: 9_000, minContinued: 1, calls: func(int) int { return 1 }, whileOpen: sendSignals, result: joined,
 			input: func(t *testing.T, _ int) contract.RunInput {
-				return contract.RunInput{Flow: contract.FlowRef{Plan: askers(2)}, Script: harness.Script(t, `rules: [{say: joined}]`)}
+				return contract.RunInput{Flow: contract.FlowRef{Plan: askFlow(2)}, Script: harness.Script(t, `rules: [{say: joined}]`)}
 			}},
 	}
 	for name, tc := range cases {
@@ -268,7 +268,7 @@ func sendSignals(t *testing.T, h *harness.Worker, run client.WorkflowRun, n int)
 	}
 	wg.Wait()
 	for _, q := range open {
-		insist(t, h, run.GetID(), contract.RequestMessage, map[string]any{"id": q.ID, "text": "yes"}, nil)
+		sendUpdate(t, h, run.GetID(), contract.RequestMessage, map[string]any{"id": q.ID, "text": "yes"}, nil)
 	}
 }
 

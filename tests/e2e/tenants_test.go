@@ -159,9 +159,9 @@ func TestTenantDuringAgentBomb(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	harness.WaitFor(t, "some runs", func() bool { return below(t, c, run.GetID(), false) > 20 })
+	harness.WaitFor(t, "some runs", func() bool { return countDescendants(t, c, run.GetID(), false) > 20 })
 	runSmall("during the bomb")
-	if n := below(t, c, run.GetID(), false); n > cfg.Budget.Runs {
+	if n := countDescendants(t, c, run.GetID(), false); n > cfg.Budget.Runs {
 		t.Errorf("models started %d runs, want at most %d", n, cfg.Budget.Runs)
 	} else {
 		t.Logf("models started %d runs", n)

@@ -55,8 +55,8 @@ func TestEndToEndUndecodableSignals(t *testing.T) {
 		signal(h.Client, "tool_result", converter.NewRawValue(p))
 		signal(h.Client, contract.SignalReply, converter.NewRawValue(p)) // internal signals are not counted
 	}
-	signal(encoding(t, address, codec.Settings{Encrypt: "fresh", Keys: []codec.Key{fresh}}), "tool_result", answer)
-	signal(encoding(t, address, codec.Settings{Encrypt: "old", Keys: []codec.Key{old}}), "message", map[string]any{"text": "read"})
+	signal(codecClient(t, address, codec.Settings{Encrypt: "fresh", Keys: []codec.Key{fresh}}), "tool_result", answer)
+	signal(codecClient(t, address, codec.Settings{Encrypt: "old", Keys: []codec.Key{old}}), "message", map[string]any{"text": "read"})
 	check := func() error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()

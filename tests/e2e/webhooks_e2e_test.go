@@ -82,11 +82,11 @@ func TestEndToEndSessionWebhooks(t *testing.T) {
 	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("told-%d", time.Now().UnixNano())}
 	env := []string{"WEFT_TASK_QUEUE=" + h.Queue, "WEFT_MODEL=script", "WEFT_WEBHOOKS_OPS_URL=" + web.URL, "WEFT_WEBHOOKS_OPS_SECRET_ENV=OPS_SECRET", "OPS_SECRET=" + harness.WebhookSecrets[0], "WEFT_WEBHOOKS_OPS_ALLOW_PRIVATE=true"}
 	worker := harness.StartWorker(t, harness.ServerAddress(t), env...)
-	f := familyOn(t, h, familyFlow(), does("boss", 1, launches("gate", calledBack)), does("boss", 2, "waiting"), does("boss", 3, "heard"),
+	f := startFamilyOn(t, h, familyFlow(), modelRule("boss", 1, startCall("gate", modeCallback)), modelRule("boss", 2, "waiting"), modelRule("boss", 3, "heard"),
 		"{node: boss, match: next, fail: {class: refused, text: no}}", "{node: boss, say: fine}")
-	f.idle(1)
-	f.opens(1, "yes")
-	f.idle(2)
+	f.waitTurns(1)
+	f.answerGate(1, "yes")
+	f.waitTurns(2)
 	if turn := f.Prompt(t, f.run.GetID(), "mine", "next"); turn.Status != contract.TurnFailed {
 		t.Errorf("turn = %+v", turn)
 	}
