@@ -160,7 +160,7 @@ func TestTenantDuringAgentBomb(t *testing.T) {
 		t.Fatal(err)
 	}
 	harness.WaitFor(t, "some runs", func() bool { return countDescendants(t, c, run.GetID(), false) > 20 })
-	runSmall("during the bomb")
+	runSmall("loaded")
 	if n := countDescendants(t, c, run.GetID(), false); n > cfg.Budget.Runs {
 		t.Errorf("models started %d runs, want at most %d", n, cfg.Budget.Runs)
 	} else {
