@@ -19,7 +19,7 @@ func TestEndToEndClusterStoreFull(t *testing.T) {
 	v := newStoreEnv(t)
 	v.settings.Dir = filepath.Join(disk, "store")
 	v.model = largeModel(t, 300_000)
-	v.work(t, true, true)
+	v.startWorker(t, true, true)
 	c := v.dial(t)
 	const runs = 20
 	startRun := func() func() error {
@@ -37,7 +37,7 @@ func TestEndToEndClusterStoreFull(t *testing.T) {
 	for range runs {
 		waits = append(waits, startRun())
 	}
-	failure := retried(t, c, v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Model: "large/m", Input: "another"})).GetLastFailure()
+	failure := waitRetry(t, c, v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Model: "large/m", Input: "another"})).GetLastFailure()
 	if !strings.Contains(failure.GetMessage(), "no space left") || failure.GetApplicationFailureInfo().GetType() != contract.ClassUnavailable {
 		t.Errorf("call failed with %v", failure)
 	}

@@ -51,7 +51,7 @@ func TestEndToEndDatabaseFull(t *testing.T) {
 	disk := smallDisk(t, "48m")
 	s := harness.StartServer(t, "-db", filepath.Join(disk, "t.db"), "-port=0")
 	c := harness.Dial(t, s.Address)
-	model := newHeld(t)
+	model := newBlockingModel(t)
 	harness.StartWorker(t, s.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_STREAM=false", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.URL)
 	h := &harness.Worker{Client: c, Queue: contract.TaskQueue}
 	in := contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(""), Name: "flow.json"}, Model: "fake/m", Input: "go"}

@@ -38,7 +38,7 @@ func TestEndToEndQueryWithCommands(t *testing.T) {
 	v := newStoreEnv(t)
 	v.settings = store.Settings{}
 	h := &harness.Worker{Client: v.dial(t)}
-	flows, _ := v.work(t, true, false), v.work(t, false, true)
+	flows, _ := v.startWorker(t, true, false), v.startWorker(t, false, true)
 	f := harness.GraphPlan("beside", []harness.GraphNode{{ID: "s"}, {ID: "b1"}, {ID: "b2"}, {ID: "join", Defer: true, Exit: true}}, []harness.GraphEdge{{Source: plan.Start, Target: "s"},
 		{Source: "s", Target: "b1"}, {Source: "s", Target: "b2"}, {Source: "b1", Target: "join"}, {Source: "b2", Target: "join"}, {Source: "join", Target: plan.End}})
 	f.Nodes[0].Agent.Builtins = plan.Builtins
@@ -79,7 +79,7 @@ func TestEndToEndQueryWithCommands(t *testing.T) {
 		_, updateErr = h.Update(t, run.GetID(), contract.RequestToolResult, map[string]any{"id": "nobody's", "result": strings.Repeat("x", 1_040_000)})
 	})
 	time.Sleep(time.Second) // by now, the server should have received both
-	v.work(t, true, false)
+	v.startWorker(t, true, false)
 	out, err := harness.Result(t, run)
 	if err != nil || *out.ResultText != "done" || out.Usage.Calls != 5 {
 		t.Errorf("run ended with %+v, %v", out, err)
@@ -125,7 +125,7 @@ func TestEndToEndLargeToolLists(t *testing.T) {
 			if v.tools = tools; !withStore {
 				v.settings = store.Settings{}
 			}
-			v.work(t, true, true)
+			v.startWorker(t, true, true)
 			c := v.dial(t)
 			run := v.start(t, c, in)
 			out, err := harness.Result(t, run)
