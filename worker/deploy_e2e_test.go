@@ -18,16 +18,16 @@ import (
 	"weft/tests/programs"
 )
 
-// slowScript takes its time, so that a deploy finds runs in their middle.
+// slowScript delays its answers, so that runs are in progress during a deploy.
 const slowScript = `{"rules": [{"node": "first", "delay": "2s", "say": "one"}, {"node": "second", "delay": "1s", "say": "two"}]}`
 
-// deploys is how many runs are in flight at a deploy.
-const deploys = 100
+// openRuns is the number of runs that are open during a deploy.
+const openRuns = 100
 
-// TestEndToEndDeploys replaces the workers under 100 runs, one by one, by a build whose
-// interpreter does something else behind GetVersion: runs that move to the new build, and runs
-// that stay pinned to the old one. None fails and no call is made twice; new runs do what the
-// new build does.
+// TestEndToEndDeploys replaces the workers of 100 open runs, one by one, by a build whose
+// interpreter differs behind a GetVersion. The runs move to the new build, or stay pinned to
+// the old one. It checks that no run fails, that no call is made twice, and that new runs
+// behave as in the new build.
 func TestEndToEndDeploys(t *testing.T) {
 	srv := startServer(t)
 	builds := map[string]string{"v1": programs.Path(t, "WEFT_WORKER"), "v2": filepath.Join(t.TempDir(), "v2")}
@@ -40,11 +40,11 @@ func TestEndToEndDeploys(t *testing.T) {
 	}
 	defer c.Close()
 	for _, behavior := range []string{"auto_upgrade", "pinned"} {
-		t.Run(behavior, func(t *testing.T) { deployed(t, c, srv.address, builds, behavior) })
+		t.Run(behavior, func(t *testing.T) { testDeploy(t, c, srv.address, builds, behavior) })
 	}
 }
 
-// fleet are the worker processes of a deployment.
+// fleet manages the worker processes of a deployment.
 type fleet struct {
 	t                              *testing.T
 	address, name, queue, versions string
@@ -60,7 +60,7 @@ func (f *fleet) command(build string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// start starts a worker; the test's end kills it.
+// start starts a worker, which is killed at the end of the test.
 func (f *fleet) start(build string) *exec.Cmd {
 	cmd := f.command(build)
 	if err := cmd.Start(); err != nil {
@@ -70,7 +70,7 @@ func (f *fleet) start(build string) *exec.Cmd {
 	return cmd
 }
 
-// stop ends a worker as a deploy does.
+// stop stops a worker gracefully, as a deploy does.
 func (f *fleet) stop(cmd *exec.Cmd) {
 	_ = cmd.Process.Signal(os.Interrupt)
 	_ = cmd.Wait()
@@ -84,11 +84,11 @@ func (f *fleet) deployment(build string, args ...string) string {
 	return string(out)
 }
 
-func deployed(t *testing.T, c client.Client, address string, programs map[string]string, behavior string) {
+func testDeploy(t *testing.T, c client.Client, address string, programs map[string]string, behavior string) {
 	f := &fleet{t: t, address: address, name: "d-" + strings.ReplaceAll(behavior, "_", "-"), queue: behavior, versions: behavior, programs: programs}
 	old := []*exec.Cmd{f.start("v1"), f.start("v1")}
 	f.deployment("v1", "-current", "-wait", "60s")
-	begin := func(id string) client.WorkflowRun {
+	startRun := func(id string) client.WorkflowRun {
 		run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: f.queue}, contract.WorkflowFlow,
 			contract.RunInput{V: contract.Version, Input: "x", Model: contract.ScriptModel, Script: json.RawMessage(slowScript), OnError: contract.OnErrorFail,
 				Flow: contract.FlowRef{Text: pair, Name: "pair.json"}})
@@ -98,10 +98,10 @@ func deployed(t *testing.T, c client.Client, address string, programs map[string
 		return run
 	}
 	var runs []client.WorkflowRun
-	for i := range deploys {
-		runs = append(runs, begin(fmt.Sprintf("%s-%d", behavior, i)))
+	for i := range openRuns {
+		runs = append(runs, startRun(fmt.Sprintf("%s-%d", behavior, i)))
 	}
-	under := begun(t, c, runs)
+	awaitFirstCalls(t, c, runs)
 	f.start("v2")
 	f.deployment("v2", "-current", "-wait", "60s")
 	if behavior == "auto_upgrade" {
@@ -109,10 +109,10 @@ func deployed(t *testing.T, c client.Client, address string, programs map[string
 		f.start("v2")
 		f.stop(old[1])
 	} else if list := f.deployment("v2"); !strings.Contains(list, "v1     draining: open runs are pinned to it") {
-		t.Errorf("while runs are pinned, the versions are:\n%s", list)
+		t.Errorf("versions while runs are pinned:\n%s", list)
 	}
-	fresh := begin(behavior + "-fresh")
-	for _, run := range append(runs, fresh) {
+	newRun := startRun(behavior + "-fresh")
+	for _, run := range append(runs, newRun) {
 		var out contract.RunResult
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		err := run.Get(ctx, &out)
@@ -125,20 +125,20 @@ func deployed(t *testing.T, c client.Client, address string, programs map[string
 	for _, run := range runs {
 		calls, timer := recordedCalls(t, c, run)
 		if calls != 2 {
-			t.Errorf("%s has %d model calls in its history, want 2", run.GetID(), calls)
+			t.Errorf("history of %s has %d model calls, want 2", run.GetID(), calls)
 		}
 		timers += timer
 	}
 	if timers > 0 {
-		t.Errorf("%d of %d runs that began under the old build do what the new one does", timers, under)
+		t.Errorf("%d of %d runs that started with the old build behave as in the new one", timers, len(runs))
 	}
-	if _, timer := recordedCalls(t, c, fresh); timer != 1 {
-		t.Errorf("a run that began under the new build does not do what it does")
+	if _, timer := recordedCalls(t, c, newRun); timer != 1 {
+		t.Errorf("a run that started with the new build does not behave as in it")
 	}
 }
 
-// begun waits until all runs are in their first call.
-func begun(t *testing.T, c client.Client, runs []client.WorkflowRun) int {
+// awaitFirstCalls waits until all runs are in their first call.
+func awaitFirstCalls(t *testing.T, c client.Client, runs []client.WorkflowRun) {
 	t.Helper()
 	for _, run := range runs {
 		for end := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
@@ -148,14 +148,13 @@ func begun(t *testing.T, c client.Client, runs []client.WorkflowRun) int {
 				break
 			}
 			if time.Now().After(end) {
-				t.Fatalf("%s has not begun: %v, %v", run.GetID(), d.GetPendingActivities(), err)
+				t.Fatalf("%s has not reached its first call: %v, %v", run.GetID(), d.GetPendingActivities(), err)
 			}
 		}
 	}
-	return len(runs)
 }
 
-// recordedCalls counts the model calls that a history has as done, each once by its id, and timers.
+// recordedCalls counts the completed model calls and the timers in the history of a run.
 func recordedCalls(t *testing.T, c client.Client, run client.WorkflowRun) (calls, timers int) {
 	t.Helper()
 	scheduled := map[int64]string{}

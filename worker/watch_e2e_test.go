@@ -53,7 +53,7 @@ const pairScript = `rules:
     usage: {input: 200, output: 30}
 `
 
-// freePort is an address that nothing listens on yet.
+// freePort returns a local address on which nothing listens.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -64,26 +64,26 @@ func freePort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// lines is a log that can be read while it is written.
-type lines struct {
+// safeBuffer is a buffer that can be read while it is written.
+type safeBuffer struct {
 	mu  sync.Mutex
 	all bytes.Buffer
 }
 
-func (l *lines) Write(p []byte) (int, error) {
+func (l *safeBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all.Write(p)
 }
 
-func (l *lines) String() string {
+func (l *safeBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all.String()
 }
 
-// eventually waits until a worker's answer to a question satisfies ok.
-func eventually(t *testing.T, address string, ok func(*health.Report) bool) *health.Report {
+// awaitReport waits until the readiness report of a worker satisfies ok.
+func awaitReport(t *testing.T, address string, ok func(*health.Report) bool) *health.Report {
 	t.Helper()
 	var last *health.Report
 	var err error
@@ -92,15 +92,15 @@ func eventually(t *testing.T, address string, ok func(*health.Report) bool) *hea
 			return last
 		}
 	}
-	t.Fatalf("the worker's last report is %+v, %v", last, err)
+	t.Fatalf("last report = %+v, %v", last, err)
 	return nil
 }
 
-// TestEndToEndWatched runs a worker and one run whose numbers are known, and reads its
-// health, its metrics, its log and its spans; then it takes Temporal away.
+// TestEndToEndWatched checks the health, metrics, log and spans of a worker with runs whose
+// numbers are known, and its health after Temporal has stopped.
 func TestEndToEndWatched(t *testing.T) {
 	srv := startServer(t)
-	alone(t, srv.address)
+	isolate(t, srv.address)
 	page := freePort(t)
 	t.Setenv("PRICED_KEY", "sk-priced")
 	if err := os.WriteFile("weft.yaml", fmt.Appendf(nil, `
@@ -118,16 +118,16 @@ prices: {"priced/*": {input: 10, output: 20}}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", spans.url)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	log := &lines{}
-	ended := make(chan int, 1)
+	log := &safeBuffer{}
+	done := make(chan int, 1)
 	look := tool.Func("look", "Looks.", func(context.Context, struct{}) (string, error) { return "well", nil })
-	go func() { ended <- host.Command(ctx, nil, io.Discard, log, look) }()
+	go func() { done <- host.Command(ctx, nil, io.Discard, log, look) }()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the worker's log is\n%s", log)
+			t.Logf("worker log:\n%s", log)
 		}
 	})
-	eventually(t, page, func(r *health.Report) bool { return r.OK })
+	awaitReport(t, page, func(r *health.Report) bool { return r.OK })
 	var report bytes.Buffer
 	if code := host.Command(ctx, []string{"health"}, &report, io.Discard); code != 0 || !strings.Contains(report.String(), `{"name":"activity tasks","ok":true}`) {
 		t.Errorf("worker health: exit code %d, %s", code, report.String())
@@ -136,24 +136,24 @@ prices: {"priced/*": {input: 10, output: 20}}
 	id := runPair(t, srv.address)
 	checkMetrics(t, page, known, measuredHistory(t, srv.address))
 	checkLog(t, log.String(), id)
-	runParked(t, srv.address, page)
+	runWaiting(t, srv.address, page)
 	runPriced(t, srv.address, page)
 	runLook(t, srv.address)
 
 	srv.kill()
-	eventually(t, page, func(r *health.Report) bool { return !r.OK && !r.Checks[1].OK })
+	awaitReport(t, page, func(r *health.Report) bool { return !r.OK && !r.Checks[1].OK })
 	if live, err := health.Query(ctx, page, health.PathLive); err != nil || !live.OK {
-		t.Errorf("without Temporal the process is not alive: %+v, %v", live, err)
+		t.Errorf("live report without Temporal = %+v, %v", live, err)
 	}
-	var why bytes.Buffer
-	if code := host.Command(ctx, []string{"health"}, io.Discard, &why); code != 1 || !strings.Contains(why.String(), "worker: not ready: temporal: no response: ") {
-		t.Errorf("worker health without Temporal: exit code %d, %s", code, why.String())
+	var stderr bytes.Buffer
+	if code := host.Command(ctx, []string{"health"}, io.Discard, &stderr); code != 1 || !strings.Contains(stderr.String(), "worker: not ready: temporal: no response: ") {
+		t.Errorf("worker health without Temporal: exit code %d, %s", code, stderr.String())
 	}
 	cancel()
 	select {
-	case <-ended:
+	case <-done:
 	case <-time.After(3 * time.Minute):
-		t.Fatal("the worker does not stop")
+		t.Fatal("the worker did not stop")
 	}
 	spans.check(t)
 	spans.checkTool(t)
@@ -162,7 +162,7 @@ prices: {"priced/*": {input: 10, output: 20}}
 	}
 }
 
-// runPair runs the flow of two agents to its end and gives the run's id.
+// runPair runs the flow of two agents to its end and returns the run's id.
 func runPair(t *testing.T, address string) string {
 	t.Helper()
 	run, ctx := startPair(t, address, "pair-1", "script", pairScript)
@@ -191,14 +191,14 @@ func startFlow(t *testing.T, address, id, doc, model, rules string) (client.Work
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
-	run, err := dialed(t, address).ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: contract.TaskQueue}, contract.WorkflowFlow, in)
+	run, err := dial(t, address).ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: contract.TaskQueue}, contract.WorkflowFlow, in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return run, ctx
 }
 
-func dialed(t *testing.T, address string) client.Client {
+func dial(t *testing.T, address string) client.Client {
 	t.Helper()
 	c, err := client.Dial(client.Options{HostPort: address})
 	if err != nil {
@@ -208,10 +208,10 @@ func dialed(t *testing.T, address string) client.Client {
 	return c
 }
 
-// measuredHistory is what the server says of the run's history when its last task began.
+// measuredHistory returns the size of the run's history that the server reported at its last workflow task.
 func measuredHistory(t *testing.T, address string) map[string]string {
 	t.Helper()
-	it := dialed(t, address).GetWorkflowHistory(t.Context(), "pair-1", "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	it := dial(t, address).GetWorkflowHistory(t.Context(), "pair-1", "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	bytes, events := int64(0), int64(0)
 	for it.HasNext() {
 		e, err := it.Next()
@@ -231,9 +231,9 @@ func measuredHistory(t *testing.T, address string) map[string]string {
 	}
 }
 
-// runParked runs the flow with a model whose key is refused: the run waits for an operator, which
-// is to be seen until he gives up.
-func runParked(t *testing.T, address, page string) {
+// runWaiting runs the flow with a model whose key is rejected: the run waits for the operator, which
+// the metrics show until the operator gives up.
+func runWaiting(t *testing.T, address, page string) {
 	t.Helper()
 	run, ctx := startPair(t, address, "pair-2", "script", "rules:\n  - {node: first, fail: {class: denied, text: no key}}\n")
 	checkMetrics(t, page, map[string]string{
@@ -245,17 +245,17 @@ func runParked(t *testing.T, address, page string) {
 		`weft_nodes_total{kind="agent",outcome="completed"`:     "2",
 		`weft_run_history_bytes_count{workflow_type="Flow"`:     "1",
 	})
-	c := dialed(t, address)
+	c := dial(t, address)
 	value, err := c.QueryWorkflow(ctx, "pair-2", "", contract.QueryStatus)
 	var status contract.Status
 	if err != nil || value.Get(&status) != nil || len(status.Requests) != 1 {
-		t.Fatalf("the run's status is %+v, %v", status, err)
+		t.Fatalf("run's status = %+v, %v", status, err)
 	}
 	if err := c.SignalWorkflow(ctx, "pair-2", "", contract.RequestRetry, map[string]any{"id": status.Requests[0].ID, "give_up": true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := run.Get(ctx, nil); err == nil || ctx.Err() != nil {
-		t.Fatalf("the run ends with %v", err)
+		t.Fatalf("run error = %v", err)
 	}
 	checkMetrics(t, page, map[string]string{
 		`weft_requests_waiting{kind="retry",older_than="0"`:            "0",
@@ -267,8 +267,8 @@ func runParked(t *testing.T, address, page string) {
 	})
 }
 
-// known are the metrics that the run determines, as the beginning of their line, a regular
-// expression.
+// known holds the metrics whose values the run determines. A key is a regular expression for the
+// beginning of a line.
 var known = map[string]string{
 	`weft_model_latency_seconds_count{.*model="script"`:                           "2",
 	`weft_model_latency_seconds_bucket{.*model="script".*le="10"`:                 "2",
@@ -289,7 +289,7 @@ var known = map[string]string{
 	`weft_build_info{revision="[^"]*",version="[^"]+"`:                            "1",
 }
 
-// pricedModel is a provider of one model, whose answers have 100 tokens of input and 10 of output.
+// pricedModel starts a provider of one model, whose answers use 100 input and 10 output tokens.
 func pricedModel(t *testing.T) string {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -301,7 +301,7 @@ func pricedModel(t *testing.T) string {
 	return srv.URL
 }
 
-// runPriced runs the flow with a model that costs something.
+// runPriced runs the flow with a model that has a price.
 func runPriced(t *testing.T, address, page string) {
 	t.Helper()
 	run, ctx := startPair(t, address, "pair-3", "priced/m", "")
@@ -324,15 +324,15 @@ func runLook(t *testing.T, address string) {
 	}
 }
 
-// checkMetrics compares the page of metrics with what runs did. The SDK counts a run's end a
-// moment after its client knows of it, and waiting runs are counted each half minute.
+// checkMetrics waits until the metrics page has the given values. The SDK counts the end of a run
+// shortly after its client sees it, and waiting runs are counted every 30 seconds.
 func checkMetrics(t *testing.T, address string, all ...map[string]string) {
 	t.Helper()
 	known := map[string]string{}
 	for _, m := range all {
 		maps.Copy(known, m)
 	}
-	var wrong []string
+	var mismatches []string
 	var page []byte
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		resp, err := http.Get("http://" + address + "/metrics")
@@ -344,21 +344,21 @@ func checkMetrics(t *testing.T, address string, all ...map[string]string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wrong = nil
+		mismatches = nil
 		for metric, want := range known {
 			m := regexp.MustCompile(`(?m)^`+strings.Replace(metric, "{", `\{`, 1)+`.*\} (\S+)$`).FindAllSubmatch(page, -1)
 			if len(m) != 1 || string(m[0][1]) != want {
-				wrong = append(wrong, fmt.Sprintf("%s is %q, want one of %s", metric, m, want))
+				mismatches = append(mismatches, fmt.Sprintf("%s = %q, want exactly one of %s", metric, m, want))
 			}
 		}
-		if wrong == nil {
+		if mismatches == nil {
 			return
 		}
 	}
-	t.Errorf("%s\nthe page is:\n%s", strings.Join(wrong, "\n"), page)
+	t.Errorf("%s\npage:\n%s", strings.Join(mismatches, "\n"), page)
 }
 
-// checkLog finds the attempt that failed in the log, with its run, its node and its number.
+// checkLog checks that the log contains two answers, and the failed attempt with its run, node and number.
 func checkLog(t *testing.T, log, run string) {
 	t.Helper()
 	answers, failed := 0, false
@@ -380,13 +380,13 @@ func checkLog(t *testing.T, log, run string) {
 		}
 	}
 	if answers != 2 || !failed {
-		t.Errorf("%d answers, the failed attempt is there: %v; the log is\n%s", answers, failed, log)
+		t.Errorf("%d answers, failed attempt logged: %v; log:\n%s", answers, failed, log)
 	}
 }
 
-// TestAddressesThatAreTaken are wrong settings, which say which.
-func TestAddressesThatAreTaken(t *testing.T) {
-	alone(t, "127.0.0.1:1")
+// TestAddressInUse checks that the error for an address in use names the setting.
+func TestAddressInUse(t *testing.T) {
+	isolate(t, "127.0.0.1:1")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

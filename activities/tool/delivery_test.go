@@ -17,8 +17,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestOutcome fails a call in every way, over MCP and as a request of a flow. Its outcome is unknown if the server
-// may have executed it.
+// TestOutcome checks calls that fail in different ways, over MCP and as HTTP requests of a flow: the outcome is unknown if the
+// server may have executed the call.
 func TestOutcome(t *testing.T) {
 	status := func(code int, after string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -39,86 +39,86 @@ func TestOutcome(t *testing.T) {
 		w.Header().Set("Content-Length", "9")
 	}
 	tests := map[string]struct {
-		answer  http.HandlerFunc
+		respond http.HandlerFunc
 		class   string
 		unknown bool
 	}{
-		"reset after the request":    {answer: reset, class: contract.ClassUnavailable, unknown: true},
-		"a stream without an answer": {answer: cutStream, class: contract.ClassUnavailable, unknown: true},
-		"an answer cut short":        {answer: halfAnAnswer, class: contract.ClassUnavailable, unknown: true},
-		"no answer in time":          {answer: silent200, class: contract.ClassTimeout, unknown: true},
-		"too many":                   {answer: status(429, ""), class: contract.ClassRateLimited},
-		"unavailable, come again":    {answer: status(503, "0"), class: contract.ClassUnavailable},
-		"unavailable":                {answer: status(503, ""), class: contract.ClassUnavailable, unknown: true},
-		"broken":                     {answer: status(500, "1"), class: contract.ClassUnavailable, unknown: true},
-		"a gateway without a server": {answer: status(502, ""), class: contract.ClassUnavailable, unknown: true},
-		"a gateway that waited":      {answer: status(504, ""), class: contract.ClassTimeout, unknown: true},
-		"timeout of the request":     {answer: status(408, ""), class: contract.ClassTimeout, unknown: true},
-		"denied":                     {answer: status(403, ""), class: contract.ClassDenied},
+		"connection reset after the request": {respond: reset, class: contract.ClassUnavailable, unknown: true},
+		"stream without a response":          {respond: cutStream, class: contract.ClassUnavailable, unknown: true},
+		"truncated response":                 {respond: truncatedResponse, class: contract.ClassUnavailable, unknown: true},
+		"response timeout":                   {respond: noResponse, class: contract.ClassTimeout, unknown: true},
+		"rate limited":                       {respond: status(429, ""), class: contract.ClassRateLimited},
+		"unavailable with Retry-After":       {respond: status(503, "0"), class: contract.ClassUnavailable},
+		"unavailable":                        {respond: status(503, ""), class: contract.ClassUnavailable, unknown: true},
+		"server error":                       {respond: status(500, "1"), class: contract.ClassUnavailable, unknown: true},
+		"bad gateway":                        {respond: status(502, ""), class: contract.ClassUnavailable, unknown: true},
+		"gateway timeout":                    {respond: status(504, ""), class: contract.ClassTimeout, unknown: true},
+		"request timeout":                    {respond: status(408, ""), class: contract.ClassTimeout, unknown: true},
+		"denied":                             {respond: status(403, ""), class: contract.ClassDenied},
 	}
 	for name, tc := range tests {
 		for _, kind := range []string{"MCP", "request"} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
 				var calls atomic.Int32
-				answer := func(w http.ResponseWriter, r *http.Request) {
-					_, _ = io.Copy(io.Discard, r.Body) // else the server does not notice that its client has gone
+				respond := func(w http.ResponseWriter, r *http.Request) {
+					_, _ = io.Copy(io.Discard, r.Body) // so that the server notices when its client disconnects
 					calls.Add(1)
-					tc.answer(w, r)
+					tc.respond(w, r)
 				}
 				in, c := call("x", `{}`), Connection{Timeout: 2 * time.Second}
 				if kind == "MCP" {
 					l := &legacy{}
 					l.onCall = func(w http.ResponseWriter, _ json.RawMessage, _ int) {
-						answer(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil))
+						respond(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil))
 					}
 					c.URL = start(t, l).URL
 				} else {
 					c.URL = "http://x"
-					in = posting(start(t, http.HandlerFunc(answer)).URL)
+					in = postCall(start(t, http.HandlerFunc(respond)).URL)
 					in.Connection.TimeoutSeconds = 2
 				}
 				if tc.class != contract.ClassTimeout {
 					c.Timeout, in.Connection.TimeoutSeconds = 30*time.Second, 30
 				}
 				tools := open(t, c, func(s *Settings) { s.AllowLoopback = true })
-				_, _, err := said(tools.Call(soon(t, time.Minute), in, Meta{}))
-				if f := fails(t, err, tc.class); f.OutcomeUnknown != tc.unknown || calls.Load() != 1 || strings.Contains(f.Text, "nil") {
-					t.Errorf("after %d calls the outcome is unknown: %v, want %v: %v", calls.Load(), f.OutcomeUnknown, tc.unknown, f)
+				_, _, err := resultText(tools.Call(withTimeout(t, time.Minute), in, Meta{}))
+				if f := wantFailure(t, err, tc.class); f.OutcomeUnknown != tc.unknown || calls.Load() != 1 || strings.Contains(f.Text, "nil") {
+					t.Errorf("%d calls, outcome unknown = %v, want %v: %v", calls.Load(), f.OutcomeUnknown, tc.unknown, f)
 				}
 			})
 		}
 	}
 }
 
-// TestOutcomeWithoutAServer covers an address without a server, and a command that dies during the call.
-func TestOutcomeWithoutAServer(t *testing.T) {
-	gone := httptest.NewServer(nil)
-	gone.Close()
-	for name, in := range map[string]Connection{"MCP": {URL: gone.URL}, "SSE": {URL: gone.URL, Transport: TransportSSE}} {
-		_, _, err := said(open(t, in).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
-		if f := fails(t, err, contract.ClassUnavailable, "refused"); f.OutcomeUnknown {
-			t.Errorf("%s: the outcome of a refused connection is unknown", name)
+// TestOutcomeWithoutServer covers an address without a server, and a command that dies during the call.
+func TestOutcomeWithoutServer(t *testing.T) {
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	for name, in := range map[string]Connection{"MCP": {URL: closed.URL}, "SSE": {URL: closed.URL, Transport: TransportSSE}} {
+		_, _, err := resultText(open(t, in).Call(withTimeout(t, time.Minute), call("x", `{}`), Meta{}))
+		if f := wantFailure(t, err, contract.ClassUnavailable, "refused"); f.OutcomeUnknown {
+			t.Errorf("%s: refused connection reported with unknown outcome", name)
 		}
 	}
-	_, _, err := said(open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true }).Call(soon(t, time.Minute), posting(gone.URL), Meta{}))
-	if f := fails(t, err, contract.ClassUnavailable, "refused"); f.OutcomeUnknown {
-		t.Error("request: the outcome of a refused connection is unknown")
+	_, _, err := resultText(open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true }).Call(withTimeout(t, time.Minute), postCall(closed.URL), Meta{}))
+	if f := wantFailure(t, err, contract.ClassUnavailable, "refused"); f.OutcomeUnknown {
+		t.Error("request: refused connection reported with unknown outcome")
 	}
 	tools := open(t, overStdio(t, "serve"))
 	child, _ := spawn(t, tools)
 	time.AfterFunc(300*time.Millisecond, func() { _ = syscall.Kill(child, syscall.SIGKILL) })
-	_, _, err = said(tools.Call(soon(t, time.Minute), call("slow", `{}`), Meta{}))
-	if f := fails(t, err, contract.ClassUnavailable); !f.OutcomeUnknown {
-		t.Error("stdio: the outcome of a call whose command died is known")
+	_, _, err = resultText(tools.Call(withTimeout(t, time.Minute), call("slow", `{}`), Meta{}))
+	if f := wantFailure(t, err, contract.ClassUnavailable); !f.OutcomeUnknown {
+		t.Error("stdio: call whose command died reported without unknown outcome")
 	}
-	if _, err := tools.List(soon(t, time.Minute), plan.Connection{ID: "nope"}); errors.As(err, new(*contract.Failure)) && err.(*contract.Failure).OutcomeUnknown {
-		t.Error("a listing has an unknown outcome")
+	if _, err := tools.List(withTimeout(t, time.Minute), plan.Connection{ID: "nope"}); errors.As(err, new(*contract.Failure)) && err.(*contract.Failure).OutcomeUnknown {
+		t.Error("listing reported with unknown outcome")
 	}
 }
 
-// TestStreamEndsEarly ends the stream of an answer after its first event. It is resumed, the request is not repeated; if the
-// server does not resume it the outcome is unknown.
+// TestStreamEndsEarly checks response streams that end after the first event: the stream is resumed and the request is not repeated.
+// If the server does not resume it, the outcome is unknown.
 func TestStreamEndsEarly(t *testing.T) {
 	const event = "id: e1\nretry: 20\ndata: \n\n"
 	begin := func(w http.ResponseWriter) {
@@ -131,20 +131,20 @@ func TestStreamEndsEarly(t *testing.T) {
 		resume func(w http.ResponseWriter, n int)
 		want   string // of the result; empty: the outcome is unknown
 	}{
-		"closed":             {end: func() {}, want: "ok"},
-		"broken off":         {end: func() { panic(http.ErrAbortHandler) }, want: "ok"},
-		"closed twice":       {end: func() {}, want: "ok", resume: func(w http.ResponseWriter, n int) { begin(w) }},
-		"the server is gone": {end: func() {}, resume: func(http.ResponseWriter, int) { panic(http.ErrAbortHandler) }},
-		"it does not resume": {end: func() {}, resume: func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusMethodNotAllowed) }},
-		"it knows nothing":   {end: func() {}, resume: func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusNotFound) }},
+		"closed":               {end: func() {}, want: "ok"},
+		"aborted":              {end: func() { panic(http.ErrAbortHandler) }, want: "ok"},
+		"closed twice":         {end: func() {}, want: "ok", resume: func(w http.ResponseWriter, n int) { begin(w) }},
+		"server down":          {end: func() {}, resume: func(http.ResponseWriter, int) { panic(http.ErrAbortHandler) }},
+		"resume not supported": {end: func() {}, resume: func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusMethodNotAllowed) }},
+		"unknown session":      {end: func() {}, resume: func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusNotFound) }},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var id json.RawMessage
 			var resumed atomic.Int32
-			l := &legacy{onCall: func(w http.ResponseWriter, of json.RawMessage, _ int) {
-				id = of
+			l := &legacy{onCall: func(w http.ResponseWriter, requestID json.RawMessage, _ int) {
+				id = requestID
 				begin(w)
 				tc.end()
 			}}
@@ -161,7 +161,7 @@ func TestStreamEndsEarly(t *testing.T) {
 				w.Header().Set("Content-Type", "text/event-stream")
 				fmt.Fprintf(w, "id: e2\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"ok\"}]}}\n\n", id)
 			}))
-			text, _, err := said(open(t, Connection{URL: web.URL}).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
+			text, _, err := resultText(open(t, Connection{URL: web.URL}).Call(withTimeout(t, time.Minute), call("x", `{}`), Meta{}))
 			if _, calls := l.counts(); calls != 1 || resumed.Load() == 0 {
 				t.Errorf("%d calls, resumed %d times", calls, resumed.Load())
 			}
@@ -171,8 +171,8 @@ func TestStreamEndsEarly(t *testing.T) {
 				}
 				return
 			}
-			if f := fails(t, err, contract.ClassUnavailable, "ended early"); !f.OutcomeUnknown {
-				t.Errorf("the outcome is known: %v", f)
+			if f := wantFailure(t, err, contract.ClassUnavailable, "ended early"); !f.OutcomeUnknown {
+				t.Errorf("failure without unknown outcome: %v", f)
 			}
 		})
 	}

@@ -7,7 +7,7 @@ import (
 	"weft/workflows/plan"
 )
 
-func TestActivitiesOfOtherWorkers(t *testing.T) {
+func TestExternalActivities(t *testing.T) {
 	_, err := Open(Settings{
 		Connections: map[string]Connection{"web": {URL: "https://x.test/mcp"}}, Tools: map[string]string{"both": "web"},
 		Activities: map[string]Activity{
@@ -15,7 +15,7 @@ func TestActivitiesOfOtherWorkers(t *testing.T) {
 			"never": {TaskQueue: "q", Retry: "never", Attempts: 2}, "both": {TaskQueue: "q"},
 		},
 	})
-	f := fails(t, err, contract.ClassConnection,
+	f := wantFailure(t, err, contract.ClassConnection,
 		"activities.none.task_queue: is empty", "activities.schema.schema: must have type object", "activities.json.schema: is not JSON", "activities.list.schema: must have type object",
 		"activities.never.attempts: is 2, but retry is never",
 		`activities.both: tools.both already binds the tool to connection "web"`)
@@ -29,13 +29,13 @@ func TestActivitiesOfOtherWorkers(t *testing.T) {
 	t.Cleanup(tools.Close)
 	at, err := tools.Resolve(plan.Connection{}, "pack")
 	if err != nil || at.Kind != plan.ConnectionActivity {
-		t.Errorf("%+v, %v", at, err)
+		t.Errorf("resolved to %+v, %v", at, err)
 	}
-	how, spec, err := tools.ExternalActivity("pack")
-	if err != nil || *how != (contract.ExternalActivity{Activity: "pack", TaskQueue: "q", StartSeconds: 60, Attempts: 1, IdempotencyKey: true}) || string(spec.Schema) != `{"type":"object"}` {
-		t.Errorf("%+v, %+v, %v", how, spec, err)
+	options, spec, err := tools.ExternalActivity("pack")
+	if err != nil || *options != (contract.ExternalActivity{Activity: "pack", TaskQueue: "q", StartSeconds: 60, Attempts: 1, IdempotencyKey: true}) || string(spec.Schema) != `{"type":"object"}` {
+		t.Errorf("got %+v, %+v, %v", options, spec, err)
 	}
-	// The worker never calls such a tool itself.
+	// The workflow schedules such a tool; the worker rejects a direct call.
 	_, err = tools.Call(t.Context(), contract.ToolInput{Connection: at, Name: "pack"}, Meta{})
-	fails(t, err, contract.ClassConnection, "which the run schedules itself")
+	wantFailure(t, err, contract.ClassConnection, "which the run schedules itself")
 }

@@ -13,27 +13,27 @@ import (
 	"weft/workflows/plan"
 )
 
-func TestStatuses(t *testing.T) {
+func TestHTTPStatuses(t *testing.T) {
 	tests := map[string]struct {
 		status int
 		class  string
 		text   string
 	}{
-		"not authenticated":  {401, contract.ClassDenied, "connections.c.headers"},
-		"not allowed":        {403, contract.ClassDenied, "403"},
-		"unpaid":             {402, contract.ClassQuotaExceeded, "402"},
-		"too many":           {429, contract.ClassRateLimited, "429"},
-		"broken":             {500, contract.ClassUnavailable, "500 Internal Server Error: sorry"},
-		"maintenance":        {503, contract.ClassUnavailable, "503"},
-		"gateway timed out":  {504, contract.ClassTimeout, "504"},
-		"request too large":  {413, contract.ClassTooLarge, "413"},
-		"teapot":             {418, contract.ClassBadRequest, "418"},
-		"body is an answer":  {500, contract.ClassUnavailable, "500"},
-		"body is empty JSON": {503, contract.ClassUnavailable, "503"},
+		"unauthorized":         {401, contract.ClassDenied, "connections.c.headers"},
+		"forbidden":            {403, contract.ClassDenied, "403"},
+		"payment required":     {402, contract.ClassQuotaExceeded, "402"},
+		"rate limited":         {429, contract.ClassRateLimited, "429"},
+		"server error":         {500, contract.ClassUnavailable, "500 Internal Server Error: sorry"},
+		"unavailable":          {503, contract.ClassUnavailable, "503"},
+		"gateway timeout":      {504, contract.ClassTimeout, "504"},
+		"request too large":    {413, contract.ClassTooLarge, "413"},
+		"unknown client error": {418, contract.ClassBadRequest, "418"},
+		"JSON-RPC body":        {500, contract.ClassUnavailable, "500"},
+		"empty JSON body":      {503, contract.ClassUnavailable, "503"},
 	}
-	bodies := map[string]string{"body is an answer": `{"jsonrpc":"2.0","id":1,"error":"boom"}`, "body is empty JSON": `{}`}
+	bodies := map[string]string{"JSON-RPC body": `{"jsonrpc":"2.0","id":1,"error":"boom"}`, "empty JSON body": `{}`}
 	for name, tc := range tests {
-		for _, when := range []string{"at the call", "at the start"} {
+		for _, when := range []string{"during a call", "during initialization"} {
 			t.Run(name+" "+when, func(t *testing.T) {
 				deny := func(w http.ResponseWriter) {
 					w.Header().Set("Retry-After", "7")
@@ -45,11 +45,11 @@ func TestStatuses(t *testing.T) {
 					fmt.Fprint(w, body)
 				}
 				l := &legacy{onCall: func(w http.ResponseWriter, _ json.RawMessage, _ int) { deny(w) }}
-				if when == "at the start" {
+				if when == "during initialization" {
 					l.onInit = func(w http.ResponseWriter) bool { deny(w); return true }
 				}
-				_, _, err := said(open(t, Connection{URL: start(t, l).URL}).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
-				f := fails(t, err, tc.class, tc.text)
+				_, _, err := resultText(open(t, Connection{URL: start(t, l).URL}).Call(withTimeout(t, time.Minute), call("x", `{}`), Meta{}))
+				f := wantFailure(t, err, tc.class, tc.text)
 				wait := time.Duration(0)
 				if tc.class == contract.ClassRateLimited || tc.class == contract.ClassUnavailable {
 					wait = 7 * time.Second
@@ -58,7 +58,7 @@ func TestStatuses(t *testing.T) {
 					t.Errorf("After is %s, want %s", f.After, wait)
 				}
 				if _, calls := l.counts(); calls > 1 {
-					t.Errorf("called %d times", calls)
+					t.Errorf("%d calls, want at most 1", calls)
 				}
 			})
 		}
@@ -73,7 +73,7 @@ func TestHostCheck(t *testing.T) {
 	}
 	for body, tc := range map[string]struct {
 		status int
-		named  string
+		host   string
 	}{
 		"Access is only allowed at localhost:8931": {403, "localhost:8931"}, "Access is only allowed at a.example:80, b.example:80": {403, "a.example:80"},
 		json("Invalid Host header: x"): {status: 403}, json("Invalid Host: 127.0.0.1:3000"): {status: 403}, "Invalid Origin header": {status: 403}, json("Missing Host header"): {status: 403},
@@ -87,24 +87,24 @@ func TestHostCheck(t *testing.T) {
 			if supplied {
 				c, url = plan.Connection{ID: "theirs", URL: own.URL}, `url of the connection "theirs" in the flow`
 			}
-			_, err := open(t, own).List(soon(t, time.Minute), c)
-			f := fails(t, err, contract.ClassConnection, "allow the host "+host)
+			_, err := open(t, own).List(withTimeout(t, time.Minute), c)
+			f := wantFailure(t, err, contract.ClassConnection, "allow the host "+host)
 			if strings.Contains(f.Remedy, "credentials") {
-				t.Errorf("the remedy is %q", f.Remedy)
+				t.Errorf("remedy is %q", f.Remedy)
 			}
-			if want := fmt.Sprintf("set %s to http://%s/mcp", url, tc.named); tc.named != "" && !strings.Contains(f.Remedy, want) {
-				t.Errorf("the remedy is %q, want %q", f.Remedy, want)
+			if want := fmt.Sprintf("set %s to http://%s/mcp", url, tc.host); tc.host != "" && !strings.Contains(f.Remedy, want) {
+				t.Errorf("remedy is %q, want %q", f.Remedy, want)
 			}
 		}
 	}
 	for _, body := range []string{"", "host your own server", "<!doctype html><title>403</title><p>Ask the host of this site for access", "API key is missing for host web.example"} {
 		web := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, body, http.StatusForbidden) }))
-		_, err := open(t, Connection{URL: web.URL}).List(soon(t, time.Minute), plan.Connection{ID: connection})
-		fails(t, err, contract.ClassDenied, "set the credentials")
+		_, err := open(t, Connection{URL: web.URL}).List(withTimeout(t, time.Minute), plan.Connection{ID: connection})
+		wantFailure(t, err, contract.ClassDenied, "set the credentials")
 	}
 }
 
-func TestStatusOfTheEventStream(t *testing.T) {
+func TestEventStreamStatus(t *testing.T) {
 	tests := map[string]struct {
 		status int
 		class  string
@@ -115,8 +115,8 @@ func TestStatusOfTheEventStream(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(tc.status) }))
-			_, err := open(t, Connection{URL: s.URL, Transport: TransportSSE}).List(soon(t, time.Minute), plan.Connection{ID: connection})
-			fails(t, err, tc.class, name)
+			_, err := open(t, Connection{URL: s.URL, Transport: TransportSSE}).List(withTimeout(t, time.Minute), plan.Connection{ID: connection})
+			wantFailure(t, err, tc.class, name)
 		})
 	}
 }
@@ -124,18 +124,18 @@ func TestStatusOfTheEventStream(t *testing.T) {
 func TestLostSession(t *testing.T) {
 	tests := map[string]func(http.ResponseWriter){
 		"404": nil,
-		"400 in words": func(w http.ResponseWriter) {
+		"400 with text": func(w http.ResponseWriter) {
 			http.Error(w, "Bad Request: No valid session ID provided", http.StatusBadRequest)
 		},
-		"400 as an error": func(w http.ResponseWriter) { reply400(w, []byte("1"), -32000, "Bad Request: Session not found") },
+		"400 with a JSON-RPC error": func(w http.ResponseWriter) { reply400(w, []byte("1"), -32000, "Bad Request: Session not found") },
 	}
-	for name, lost := range tests {
+	for name, respond := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := &legacy{lost: lost}
+			l := &legacy{lost: respond}
 			tools := open(t, Connection{URL: start(t, l).URL})
-			must(t, tools, "x", `{}`)
+			mustCall(t, tools, "x", `{}`)
 			l.remove()
-			if text := must(t, tools, "x", `{}`); text != "ok" {
+			if text := mustCall(t, tools, "x", `{}`); text != "ok" {
 				t.Errorf("got %q", text)
 			}
 			if sessions, calls := l.counts(); sessions != 2 || calls != 2 {
@@ -145,17 +145,17 @@ func TestLostSession(t *testing.T) {
 	}
 }
 
-func TestSessionLostForEver(t *testing.T) {
+func TestSessionLostRepeatedly(t *testing.T) {
 	l := &legacy{onCall: func(w http.ResponseWriter, _ json.RawMessage, _ int) { w.WriteHeader(404) }}
-	_, _, err := said(open(t, Connection{URL: start(t, l).URL}).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
+	_, _, err := resultText(open(t, Connection{URL: start(t, l).URL}).Call(withTimeout(t, time.Minute), call("x", `{}`), Meta{}))
 	f := err.(*contract.Failure)
 	if _, calls := l.counts(); calls != 2 || f.Class != contract.ClassConnection && f.Class != contract.ClassUnavailable {
 		t.Errorf("%d calls, failure %v", calls, f)
 	}
 }
 
-// TestNoHiddenRetry breaks a reused connection during a call: Go's transport repeats
-// such requests by itself if they look idempotent.
+// TestNoHiddenRetry checks that a call is not repeated if a reused connection breaks: Go's transport repeats such
+// requests by itself if they look idempotent.
 func TestNoHiddenRetry(t *testing.T) {
 	l := &legacy{}
 	l.onCall = func(w http.ResponseWriter, id json.RawMessage, n int) {
@@ -166,9 +166,9 @@ func TestNoHiddenRetry(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}
 	tools := open(t, Connection{URL: start(t, l).URL})
-	must(t, tools, "x", `{}`)
-	_, _, err := said(tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{IdempotencyKey: "k"}))
-	fails(t, err, contract.ClassUnavailable)
+	mustCall(t, tools, "x", `{}`)
+	_, _, err := resultText(tools.Call(withTimeout(t, time.Minute), call("x", `{}`), Meta{IdempotencyKey: "k"}))
+	wantFailure(t, err, contract.ClassUnavailable)
 	if _, calls := l.counts(); calls != 2 {
 		t.Errorf("%d calls, want 2", calls)
 	}
@@ -184,13 +184,13 @@ func TestCredentials(t *testing.T) {
 		http.Error(w, "bad key "+key+" in "+strings.Repeat("-", 2000), http.StatusForbidden)
 	}}
 	tools := open(t, Connection{URL: start(t, l).URL + "?token=another-secret", Headers: map[string]string{"Authorization": "Bearer " + key}})
-	if text := must(t, tools, "x", `{}`); text != "your key is [secret]" {
-		t.Errorf("the result is %q", text)
+	if text := mustCall(t, tools, "x", `{}`); text != "your key is [secret]" {
+		t.Errorf("result is %q", text)
 	}
-	_, _, err := said(tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
-	f := fails(t, err, contract.ClassDenied, "bad key [secret]")
+	_, _, err := resultText(tools.Call(withTimeout(t, time.Minute), call("x", `{}`), Meta{}))
+	f := wantFailure(t, err, contract.ClassDenied, "bad key [secret]")
 	if strings.Contains(f.Error(), key) || strings.Contains(f.Error(), "another-secret") || len(f.Text) > 1000 {
-		t.Errorf("the failure is %q", f.Error())
+		t.Errorf("failure is %q", f.Error())
 	}
 	tools.Close()
 	for _, r := range l.requests() {
@@ -199,21 +199,21 @@ func TestCredentials(t *testing.T) {
 		}
 	}
 	if all := strings.Join(l.requests(), "\n"); strings.Contains(all, "DELETE") {
-		t.Errorf("the session was ended, though runs go on with it on other workers:\n%s", all)
+		t.Errorf("session was deleted, though runs may continue it on other workers:\n%s", all)
 	}
 }
 
-func TestRedirectIsRefused(t *testing.T) {
+func TestRedirectRefused(t *testing.T) {
 	for _, transport := range []string{TransportHTTP, TransportSSE} {
 		t.Run(transport, func(t *testing.T) {
-			var got int
-			other := start(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got++ }))
+			var requests int
+			other := start(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests++ }))
 			s := start(t, http.RedirectHandler(other.URL+"/stolen?x=1", http.StatusTemporaryRedirect))
 			tools := open(t, Connection{Transport: transport, URL: s.URL, Headers: map[string]string{"X-Api-Key": "sk-0123456789"}})
-			_, _, err := said(tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
-			fails(t, err, contract.ClassConnection, "redirects to "+other.URL+"/stolen", "not followed")
-			if got != 0 {
-				t.Errorf("the other server got %d requests", got)
+			_, _, err := resultText(tools.Call(withTimeout(t, time.Minute), call("x", `{}`), Meta{}))
+			wantFailure(t, err, contract.ClassConnection, "redirects to "+other.URL+"/stolen", "not followed")
+			if requests != 0 {
+				t.Errorf("the other server received %d requests", requests)
 			}
 		})
 	}
@@ -223,10 +223,10 @@ func TestUnreachable(t *testing.T) {
 	s := httptest.NewServer(nil)
 	s.Close()
 	for _, transport := range []string{TransportHTTP, TransportSSE} {
-		_, _, err := said(open(t, Connection{Transport: transport, URL: s.URL + "/?key=sk-0123456789"}).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
-		f := fails(t, err, contract.ClassUnavailable, "connection refused")
+		_, _, err := resultText(open(t, Connection{Transport: transport, URL: s.URL + "/?key=sk-0123456789"}).Call(withTimeout(t, time.Minute), call("x", `{}`), Meta{}))
+		f := wantFailure(t, err, contract.ClassUnavailable, "connection refused")
 		if strings.Contains(f.Error(), "sk-0123456789") {
-			t.Errorf("the failure is %q", f.Error())
+			t.Errorf("failure is %q", f.Error())
 		}
 	}
 }
@@ -234,34 +234,34 @@ func TestUnreachable(t *testing.T) {
 func TestInvalidTransport(t *testing.T) {
 	sse := overSSE(t, nil)
 	sse.Transport = TransportHTTP
-	_, _, err := said(open(t, sse).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
-	fails(t, err, contract.ClassConnection, "no MCP server responds over http", "connections.c.transport: sse")
+	_, _, err := resultText(open(t, sse).Call(withTimeout(t, time.Minute), call("x", `{}`), Meta{}))
+	wantFailure(t, err, contract.ClassConnection, "no MCP server responds over http", "connections.c.transport: sse")
 	// The address serves an HTML page.
 	page := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		fmt.Fprint(w, "<html>Welcome</html>")
 	}))
 	for _, transport := range []string{TransportHTTP, TransportSSE} {
-		_, _, err := said(open(t, Connection{URL: page.URL, Transport: transport, ConnectTimeout: time.Hour}).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
-		fails(t, err, contract.ClassConnection, "no MCP server responds over "+transport+": ", "unexpected content type: text/html", "check the path of the url")
+		_, _, err := resultText(open(t, Connection{URL: page.URL, Transport: transport, ConnectTimeout: time.Hour}).Call(withTimeout(t, time.Minute), call("x", `{}`), Meta{}))
+		wantFailure(t, err, contract.ClassConnection, "no MCP server responds over "+transport+": ", "unexpected content type: text/html", "check the path of the url")
 	}
 }
 
-func TestUntrustedAnswers(t *testing.T) {
+func TestInvalidResponses(t *testing.T) {
 	tests := map[string]struct {
 		list  string
 		call  string
 		class string
 		text  string
 	}{
-		"no result":            {call: `null`, class: contract.ClassUnavailable},
-		"result is a string":   {call: `"x"`, class: contract.ClassBadRequest, text: "cannot unmarshal"},
-		"content is an object": {call: `{"content":{}}`, class: contract.ClassBadRequest, text: "cannot unmarshal"},
-		"list is a number":     {list: `1`, class: contract.ClassBadRequest, text: "tools/list"},
-		"tool without a name":  {list: `{"tools":[{"inputSchema":{}}]}`, class: contract.ClassBadRequest, text: "without a name"},
-		"schema is a list":     {list: `{"tools":[{"name":"a","inputSchema":[]}]}`, class: contract.ClassBadRequest, text: `tool "a" must be an object, got []`},
-		"cursor repeats":       {list: `{"tools":[],"nextCursor":"x"}`, class: contract.ClassBadRequest, text: `repeats the cursor "x"`},
-		"too many schemas": {list: `{"tools":[{"name":"a","description":"` + strings.Repeat("d", 2_000_000) + `","inputSchema":{}}]}`,
+		"null result":         {call: `null`, class: contract.ClassUnavailable},
+		"string result":       {call: `"x"`, class: contract.ClassBadRequest, text: "cannot unmarshal"},
+		"object as content":   {call: `{"content":{}}`, class: contract.ClassBadRequest, text: "cannot unmarshal"},
+		"number as tool list": {list: `1`, class: contract.ClassBadRequest, text: "tools/list"},
+		"tool without a name": {list: `{"tools":[{"inputSchema":{}}]}`, class: contract.ClassBadRequest, text: "without a name"},
+		"list as schema":      {list: `{"tools":[{"name":"a","inputSchema":[]}]}`, class: contract.ClassBadRequest, text: `tool "a" must be an object, got []`},
+		"repeated cursor":     {list: `{"tools":[],"nextCursor":"x"}`, class: contract.ClassBadRequest, text: `repeats the cursor "x"`},
+		"oversized schemas": {list: `{"tools":[{"name":"a","description":"` + strings.Repeat("d", 2_000_000) + `","inputSchema":{}}]}`,
 			class: contract.ClassTooLarge, text: "split the server"},
 	}
 	for name, tc := range tests {
@@ -270,18 +270,18 @@ func TestUntrustedAnswers(t *testing.T) {
 			tools := open(t, Connection{URL: start(t, l).URL})
 			var err error
 			if tc.list != "" {
-				_, err = tools.List(soon(t, time.Minute), plan.Connection{ID: connection})
+				_, err = tools.List(withTimeout(t, time.Minute), plan.Connection{ID: connection})
 			} else {
-				_, _, err = said(tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
+				_, _, err = resultText(tools.Call(withTimeout(t, time.Minute), call("x", `{}`), Meta{}))
 			}
-			fails(t, err, tc.class, tc.text)
+			wantFailure(t, err, tc.class, tc.text)
 		})
 	}
 }
 
-func TestUnusualSchemasAreKept(t *testing.T) {
+func TestUnusualSchemas(t *testing.T) {
 	l := &legacy{list: `{"tools":[{"name":"b","title":"B","inputSchema":{"type":"object", "properties":[]}},{"name":"a"},{"name":"b"}]}`}
-	specs, err := open(t, Connection{URL: start(t, l).URL}).List(soon(t, time.Minute), plan.Connection{ID: connection})
+	specs, err := open(t, Connection{URL: start(t, l).URL}).List(withTimeout(t, time.Minute), plan.Connection{ID: connection})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,14 +292,14 @@ func TestUnusualSchemasAreKept(t *testing.T) {
 	}
 }
 
-// TestAnswerThatIsTakenUpAgain checks a server that ends the stream of an answer early and then loses
-// the session. It had accepted the call, which must therefore not be repeated in a new session.
-func TestAnswerThatIsTakenUpAgain(t *testing.T) {
-	for name, again := range map[string]http.HandlerFunc{
-		"nobody knows the session": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "session not found", http.StatusNotFound) },
-		"in other words":           func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "unknown session", http.StatusBadRequest) },
-		"it does no such thing":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) },
-		"it dies then":             func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+// TestResumeAfterSessionLoss checks a server that ends the response stream early and then loses the session. It had accepted
+// the call, which must therefore not be repeated in a new session.
+func TestResumeAfterSessionLoss(t *testing.T) {
+	for name, resume := range map[string]http.HandlerFunc{
+		"session not found":    func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "session not found", http.StatusNotFound) },
+		"unknown session":      func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "unknown session", http.StatusBadRequest) },
+		"resume not supported": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) },
+		"connection reset":     func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &legacy{}
@@ -309,13 +309,13 @@ func TestAnswerThatIsTakenUpAgain(t *testing.T) {
 			}
 			s := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodGet {
-					again(w, r)
+					resume(w, r)
 					return
 				}
 				l.ServeHTTP(w, r)
 			}))
-			_, _, err := said(open(t, Connection{URL: s.URL}).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
-			fails(t, err, contract.ClassUnavailable, "the response stream ended early")
+			_, _, err := resultText(open(t, Connection{URL: s.URL}).Call(withTimeout(t, time.Minute), call("x", `{}`), Meta{}))
+			wantFailure(t, err, contract.ClassUnavailable, "the response stream ended early")
 			if _, calls := l.counts(); calls != 1 {
 				t.Errorf("%d calls, want 1", calls)
 			}

@@ -17,7 +17,7 @@ import (
 	"weft/workflows/plan"
 )
 
-type place struct {
+type location struct {
 	City string `json:"city" jsonschema:"where"`
 	Days int    `json:"days,omitempty"`
 }
@@ -40,32 +40,31 @@ func functions(t *testing.T, all ...Function) *Tools {
 	return tools
 }
 
-// byName is a call of a tool that the flow binds to no connection, as it is after the run's
-// start.
-func byName(name, args string) contract.ToolInput {
+// functionCall returns the input for a call of a function of the worker.
+func functionCall(name, args string) contract.ToolInput {
 	return contract.ToolInput{Connection: plan.Connection{Kind: plan.ConnectionLocal}, Name: name, Arguments: json.RawMessage(args)}
 }
 
-// returns is a function that returns v.
+// returns returns a function that returns v.
 func returns[Out any](v Out) Function {
 	return Func("f", "", func(context.Context, struct{}) (Out, error) { return v, nil })
 }
 
-// fallible is a function that may fail.
-func fallible(f func(ctx context.Context, in place) (string, error), o ...FunctionOption) Function {
+// fallible returns a function that may fail.
+func fallible(f func(ctx context.Context, in location) (string, error), o ...FunctionOption) Function {
 	return Func("f", "", f, o...)
 }
 
-func TestFunctionsAreListed(t *testing.T) {
+func TestListFunctions(t *testing.T) {
 	tools := functions(t,
-		Func("weather", "Tells the weather.", func(context.Context, place) (string, error) { return "", nil }),
+		Func("weather", "Tells the weather.", func(context.Context, location) (string, error) { return "", nil }),
 		Func("now", "", func(context.Context, struct{}) (time.Time, error) { return time.Time{}, nil }),
 	)
 	at, err := tools.Resolve(plan.Connection{Kind: plan.ConnectionMCP}, "weather")
 	if err != nil || !reflect.DeepEqual(at, plan.Connection{Kind: plan.ConnectionLocal}) {
 		t.Fatalf("resolved to %+v, %v", at, err)
 	}
-	specs, err := tools.List(soon(t, time.Minute), at)
+	specs, err := tools.List(withTimeout(t, time.Minute), at)
 	if err != nil || len(specs) != 2 || specs[0].Name != "now" || specs[1].Description != "Tells the weather." {
 		t.Fatalf("listed %+v, %v", specs, err)
 	}
@@ -83,7 +82,7 @@ type Word struct{ s string }
 // UnmarshalJSON accepts a string or a number.
 func (w *Word) UnmarshalJSON(raw []byte) error { w.s = string(raw); return nil }
 
-type odd struct {
+type unusualTypes struct {
 	When  time.Time        `json:"when"`
 	Addr  netip.Addr       `json:"addr"`
 	Raw   *json.RawMessage `json:"raw"`
@@ -93,26 +92,26 @@ type odd struct {
 	More  map[string]any   `json:"more,omitempty"`
 }
 
-// For types with their own JSON encoding, the type must accept what its schema allows.
-func TestSchemasOfUnusualTypes(t *testing.T) {
-	tools := functions(t, Func("f", "", func(_ context.Context, in *odd) (string, error) {
+// TestUnusualArgumentTypes checks types with their own JSON encoding: they must accept every value that their schema allows.
+func TestUnusualArgumentTypes(t *testing.T) {
+	tools := functions(t, Func("f", "", func(_ context.Context, in *unusualTypes) (string, error) {
 		return fmt.Sprintf("%d %s %s %s %s %s %v", in.When.Year(), in.Addr, *in.Raw, in.Bytes, in.Exact, in.Word[0].s, in.More["x"]), nil
 	}))
 	args := `{"when":"2024-05-06T07:08:09Z","addr":"10.0.0.1","raw":[1,{"a":2}],"bytes":"aGV5","exact":12345678901234567890.5,"word":[true],"more":{"x":"y"}}`
-	text, failed, err := said(tools.Call(soon(t, time.Minute), byName("f", args), Meta{}))
+	text, failed, err := resultText(tools.Call(withTimeout(t, time.Minute), functionCall("f", args), Meta{}))
 	if want := `2024 10.0.0.1 [1,{"a":2}] hey 12345678901234567890.5 true y`; err != nil || failed || text != want {
 		t.Errorf("got %q, %v, %v; want %q", text, failed, err, want)
 	}
-	text, failed, err = said(tools.Call(soon(t, time.Minute), byName("f", strings.Replace(args, "2024-05-06T07", "tomorrow", 1)), Meta{}))
+	text, failed, err = resultText(tools.Call(withTimeout(t, time.Minute), functionCall("f", strings.Replace(args, "2024-05-06T07", "tomorrow", 1)), Meta{}))
 	if err != nil || !failed || !strings.Contains(text, "$.when: ") || strings.Contains(text, "$.addr") {
 		t.Errorf("got %q, %v, %v", text, failed, err)
 	}
 }
 
-func TestArgumentsAreStrict(t *testing.T) {
+func TestFunctionArguments(t *testing.T) {
 	called := false
 	tools := functions(t,
-		fallible(func(_ context.Context, in place) (string, error) { called = true; return in.City, nil }),
+		fallible(func(_ context.Context, in location) (string, error) { called = true; return in.City, nil }),
 		Func("own", "", func(_ context.Context, in map[string]any) (string, error) {
 			called = true
 			return fmt.Sprint(in["unit"]), nil
@@ -124,22 +123,22 @@ func TestArgumentsAreStrict(t *testing.T) {
 		text       string // of the result, or a part of the error
 		failed     bool
 	}{
-		"as they should be":               {args: `{"city":"Oslo","days":3}`, text: "Oslo"},
-		"without the optional":            {args: `{"city":"Oslo"}`, text: "Oslo"},
-		"a missing field":                 {args: `{"days":3}`, text: `$: missing properties: 'city'`, failed: true},
-		"nothing":                         {text: `$: missing properties: 'city'`, failed: true},
-		"an unknown field":                {args: `{"city":"Oslo","town":"x"}`, text: `'town' not allowed`, failed: true},
-		"a field in another case":         {args: `{"city":"Oslo","CITY":"Rome"}`, text: `'CITY' not allowed`, failed: true},
-		"another type":                    {args: `{"city":7}`, text: "$.city: expected string, but got number", failed: true},
-		"all at once":                     {args: `{"city":7,"days":"x"}`, text: "got number; $.days: expected integer", failed: true},
-		"null":                            {args: `{"city":null}`, text: "$.city: expected string, but got null", failed: true},
-		"a broken number":                 {args: `{"city":"Oslo","days":1.5}`, text: "expected integer", failed: true},
-		"a number out of range":           {args: `{"city":"Oslo","days":99999999999999999999}`, text: "cannot unmarshal number", failed: true},
-		"no object":                       {args: `[1]`, text: "arguments must be a JSON object", failed: true},
-		"no JSON":                         {args: `{"city":`, text: "arguments must be a JSON object", failed: true},
-		"too deep":                        {args: `{"city":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, text: "nested 5001 levels deep, at most 64", failed: true},
-		"by a schema of one's own, right": {tool: "own", args: `{"unit":"C","sub":{"unit":"F"}}`, text: "C"},
-		"by a schema of one's own, wrong": {tool: "own", args: `{"unit":"K","sub":{"unit":1}}`, text: `$.sub.unit: value must be one of "C", "F"; $.unit: value must`, failed: true},
+		"all fields":               {args: `{"city":"Oslo","days":3}`, text: "Oslo"},
+		"optional field missing":   {args: `{"city":"Oslo"}`, text: "Oslo"},
+		"missing field":            {args: `{"days":3}`, text: `$: missing properties: 'city'`, failed: true},
+		"no arguments":             {text: `$: missing properties: 'city'`, failed: true},
+		"unknown field":            {args: `{"city":"Oslo","town":"x"}`, text: `'town' not allowed`, failed: true},
+		"field in another case":    {args: `{"city":"Oslo","CITY":"Rome"}`, text: `'CITY' not allowed`, failed: true},
+		"invalid type":             {args: `{"city":7}`, text: "$.city: expected string, but got number", failed: true},
+		"two invalid types":        {args: `{"city":7,"days":"x"}`, text: "got number; $.days: expected integer", failed: true},
+		"null":                     {args: `{"city":null}`, text: "$.city: expected string, but got null", failed: true},
+		"fraction for an integer":  {args: `{"city":"Oslo","days":1.5}`, text: "expected integer", failed: true},
+		"integer out of range":     {args: `{"city":"Oslo","days":99999999999999999999}`, text: "cannot unmarshal number", failed: true},
+		"not an object":            {args: `[1]`, text: "arguments must be a JSON object", failed: true},
+		"not JSON":                 {args: `{"city":`, text: "arguments must be a JSON object", failed: true},
+		"nested too deeply":        {args: `{"city":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, text: "nested 5001 levels deep, at most 64", failed: true},
+		"explicit schema, valid":   {tool: "own", args: `{"unit":"C","sub":{"unit":"F"}}`, text: "C"},
+		"explicit schema, invalid": {tool: "own", args: `{"unit":"K","sub":{"unit":1}}`, text: `$.sub.unit: value must be one of "C", "F"; $.unit: value must`, failed: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +146,7 @@ func TestArgumentsAreStrict(t *testing.T) {
 			if tc.tool == "" {
 				tc.tool = "f"
 			}
-			text, failed, err := said(tools.Call(soon(t, time.Minute), byName(tc.tool, tc.args), Meta{}))
+			text, failed, err := resultText(tools.Call(withTimeout(t, time.Minute), functionCall(tc.tool, tc.args), Meta{}))
 			if err != nil || failed != tc.failed || called == failed || !strings.Contains(text, tc.text) || !failed && text != tc.text {
 				t.Errorf("got %q, failed %v, %v, called %v", text, failed, err, called)
 			}
@@ -155,29 +154,29 @@ func TestArgumentsAreStrict(t *testing.T) {
 	}
 }
 
-func TestResultsOfFunctions(t *testing.T) {
+func TestFunctionResults(t *testing.T) {
 	tests := map[string]struct {
 		f      Function
 		text   string
 		failed bool
 	}{
-		"a text":               {f: returns("a <b> & \"c\""), text: `a <b> & "c"`},
-		"a struct":             {f: returns(forecast{Text: "<sun> & rain", ID: 9007199254740993, At: 0.1}), text: `{"text":"<sun> & rain","id":9007199254740993,"days":null,"at":0.1}`},
-		"raw JSON":             {f: returns(json.RawMessage(`{"n": 12345678901234567890.10}`)), text: `{"n":12345678901234567890.10}`},
-		"no raw JSON":          {f: returns(json.RawMessage(nil)), text: "null"},
-		"raw, but not JSON":    {f: returns(json.RawMessage(`{`)), text: "the result is not JSON: {", failed: true},
-		"nothing":              {f: returns(struct{}{}), text: "{}"},
-		"nil":                  {f: returns[*forecast](nil), text: "null"},
-		"a number":             {f: returns(7), text: "7"},
-		"no JSON can say it":   {f: returns(func() {}), text: "the result cannot be encoded as JSON: unsupported type: func()", failed: true},
-		"an error":             {f: fails1(errors.New("no such city")), text: "no such city", failed: true},
-		"an error that wraps":  {f: fails1(fmt.Errorf("ask: %w", errors.New("no"))), text: "ask: no", failed: true},
-		"an error of no words": {f: fails1(errors.New("")), text: "the tool failed", failed: true},
-		"its own deadline":     {f: fails1(context.DeadlineExceeded), text: "context deadline exceeded", failed: true},
+		"string":                {f: returns("a <b> & \"c\""), text: `a <b> & "c"`},
+		"struct":                {f: returns(forecast{Text: "<sun> & rain", ID: 9007199254740993, At: 0.1}), text: `{"text":"<sun> & rain","id":9007199254740993,"days":null,"at":0.1}`},
+		"raw JSON":              {f: returns(json.RawMessage(`{"n": 12345678901234567890.10}`)), text: `{"n":12345678901234567890.10}`},
+		"nil raw JSON":          {f: returns(json.RawMessage(nil)), text: "null"},
+		"invalid raw JSON":      {f: returns(json.RawMessage(`{`)), text: "the result is not JSON: {", failed: true},
+		"empty struct":          {f: returns(struct{}{}), text: "{}"},
+		"nil pointer":           {f: returns[*forecast](nil), text: "null"},
+		"number":                {f: returns(7), text: "7"},
+		"not encodable as JSON": {f: returns(func() {}), text: "the result cannot be encoded as JSON: unsupported type: func()", failed: true},
+		"error":                 {f: failing(errors.New("no such city")), text: "no such city", failed: true},
+		"wrapped error":         {f: failing(fmt.Errorf("ask: %w", errors.New("no"))), text: "ask: no", failed: true},
+		"empty error":           {f: failing(errors.New("")), text: "the tool failed", failed: true},
+		"deadline exceeded":     {f: failing(context.DeadlineExceeded), text: "context deadline exceeded", failed: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			text, failed, err := said(functions(t, tc.f).Call(soon(t, time.Minute), byName("f", `{}`), Meta{}))
+			text, failed, err := resultText(functions(t, tc.f).Call(withTimeout(t, time.Minute), functionCall("f", `{}`), Meta{}))
 			if err != nil || text != tc.text || failed != tc.failed {
 				t.Errorf("got %q, failed %v, %v", text, failed, err)
 			}
@@ -185,106 +184,106 @@ func TestResultsOfFunctions(t *testing.T) {
 	}
 }
 
-// fails1 is a function that returns an error.
-func fails1(err error) Function {
+// failing returns a function that fails with err.
+func failing(err error) Function {
 	return Func("f", "", func(context.Context, struct{}) (string, error) { return "unseen", err })
 }
 
-func TestFailuresOfFunctions(t *testing.T) {
+func TestFunctionFailures(t *testing.T) {
 	classified := &contract.Failure{Class: contract.ClassRateLimited, Text: "busy", After: time.Second}
-	_, _, err := said(functions(t, fails1(fmt.Errorf("ask: %w", classified))).Call(soon(t, time.Minute), byName("f", `{}`), Meta{}))
-	if f := fails(t, err, contract.ClassRateLimited, "busy"); f.After != time.Second {
-		t.Errorf("the wish to wait is lost: %+v", f)
+	_, _, err := resultText(functions(t, failing(fmt.Errorf("ask: %w", classified))).Call(withTimeout(t, time.Minute), functionCall("f", `{}`), Meta{}))
+	if f := wantFailure(t, err, contract.ClassRateLimited, "busy"); f.After != time.Second {
+		t.Errorf("After is lost: %+v", f)
 	}
-	_, _, err = said(functions(t, returns(strings.Repeat("x", 10_001))).Call(soon(t, time.Minute), byName("f", `{}`), Meta{}))
-	fails(t, err, contract.ClassTooLarge, `"f" of functions of the worker has 10001 bytes`)
+	_, _, err = resultText(functions(t, returns(strings.Repeat("x", 10_001))).Call(withTimeout(t, time.Minute), functionCall("f", `{}`), Meta{}))
+	wantFailure(t, err, contract.ClassTooLarge, `"f" of functions of the worker has 10001 bytes`)
 
-	// A worker that was not rolled out yet: another one may have it.
-	_, _, err = said(functions(t, returns(1)).Call(soon(t, time.Minute), byName("weather", `{}`), Meta{}))
-	fails(t, err, contract.ClassUnavailable, `this worker has no function "weather"; it has: f`, "deploy the same build")
-	_, _, err = said(functions(t).Call(soon(t, time.Minute), byName("weather", `{}`), Meta{}))
-	fails(t, err, contract.ClassUnavailable, "it has: none")
+	// A worker that runs an older build: another worker may have the function.
+	_, _, err = resultText(functions(t, returns(1)).Call(withTimeout(t, time.Minute), functionCall("weather", `{}`), Meta{}))
+	wantFailure(t, err, contract.ClassUnavailable, `this worker has no function "weather"; it has: f`, "deploy the same build")
+	_, _, err = resultText(functions(t).Call(withTimeout(t, time.Minute), functionCall("weather", `{}`), Meta{}))
+	wantFailure(t, err, contract.ClassUnavailable, "it has: none")
 }
 
-func TestPanicIsAnError(t *testing.T) {
+func TestFunctionPanic(t *testing.T) {
 	var stack string
-	note := Meta{Panicked: func(v any, s []byte) { stack = fmt.Sprint(v) + "\n" + string(s) }}
-	var none map[string]int
-	tools := functions(t, fallible(func(_ context.Context, in place) (string, error) {
+	meta := Meta{Panicked: func(v any, s []byte) { stack = fmt.Sprint(v) + "\n" + string(s) }}
+	var nilMap map[string]int
+	tools := functions(t, fallible(func(_ context.Context, in location) (string, error) {
 		if in.City == "exit" {
 			runtime.Goexit()
 		}
-		none[in.City] = 1
+		nilMap[in.City] = 1
 		return "", nil
 	}))
-	text, failed, err := said(tools.Call(soon(t, time.Minute), byName("f", `{"city":"x"}`), note))
+	text, failed, err := resultText(tools.Call(withTimeout(t, time.Minute), functionCall("f", `{"city":"x"}`), meta))
 	if err != nil || !failed || text != "the tool panicked: assignment to entry in nil map" {
 		t.Errorf("got %q, %v, %v", text, failed, err)
 	}
 	if !strings.Contains(stack, "nil map") || !strings.Contains(stack, "local_test.go") {
-		t.Errorf("the log has no stack: %s", stack)
+		t.Errorf("stack trace is %s", stack)
 	}
-	text, failed, err = said(tools.Call(soon(t, time.Minute), byName("f", `{"city":"exit"}`), note))
+	text, failed, err = resultText(tools.Call(withTimeout(t, time.Minute), functionCall("f", `{"city":"exit"}`), meta))
 	if err != nil || !failed || text != "the tool ended without a result" {
 		t.Errorf("got %q, %v, %v", text, failed, err)
 	}
 }
 
-func TestContextOfFunctions(t *testing.T) {
-	tools := functions(t, fallible(func(ctx context.Context, _ place) (string, error) {
-		_, containsHost := ctx.Deadline()
-		return fmt.Sprint(IdempotencyKey(ctx), " ", containsHost), nil
+func TestFunctionContext(t *testing.T) {
+	tools := functions(t, fallible(func(ctx context.Context, _ location) (string, error) {
+		_, hasDeadline := ctx.Deadline()
+		return fmt.Sprint(IdempotencyKey(ctx), " ", hasDeadline), nil
 	}))
-	text, _, err := said(tools.Call(soon(t, time.Minute), byName("f", `{"city":"x"}`), Meta{IdempotencyKey: "run/1"}))
+	text, _, err := resultText(tools.Call(withTimeout(t, time.Minute), functionCall("f", `{"city":"x"}`), Meta{IdempotencyKey: "run/1"}))
 	if err != nil || text != "run/1 true" {
 		t.Errorf("got %q, %v", text, err)
 	}
 	if key := IdempotencyKey(context.Background()); key != "" {
-		t.Errorf("there is a key outside a call: %q", key)
+		t.Errorf("key outside a call: %q", key)
 	}
 }
 
-func TestCallsOfFunctionsEnd(t *testing.T) {
+func TestFunctionTimeoutAndCancel(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
-	var called, told atomic.Int32 // a call may be over before it is made
-	stubborn := func(context.Context, place) (string, error) { <-release; return "late", nil }
-	polite := func(ctx context.Context, _ place) (string, error) {
+	var called, cancelled atomic.Int32 // a call may end before its function is called
+	stubborn := func(context.Context, location) (string, error) { <-release; return "late", nil }
+	cooperative := func(ctx context.Context, _ location) (string, error) {
 		called.Add(1)
 		<-ctx.Done()
-		told.Add(1)
+		cancelled.Add(1)
 		return "", ctx.Err()
 	}
-	for name, f := range map[string]func(context.Context, place) (string, error){"stubborn": stubborn, "polite": polite} {
+	for name, f := range map[string]func(context.Context, location) (string, error){"stubborn": stubborn, "cooperative": cooperative} {
 		t.Run(name, func(t *testing.T) {
-			in := byName("f", `{"city":"x"}`)
-			_, _, err := said(functions(t, fallible(f, Timeout(30*time.Millisecond))).Call(soon(t, time.Minute), in, Meta{}))
-			fails(t, err, contract.ClassTimeout, `function "f": no result within 30ms`, "tool.Timeout")
+			in := functionCall("f", `{"city":"x"}`)
+			_, _, err := resultText(functions(t, fallible(f, Timeout(30*time.Millisecond))).Call(withTimeout(t, time.Minute), in, Meta{}))
+			wantFailure(t, err, contract.ClassTimeout, `function "f": no result within 30ms`, "tool.Timeout")
 
 			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 			defer cancel()
-			if _, _, err := said(functions(t, fallible(f)).Call(ctx, in, Meta{})); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("the attempt's deadline gives %v", err)
+			if _, _, err := resultText(functions(t, fallible(f)).Call(ctx, in, Meta{})); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("after the deadline of the attempt: %v", err)
 			}
 			ctx, cancel = context.WithCancel(context.Background())
 			time.AfterFunc(30*time.Millisecond, cancel)
-			if _, _, err := said(functions(t, fallible(f)).Call(ctx, in, Meta{})); !errors.Is(err, context.Canceled) {
-				t.Errorf("a cancelled call gives %v", err)
+			if _, _, err := resultText(functions(t, fallible(f)).Call(ctx, in, Meta{})); !errors.Is(err, context.Canceled) {
+				t.Errorf("after cancellation: %v", err)
 			}
 			closing := functions(t, fallible(f))
 			time.AfterFunc(30*time.Millisecond, closing.Close)
-			_, _, err = said(closing.Call(soon(t, time.Minute), in, Meta{}))
-			fails(t, err, contract.ClassUnavailable, "the worker is stopping")
+			_, _, err = resultText(closing.Call(withTimeout(t, time.Minute), in, Meta{}))
+			wantFailure(t, err, contract.ClassUnavailable, "the worker is stopping")
 		})
 	}
-	for end := time.Now().Add(time.Minute); told.Load() < called.Load(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); cancelled.Load() < called.Load(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d of %d calls were told that they are over", told.Load(), called.Load())
+			t.Fatalf("contexts of %d of %d calls were cancelled", cancelled.Load(), called.Load())
 		}
 	}
 }
 
-func TestFunctionsThroughAConnection(t *testing.T) {
+func TestFunctionsOfConnection(t *testing.T) {
 	open := func(tools map[string]string) *Tools {
 		out, err := Open(Settings{Functions: []Function{returns("by name"), Func("charge", "", func(ctx context.Context, _ struct{}) (string, error) {
 			<-ctx.Done()
@@ -302,22 +301,22 @@ func TestFunctionsThroughAConnection(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(at, plan.Connection{ID: "here", Kind: plan.ConnectionLocal}) {
 		t.Fatalf("resolved to %+v, %v", at, err)
 	}
-	specs, err := tools.List(soon(t, time.Minute), at)
+	specs, err := tools.List(withTimeout(t, time.Minute), at)
 	if err != nil || len(specs) != 2 {
 		t.Errorf("listed %+v, %v", specs, err)
 	}
-	text, _, err := said(tools.Call(soon(t, time.Minute), contract.ToolInput{Connection: at, Name: "f"}, Meta{}))
+	text, _, err := resultText(tools.Call(withTimeout(t, time.Minute), contract.ToolInput{Connection: at, Name: "f"}, Meta{}))
 	if err != nil || text != "by name" {
 		t.Errorf("got %q, %v", text, err)
 	}
-	_, _, err = said(tools.Call(soon(t, time.Minute), contract.ToolInput{Connection: at, Name: "charge"}, Meta{}))
-	fails(t, err, contract.ClassTimeout, `connection "here": no answer within 1 s`)
+	_, _, err = resultText(tools.Call(withTimeout(t, time.Minute), contract.ToolInput{Connection: at, Name: "charge"}, Meta{}))
+	wantFailure(t, err, contract.ClassTimeout, `connection "here": no answer within 1 s`)
 	for id, want := range map[string]string{"here": "f", "never": ""} {
 		if got := tools.Rules(plan.Connection{ID: id, Kind: plan.ConnectionLocal}, specs).Repeatable; strings.Join(got, " ") != want {
-			t.Errorf("through %q %v are repeated, want %q", id, got, want)
+			t.Errorf("connection %q: repeatable tools %v, want %q", id, got, want)
 		}
 	}
-	// The operator's setting has priority.
+	// The operator's binding takes precedence.
 	if at, err = open(map[string]string{"f": "web"}).Resolve(plan.Connection{}, "f"); err != nil || at.ID != "web" || at.Kind != plan.ConnectionMCP {
 		t.Errorf("resolved to %+v, %v", at, err)
 	}
@@ -325,20 +324,20 @@ func TestFunctionsThroughAConnection(t *testing.T) {
 		t.Errorf("resolved to %+v, %v", at, err)
 	}
 	_, err = tools.Resolve(plan.Connection{}, "wether")
-	fails(t, err, contract.ClassConnection, `tool "wether" is not bound to a connection; available connections: here, never, web; functions of the worker: charge, f`)
+	wantFailure(t, err, contract.ClassConnection, `tool "wether" is not bound to a connection; available connections: here, never, web; functions of the worker: charge, f`)
 }
 
 type node struct {
 	Next *node `json:"next"`
 }
 
-func TestOpenReportsErrorsOfFunctions(t *testing.T) {
-	good := func(context.Context, place) (string, error) { return "", nil }
+func TestOpenInvalidFunctions(t *testing.T) {
+	valid := func(context.Context, location) (string, error) { return "", nil }
 	_, err := Open(Settings{
 		Connections: map[string]Connection{"here": {Transport: TransportLocal, URL: "http://x", Retry: "never"}},
 		Functions: []Function{
-			Func("twice", "", good), Func("twice", "", good), Func("", "", good), Func("set_state", "", good),
-			Func("slow", "", good, Timeout(-time.Second)), Func[place, string]("none", "", nil),
+			Func("twice", "", valid), Func("twice", "", valid), Func("", "", valid), Func("set_state", "", valid),
+			Func("slow", "", valid, Timeout(-time.Second)), Func[location, string]("none", "", nil),
 			Func("cycle", "", func(context.Context, node) (string, error) { return "", nil }),
 			Func("scalar", "", func(context.Context, int) (string, error) { return "", nil }),
 			Func("channel", "", func(context.Context, struct{ C chan int }) (string, error) { return "", nil }),
@@ -349,12 +348,12 @@ func TestOpenReportsErrorsOfFunctions(t *testing.T) {
 			}) (string, error) {
 				return "", nil
 			}),
-			Func("broken", "", good, Schema(`{`)), Func("list", "", good, Schema(`{"type":"array"}`)),
-			Func("wrong", "", good, Schema(`{"type":"object","required":7}`)), Func("far", "", good, Schema(`{"type":"object","$ref":"https://x.example/s"}`)),
-			Func("loop", "", good, Schema(`{"type":"object","allOf":[{"$ref":"#"}]}`)),
+			Func("broken", "", valid, Schema(`{`)), Func("list", "", valid, Schema(`{"type":"array"}`)),
+			Func("wrong", "", valid, Schema(`{"type":"object","required":7}`)), Func("far", "", valid, Schema(`{"type":"object","$ref":"https://x.example/s"}`)),
+			Func("loop", "", valid, Schema(`{"type":"object","allOf":[{"$ref":"#"}]}`)),
 			{},
 		}})
-	f := fails(t, err, contract.ClassConnection,
+	f := wantFailure(t, err, contract.ClassConnection,
 		`function "twice": duplicate name`, `function "": it has no name`, `function "set_state": the name is reserved for a system tool`,
 		`function "slow": its timeout is -1s; it must be more than 0`, `function "none": it is nil`,
 		`function "cycle": its arguments have no JSON Schema: ForType(tool.node): cycle detected for type tool.node; change their type, or set the schema with tool.Schema`,

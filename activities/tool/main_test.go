@@ -68,17 +68,17 @@ func helper(mode string) {
 	}
 }
 
-// schemaOfEcho has parts that a typed reading would lose or reorder.
-const schemaOfEcho = `{"type":"object","required":["text"],"properties":{"text":{"type":["string","null"],"x-own":1.50}},"allOf":[{"minProperties":1}]}`
+// echoSchema has parts that decoding into a typed schema would lose or reorder.
+const echoSchema = `{"type":"object","required":["text"],"properties":{"text":{"type":["string","null"],"x-own":1.50}},"allOf":[{"minProperties":1}]}`
 
-// newServer has the tools of the tests. entered gets a value when slow begins, and
-// another when its context ends.
+// newServer returns a server with the tools of the tests. entered receives a value when slow starts, and another when its
+// context ends.
 func newServer(entered chan<- string) *server.MCPServer {
 	s := server.NewMCPServer("test", "1", server.WithToolCapabilities(true), server.WithPaginationLimit(3))
 	add := func(name string, h server.ToolHandlerFunc) {
 		s.AddTool(mcp.NewTool(name, mcp.WithDescription("tool "+name)), h)
 	}
-	s.AddTool(mcp.NewToolWithRawSchema("echo", "says it again", json.RawMessage(schemaOfEcho)),
+	s.AddTool(mcp.NewToolWithRawSchema("echo", "says it again", json.RawMessage(echoSchema)),
 		func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return mcp.NewToolResultText(string(r.Params.RawArguments)), nil
 		})
@@ -119,7 +119,7 @@ func newServer(entered chan<- string) *server.MCPServer {
 				return nil, err
 			}
 		}
-		// Over stdio the library's server sends notifications beside answers, in no order.
+		// Over stdio the library does not order notifications and responses.
 		time.Sleep(100 * time.Millisecond)
 		return mcp.NewToolResultText("done"), nil
 	})
@@ -127,7 +127,7 @@ func newServer(entered chan<- string) *server.MCPServer {
 	return s
 }
 
-// addProcessTools adds tools about the process that serves.
+// addProcessTools adds tools that inspect or end the server process.
 func addProcessTools(add func(string, server.ToolHandlerFunc)) {
 	add("environ", func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		dir, err := os.Getwd()
@@ -165,7 +165,7 @@ func open(t *testing.T, c Connection, change ...func(*Settings)) *Tools {
 	return tools
 }
 
-// start serves h on loopback.
+// start starts an HTTP server with handler h.
 func start(t *testing.T, h http.Handler) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -176,13 +176,13 @@ func start(t *testing.T, h http.Handler) *httptest.Server {
 	return s
 }
 
-// overHTTP is the test server over streamable HTTP.
+// overHTTP starts the test server over streamable HTTP.
 func overHTTP(t *testing.T, entered chan<- string) Connection {
 	t.Helper()
 	return Connection{URL: start(t, server.NewStreamableHTTPServer(newServer(entered))).URL + "/mcp"}
 }
 
-// overSSE is the test server over SSE.
+// overSSE starts the test server over SSE.
 func overSSE(t *testing.T, entered chan<- string) Connection {
 	t.Helper()
 	s := start(t, nil)
@@ -190,7 +190,7 @@ func overSSE(t *testing.T, entered chan<- string) Connection {
 	return Connection{Transport: TransportSSE, URL: s.URL + "/sse"}
 }
 
-// overStdio is this test binary as a command.
+// overStdio returns a connection whose command is this test binary.
 func overStdio(t *testing.T, mode string) Connection {
 	t.Helper()
 	self, err := os.Executable()
@@ -200,7 +200,7 @@ func overStdio(t *testing.T, mode string) Connection {
 	return Connection{Command: self, Env: map[string]string{helperMode: mode, "GORACE": "atexit_sleep_ms=0"}}
 }
 
-func soon(t *testing.T, d time.Duration) context.Context {
+func withTimeout(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
@@ -211,18 +211,18 @@ func call(name, args string) contract.ToolInput {
 	return contract.ToolInput{Connection: plan.Connection{ID: connection}, Name: name, Arguments: json.RawMessage(args)}
 }
 
-// must makes a call that must succeed.
-func must(t *testing.T, tools *Tools, name, args string) string {
+// mustCall returns the text of a call that must succeed.
+func mustCall(t *testing.T, tools *Tools, name, args string) string {
 	t.Helper()
-	text, isError, err := said(tools.Call(soon(t, time.Minute), call(name, args), Meta{}))
+	text, isError, err := resultText(tools.Call(withTimeout(t, time.Minute), call(name, args), Meta{}))
 	if err != nil || isError {
 		t.Fatalf("call %s: %q, isError %v, err %v", name, text, isError, err)
 	}
 	return text
 }
 
-// fails checks that an error is a failure of a class and that its text contains parts.
-func fails(t *testing.T, err error, class string, parts ...string) *contract.Failure {
+// wantFailure checks that an error is a failure of a class and that its text contains parts.
+func wantFailure(t *testing.T, err error, class string, parts ...string) *contract.Failure {
 	t.Helper()
 	f, ok := err.(*contract.Failure)
 	if !ok {
@@ -233,11 +233,11 @@ func fails(t *testing.T, err error, class string, parts ...string) *contract.Fai
 	}
 	for _, part := range parts {
 		if !strings.Contains(f.Error(), part) {
-			t.Errorf("%q does not say %q", f.Error(), part)
+			t.Errorf("failure %q does not contain %q", f.Error(), part)
 		}
 	}
 	return f
 }
 
-// said returns the text of a result, without images.
-func said(r Result, err error) (text string, failed bool, _ error) { return r.Text, r.Failed, err }
+// resultText returns the text of a result, and whether the tool reported an error.
+func resultText(r Result, err error) (string, bool, error) { return r.Text, r.Failed, err }

@@ -21,9 +21,9 @@ func TestNestedResults(t *testing.T) {
 			}
 			l := &legacy{onCall: func(w http.ResponseWriter, id json.RawMessage, _ int) { result(w, id, body) }}
 			tools := open(t, Connection{URL: start(t, l).URL + "/mcp"})
-			text, _, err := said(tools.Call(soon(t, 20*time.Second), call("nest", `{}`), Meta{}))
+			text, _, err := resultText(tools.Call(withTimeout(t, 20*time.Second), call("nest", `{}`), Meta{}))
 			if f := contract.FailureOf(err); err != nil && f.Class != contract.ClassBadRequest || err == nil && text == "" || l.calls != 1 {
-				t.Errorf("at depth %d %d bytes come after %d calls, %v", depth, len(text), l.calls, err)
+				t.Errorf("depth %d: got %d bytes after %d calls, %v", depth, len(text), l.calls, err)
 			}
 		}
 	}

@@ -50,21 +50,21 @@ func (l *loginsInMemory) Lock(context.Context, string) (func(), error) {
 	return l.lock.Unlock, nil
 }
 
-// expire marks the stored token as expired.
+// expire marks the stored token as expired and applies change to it.
 func (l *loginsInMemory) expire(t *testing.T, id string, change func(*transport.Token)) {
-	own := map[string]json.RawMessage{}
+	stored := map[string]json.RawMessage{}
 	var token transport.Token
 	data, _ := l.Load(t.Context(), id)
-	if err := json.Unmarshal(data, &own); err != nil {
+	if err := json.Unmarshal(data, &stored); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(own["Token"], &token); err != nil {
+	if err := json.Unmarshal(stored["Token"], &token); err != nil {
 		t.Fatal(err)
 	}
 	token.ExpiresAt = time.Now().Add(-time.Minute)
 	change(&token)
-	own["Token"], _ = json.Marshal(token)
-	data, _ = json.Marshal(own)
+	stored["Token"], _ = json.Marshal(token)
+	data, _ = json.Marshal(stored)
 	_ = l.Save(t.Context(), id, data)
 }
 
@@ -79,7 +79,7 @@ type oauthServer struct {
 func newOAuthServer(t *testing.T) *oauthServer {
 	o := &oauthServer{}
 	mux := http.NewServeMux()
-	inner := server.NewStreamableHTTPServer(server.NewMCPServer("s", "1", server.WithToolCapabilities(true)))
+	mcpHandler := server.NewStreamableHTTPServer(server.NewMCPServer("s", "1", server.WithToolCapabilities(true)))
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
 		o.mu.Lock()
 		valid := o.tokens > 0 && r.Header.Get("Authorization") == fmt.Sprintf("Bearer token-number-%d", o.tokens)
@@ -89,22 +89,22 @@ func newOAuthServer(t *testing.T) *oauthServer {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		inner.ServeHTTP(w, r)
+		mcpHandler.ServeHTTP(w, r)
 	})
-	say := func(path string, doc func() map[string]any) {
+	serveJSON := func(path string, doc func() map[string]any) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			_ = json.NewEncoder(w).Encode(doc())
 		})
 	}
-	say("/meta", func() map[string]any {
+	serveJSON("/meta", func() map[string]any {
 		return map[string]any{"resource": o.URL + "/mcp", "authorization_servers": []string{o.URL}}
 	})
-	say("/.well-known/oauth-authorization-server", func() map[string]any {
+	serveJSON("/.well-known/oauth-authorization-server", func() map[string]any {
 		return map[string]any{"issuer": o.URL, "authorization_endpoint": o.URL + "/authorize", "token_endpoint": o.URL + "/token",
 			"registration_endpoint": o.URL + "/register", "authorization_response_iss_parameter_supported": true}
 	})
-	say("/register", func() map[string]any { return map[string]any{"client_id": "registered"} })
+	serveJSON("/register", func() map[string]any { return map[string]any{"client_id": "registered"} })
 	mux.HandleFunc("/token", func(w http.ResponseWriter, r *http.Request) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -128,9 +128,9 @@ func newOAuthServer(t *testing.T) *oauthServer {
 // rejected refresh token.
 func TestLogin(t *testing.T) {
 	o := newOAuthServer(t)
-	kept, known := &loginsInMemory{saved: map[string][]byte{}}, mask.New()
+	logins, masked := &loginsInMemory{saved: map[string][]byte{}}, mask.New()
 	open := func() *Tools {
-		tools, err := Open(Settings{Logins: kept, Mask: known, Connections: map[string]Connection{"s": {URL: o.URL + "/mcp", OAuth: oauth.Login}}})
+		tools, err := Open(Settings{Logins: logins, Mask: masked, Connections: map[string]Connection{"s": {URL: o.URL + "/mcp", OAuth: oauth.Login}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,24 +141,24 @@ func TestLogin(t *testing.T) {
 		_, err := tools.List(t.Context(), plan.Connection{ID: "s"})
 		return err
 	}
-	wantsLogin := func(err error) {
+	wantLoginRequired := func(err error) {
 		t.Helper()
 		if f := contract.FailureOf(err); err == nil || f.Class != contract.ClassDenied || !strings.Contains(f.Remedy, "worker login s") {
-			t.Fatalf("got %v, want a failure that names the command", err)
+			t.Fatalf("got %v, want a failure whose remedy is the login command", err)
 		}
 	}
 	logIn := func(ctx context.Context, issuer string) error {
 		return open().Login(ctx, "s", "http://127.0.0.1:1/callback", func(_ context.Context, page string) (url.Values, error) {
 			u, err := url.Parse(page)
 			if err != nil || u.Query().Get("scope") != "read" || u.Query().Get("code_challenge") == "" || u.Query().Get("client_id") != "registered" {
-				t.Errorf("page %s, %v", page, err)
+				t.Errorf("authorization page %s, %v", page, err)
 			}
 			return url.Values{"code": {"c"}, "state": {u.Query().Get("state")}, "iss": {issuer}}, nil
 		})
 	}
-	wantsLogin(list(open()))
+	wantLoginRequired(list(open()))
 	if err := logIn(t.Context(), "https://other.example"); err == nil || o.tokens != 0 {
-		t.Fatalf("the answer of another issuer: %v, %d tokens", err, o.tokens)
+		t.Fatalf("login with a response of another issuer: %v, %d tokens", err, o.tokens)
 	}
 	if err := logIn(t.Context(), o.URL); err != nil {
 		t.Fatal(err)
@@ -166,17 +166,17 @@ func TestLogin(t *testing.T) {
 	if err := list(open()); err != nil {
 		t.Fatal(err)
 	}
-	if text := known.Text("token-number-1 refresh-number-1"); strings.Contains(text, "number") {
+	if text := masked.Text("token-number-1 refresh-number-1"); strings.Contains(text, "number") {
 		t.Errorf("tokens are not masked: %s", text)
 	}
-	of := WithCaller(t.Context(), Caller{Tenant: "acme"})
-	if _, err := open().List(of, plan.Connection{ID: "s"}); !strings.Contains(contract.FailureOf(err).Remedy, `worker login s -tenant "acme"`) {
-		t.Fatalf("another tenant got %v, want a failure that names the command", err)
+	tenant := WithCaller(t.Context(), Caller{Tenant: "acme"})
+	if _, err := open().List(tenant, plan.Connection{ID: "s"}); !strings.Contains(contract.FailureOf(err).Remedy, `worker login s -tenant "acme"`) {
+		t.Fatalf("another tenant got %v, want a failure whose remedy is the login command", err)
 	}
-	kept.expire(t, "s", func(*transport.Token) {})
+	logins.expire(t, "s", func(*transport.Token) {})
 	var all sync.WaitGroup
 	for range 8 {
-		tools := open() // as of another worker
+		tools := open() // another worker
 		all.Go(func() {
 			if err := list(tools); err != nil {
 				t.Error(err)
@@ -185,15 +185,15 @@ func TestLogin(t *testing.T) {
 	}
 	all.Wait()
 	if o.refreshed != 1 {
-		t.Errorf("renewed %d times, want once", o.refreshed)
+		t.Errorf("token renewed %d times, want once", o.refreshed)
 	}
-	kept.expire(t, "s", func(own *transport.Token) { own.RefreshToken = "old" })
-	wantsLogin(list(open()))
-	if err := logIn(of, o.URL); err != nil {
+	logins.expire(t, "s", func(token *transport.Token) { token.RefreshToken = "old" })
+	wantLoginRequired(list(open()))
+	if err := logIn(tenant, o.URL); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open().List(of, plan.Connection{ID: "s"}); err != nil {
-		t.Errorf("the tenant that logged in got %v", err)
+	if _, err := open().List(tenant, plan.Connection{ID: "s"}); err != nil {
+		t.Errorf("after the tenant logged in: %v", err)
 	}
-	wantsLogin(list(open()))
+	wantLoginRequired(list(open()))
 }

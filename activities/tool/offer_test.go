@@ -22,7 +22,7 @@ import (
 
 const picture = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
 
-// library has more prompts and resources than a page holds, and a tool that links to some.
+// library returns a server with several pages of prompts and resources, and a tool that links to some resources.
 func library() *server.MCPServer {
 	s := server.NewMCPServer("library", "1", server.WithToolCapabilities(true), server.WithPromptCapabilities(true), server.WithResourceCapabilities(true, true), server.WithPaginationLimit(2))
 	for i := range 5 {
@@ -46,15 +46,15 @@ func library() *server.MCPServer {
 	return s
 }
 
-// overEach opens a server's connection over each transport, and over streamable HTTP in each generation of the protocol.
-func overEach(t *testing.T, s func() *server.MCPServer, mode string, test func(t *testing.T, c Connection)) {
+// forEachTransport runs a test with a connection over each transport, and over streamable HTTP with both protocol generations.
+func forEachTransport(t *testing.T, s func() *server.MCPServer, mode string, test func(t *testing.T, c Connection)) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	inner := server.NewStreamableHTTPServer(s())
-	old := func(w http.ResponseWriter, r *http.Request) {
+	rejectDiscovery := func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if r.Body = io.NopCloser(bytes.NewReader(body)); bytes.Contains(body, []byte("server/discover")) {
 			w.WriteHeader(http.StatusBadRequest)
@@ -64,7 +64,7 @@ func overEach(t *testing.T, s func() *server.MCPServer, mode string, test func(t
 	}
 	for name, c := range map[string]Connection{
 		"http":             {URL: start(t, inner).URL},
-		"http, 2025-11-25": {URL: start(t, http.HandlerFunc(old)).URL},
+		"http, 2025-11-25": {URL: start(t, http.HandlerFunc(rejectDiscovery)).URL},
 		"sse":              {URL: start(t, server.NewSSEServer(s())).URL + "/sse", Transport: TransportSSE},
 		"stdio":            {Command: exe, Env: map[string]string{helperMode: mode}},
 	} {
@@ -72,10 +72,10 @@ func overEach(t *testing.T, s func() *server.MCPServer, mode string, test func(t
 	}
 }
 
-// TestOffer lists the tools, prompts and resources of a connection page by page.
+// TestOffer checks that the tools, prompts and resources of a connection are listed from all pages.
 func TestOffer(t *testing.T) {
-	overEach(t, library, "library", func(t *testing.T, c Connection) {
-		got, err := open(t, c).Offer(soon(t, time.Minute), plan.Connection{ID: connection})
+	forEachTransport(t, library, "library", func(t *testing.T, c Connection) {
+		got, err := open(t, c).Offer(withTimeout(t, time.Minute), plan.Connection{ID: connection})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,36 +94,36 @@ func TestOffer(t *testing.T) {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 	})
-	overEach(t, func() *server.MCPServer { return newServer(nil) }, "serve", func(t *testing.T, c Connection) {
-		got, err := open(t, c).Offer(soon(t, time.Minute), plan.Connection{ID: connection})
+	forEachTransport(t, func() *server.MCPServer { return newServer(nil) }, "serve", func(t *testing.T, c Connection) {
+		got, err := open(t, c).Offer(withTimeout(t, time.Minute), plan.Connection{ID: connection})
 		if err != nil || len(got.Tools) == 0 || len(got.Prompts)+len(got.Resources)+len(got.Templates) > 0 {
-			t.Errorf("a server with tools alone has %d tools, %d prompts, %d resources and %d templates, %v", len(got.Tools), len(got.Prompts), len(got.Resources), len(got.Templates), err)
+			t.Errorf("server without prompts and resources: %d tools, %d prompts, %d resources and %d templates, %v", len(got.Tools), len(got.Prompts), len(got.Resources), len(got.Templates), err)
 		}
 		c.Resources = true
-		read, err := open(t, c).Call(soon(t, time.Minute), contract.ToolInput{Connection: plan.Connection{ID: connection}, Name: "echo", Resource: "doc:///1"}, Meta{})
+		read, err := open(t, c).Call(withTimeout(t, time.Minute), contract.ToolInput{Connection: plan.Connection{ID: connection}, Name: "echo", Resource: "doc:///1"}, Meta{})
 		if err != nil || !read.Failed {
-			t.Errorf("a server with tools alone read %+v, %v", read, err)
+			t.Errorf("server without resources: read %+v, %v", read, err)
 		}
 	})
 }
 
-// TestReadResource reads resources over the session of a connection that allows it, bounded as results are.
+// TestReadResource checks that resources are read in the session of the call, if the connection allows it, and limited in size like results.
 func TestReadResource(t *testing.T) {
 	image, _ := base64.StdEncoding.DecodeString(picture)
-	overEach(t, library, "library", func(t *testing.T, c Connection) {
+	forEachTransport(t, library, "library", func(t *testing.T, c Connection) {
 		c.Resources = true
 		tools := open(t, c, func(s *Settings) { s.MaxResultBytes = 10_000 })
 		in := contract.ToolInput{Connection: plan.Connection{ID: connection}, Name: "find", Arguments: []byte("{}")}
-		found, err := tools.Call(soon(t, time.Minute), in, Meta{})
+		found, err := tools.Call(withTimeout(t, time.Minute), in, Meta{})
 		if diff := cmp.Diff([]string{"doc:///1", "doc:///picture"}, found.Links); diff != "" || err != nil {
 			t.Fatalf("%v, links (-want +got):\n%s", err, diff)
 		}
 		read := func(uri string) (Result, error) {
 			in.Resource = uri
-			return tools.Call(soon(t, time.Minute), in, Meta{Session: found.Session})
+			return tools.Call(withTimeout(t, time.Minute), in, Meta{Session: found.Session})
 		}
 		if got, err := read("doc:///1"); err != nil || got.Failed || got.Text != "[resource doc:///1]\nthe text of doc:///1" || got.Session != found.Session {
-			t.Errorf("read %+v, %v; the session was %+v", got, err, found.Session)
+			t.Errorf("read %+v, %v; want session %+v", got, err, found.Session)
 		}
 		if got, err := read("doc:///picture"); err != nil || len(got.Media) != 1 || got.Text != got.Media[0].Note(1) || len(image) == 0 {
 			t.Errorf("read %+v, %v", got, err)
@@ -132,16 +132,16 @@ func TestReadResource(t *testing.T) {
 			t.Errorf("read %+v, %v", got, err)
 		}
 		_, err = read("doc:///long")
-		fails(t, err, contract.ClassTooLarge, "10000")
+		wantFailure(t, err, contract.ClassTooLarge, "10000")
 	})
 	inner := start(t, server.NewStreamableHTTPServer(library()))
 	tools := open(t, Connection{URL: inner.URL})
 	in := contract.ToolInput{Connection: plan.Connection{ID: connection}, Name: "find", Arguments: []byte("{}")}
-	if got, err := tools.Call(soon(t, time.Minute), in, Meta{}); err != nil || got.Links != nil {
-		t.Errorf("a connection that does not allow it gives the links %v, %v", got.Links, err)
+	if got, err := tools.Call(withTimeout(t, time.Minute), in, Meta{}); err != nil || got.Links != nil {
+		t.Errorf("connection that does not allow resources: links %v, %v", got.Links, err)
 	}
 	in.Resource = "doc:///1"
-	if got, err := tools.Call(soon(t, time.Minute), in, Meta{}); err != nil || !got.Failed || !strings.Contains(got.Text, "is not allowed by its settings") {
-		t.Errorf("a connection that does not allow it read %+v, %v", got, err)
+	if got, err := tools.Call(withTimeout(t, time.Minute), in, Meta{}); err != nil || !got.Failed || !strings.Contains(got.Text, "is not allowed by its settings") {
+		t.Errorf("connection that does not allow resources: read %+v, %v", got, err)
 	}
 }

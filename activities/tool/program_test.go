@@ -17,8 +17,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// trusted is a folder with one script, and an agent with a command.
-func trusted(t *testing.T, script string) string {
+// trustedFolder creates a folder with one script, and one agent with a command.
+func trustedFolder(t *testing.T, script string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -45,23 +45,23 @@ func TestProgramResults(t *testing.T) {
 		script string
 		want   contract.ProgramResult
 	}{
-		"JSON":                   {`echo '{"a": [1, "ü"]}'`, contract.ProgramResult{Data: []byte(`{"a":[1,"ü"]}`)}},
-		"a number":               {`echo 42`, contract.ProgramResult{Data: []byte(`42`)}},
-		"text":                   {`echo " hello "; echo " sorry " >&2`, contract.ProgramResult{Stdout: "hello", Stderr: "sorry"}},
-		"nothing":                {`:`, contract.ProgramResult{}},
-		"JSON and a code":        {`echo '{}'; exit 3`, contract.ProgramResult{Data: []byte(`{}`), Code: 3}},
-		"text and a code":        {`echo no; exit 7`, contract.ProgramResult{Stdout: "no", Code: 7}},
-		"a signal":               {`kill -9 $$`, contract.ProgramResult{Code: -9}},
-		"two values":             {`echo 1; echo 2`, contract.ProgramResult{Stdout: "1\n2"}},
-		"bytes that are no text": {`printf 'a\377'`, contract.ProgramResult{Stdout: "a\uFFFD"}},
-		"arguments":              {`printf '%s|' "$@"`, contract.ProgramResult{Stdout: "--n|a b|"}},
-		"nothing to read":        {`cat; echo end`, contract.ProgramResult{Stdout: "end"}},
-		"left behind":            {`sleep 600 & echo done`, contract.ProgramResult{Stdout: "done"}},
+		"JSON":                  {`echo '{"a": [1, "ü"]}'`, contract.ProgramResult{Data: []byte(`{"a":[1,"ü"]}`)}},
+		"number":                {`echo 42`, contract.ProgramResult{Data: []byte(`42`)}},
+		"text":                  {`echo " hello "; echo " sorry " >&2`, contract.ProgramResult{Stdout: "hello", Stderr: "sorry"}},
+		"no output":             {`:`, contract.ProgramResult{}},
+		"JSON and an exit code": {`echo '{}'; exit 3`, contract.ProgramResult{Data: []byte(`{}`), Code: 3}},
+		"text and an exit code": {`echo no; exit 7`, contract.ProgramResult{Stdout: "no", Code: 7}},
+		"killed by a signal":    {`kill -9 $$`, contract.ProgramResult{Code: -9}},
+		"two JSON values":       {`echo 1; echo 2`, contract.ProgramResult{Stdout: "1\n2"}},
+		"invalid UTF-8":         {`printf 'a\377'`, contract.ProgramResult{Stdout: "a\uFFFD"}},
+		"arguments":             {`printf '%s|' "$@"`, contract.ProgramResult{Stdout: "--n|a b|"}},
+		"empty stdin":           {`cat; echo end`, contract.ProgramResult{Stdout: "end"}},
+		"background process":    {`sleep 600 & echo done`, contract.ProgramResult{Stdout: "done"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.Trusted = []string{trusted(t, tc.script)} })
-			got, err := tools.Programs.Run(soon(t, time.Minute), script("--n", "a b"), "k")
+			tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.Trusted = []string{trustedFolder(t, tc.script)} })
+			got, err := tools.Programs.Run(withTimeout(t, time.Minute), script("--n", "a b"), "k")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,15 +72,15 @@ func TestProgramResults(t *testing.T) {
 	}
 }
 
-// A program runs in the trusted folder with PATH, HOME and its key, without the worker's environment.
+// TestProgramEnvironment checks that a program gets only PATH, HOME and its idempotency key, and runs in the trusted folder.
 func TestProgramEnvironment(t *testing.T) {
 	t.Setenv("WEFT_TEST_SECRET", "hush")
-	dir := trusted(t, `pwd; env | grep -v '^\(_\|SHLVL\|PWD\|OLDPWD\)=' | sort`)
+	dir := trustedFolder(t, `pwd; env | grep -v '^\(_\|SHLVL\|PWD\|OLDPWD\)=' | sort`)
 	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) {
 		s.Trusted, s.BaseEnv = []string{dir}, map[string]string{"PATH": "/usr/bin:/bin", "HOME": "/h", "OTHER": "x"}
 	})
 	for _, p := range []*plan.Program{script(), {Agent: "a", Command: "/bin/sh scripts/s/run.sh first", Argv: []string{"/bin/sh", "scripts/s/run.sh", "first"}, Seconds: 60}} {
-		got, err := tools.Programs.Run(soon(t, time.Minute), p, "run-1/a#1")
+		got, err := tools.Programs.Run(withTimeout(t, time.Minute), p, "run-1/a#1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,32 +90,32 @@ func TestProgramEnvironment(t *testing.T) {
 	}
 }
 
-func TestProgramEnds(t *testing.T) {
-	mark := filepath.Join(t.TempDir(), "pid")
-	endless := `sleep 600 & echo $! > ` + mark + `; echo so far; wait`
-	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.Trusted = []string{trusted(t, endless)} })
+func TestProgramLimits(t *testing.T) {
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	endless := `sleep 600 & echo $! > ` + pidFile + `; echo so far; wait`
+	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.Trusted = []string{trustedFolder(t, endless)} })
 	p := script()
 	p.Seconds = 1
-	got, err := tools.Programs.Run(soon(t, time.Minute), p, "k")
+	got, err := tools.Programs.Run(withTimeout(t, time.Minute), p, "k")
 	if err != nil || got.Code != 124 || !got.Late || got.Stdout != "so far" {
-		t.Errorf("at its limit: %+v, %v", got, err)
+		t.Errorf("at the timeout: got %+v, %v", got, err)
 	}
-	ended(t, mark)
-	ctx, cancel := context.WithCancel(soon(t, time.Minute))
+	waitForExitOf(t, pidFile)
+	ctx, cancel := context.WithCancel(withTimeout(t, time.Minute))
 	time.AfterFunc(time.Second, cancel)
 	if _, err := tools.Programs.Run(ctx, script(), "k"); err != context.Canceled {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("after cancellation: %v", err)
 	}
-	ended(t, mark)
+	waitForExitOf(t, pidFile)
 	chatty := open(t, Connection{URL: "http://x"}, func(s *Settings) {
-		s.Trusted, s.MaxResultBytes = []string{trusted(t, `while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done`)}, 10_000
+		s.Trusted, s.MaxResultBytes = []string{trustedFolder(t, `while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done`)}, 10_000
 	})
-	_, err = chatty.Programs.Run(soon(t, time.Minute), script(), "k")
-	fails(t, err, contract.ClassTooLarge, "printed more than 10000 bytes")
+	_, err = chatty.Programs.Run(withTimeout(t, time.Minute), script(), "k")
+	wantFailure(t, err, contract.ClassTooLarge, "printed more than 10000 bytes")
 }
 
-// ended waits until the process whose id is in a file has exited.
-func ended(t *testing.T, file string) {
+// waitForExitOf waits until the process whose id is stored in a file has exited.
+func waitForExitOf(t *testing.T, file string) {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -125,12 +125,12 @@ func ended(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dropped(t, pid)
+	waitForExit(t, pid)
 }
 
-// Only programs of the trusted folder run, and only if unchanged since the run was started.
+// TestProgramsRefused checks that only programs of the trusted folder run, and only if unchanged since the run was started.
 func TestProgramsRefused(t *testing.T) {
-	dir := trusted(t, "echo x")
+	dir := trustedFolder(t, "echo x")
 	if err := os.Symlink("/bin/sh", filepath.Join(dir, "scripts", "s", "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -141,23 +141,23 @@ func TestProgramsRefused(t *testing.T) {
 		trusted []string
 		want    []string
 	}{
-		"nothing trusted":     {script(), nil, []string{"trusted: none", "agents: {trusted: [/PATH/TO/FOLDER]}", "scripts/s"}},
-		"of no folder":        {&plan.Program{Script: "t", File: "run.sh"}, []string{dir}, []string{"scripts/t is not in a folder that this worker trusts", dir}},
-		"a path as a name":    {&plan.Program{Script: "../s", File: "run.sh"}, []string{dir}, []string{"is not a valid name"}},
-		"another file":        {&plan.Program{Script: "s", File: "../../../bin/sh"}, []string{dir}, []string{`is the file "run.sh"`}},
-		"a link out":          {&plan.Program{Script: "s", File: "link"}, []string{dir}, []string{`is the file "run.sh"`}},
-		"a file that changed": {changed, []string{dir}, []string{"has changed since the run was started"}},
-		"another command":     {&plan.Program{Agent: "a", Command: "/bin/sh -c id", Argv: []string{"/bin/sh", "-c", "id"}}, []string{dir}, []string{"has another command for the agent"}},
-		"no such folder":      {script(), []string{dir + "/no"}, []string{"cannot be read", "agents.trusted"}},
+		"no trusted folder":               {script(), nil, []string{"trusted: none", "agents: {trusted: [/PATH/TO/FOLDER]}", "scripts/s"}},
+		"script not in a trusted folder":  {&plan.Program{Script: "t", File: "run.sh"}, []string{dir}, []string{"scripts/t is not in a folder that this worker trusts", dir}},
+		"path as name":                    {&plan.Program{Script: "../s", File: "run.sh"}, []string{dir}, []string{"is not a valid name"}},
+		"unlisted file":                   {&plan.Program{Script: "s", File: "../../../bin/sh"}, []string{dir}, []string{`is the file "run.sh"`}},
+		"symbolic link out of the folder": {&plan.Program{Script: "s", File: "link"}, []string{dir}, []string{`is the file "run.sh"`}},
+		"changed file":                    {changed, []string{dir}, []string{"has changed since the run was started"}},
+		"changed command":                 {&plan.Program{Agent: "a", Command: "/bin/sh -c id", Argv: []string{"/bin/sh", "-c", "id"}}, []string{dir}, []string{"has another command for the agent"}},
+		"missing folder":                  {script(), []string{dir + "/no"}, []string{"cannot be read", "agents.trusted"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.Trusted = tc.trusted })
-			_, err := tools.Programs.Run(soon(t, time.Minute), tc.program, "k")
-			fails(t, err, contract.ClassDenied, tc.want...)
+			_, err := tools.Programs.Run(withTimeout(t, time.Minute), tc.program, "k")
+			wantFailure(t, err, contract.ClassDenied, tc.want...)
 		})
 	}
 	if _, err := Open(Settings{Trusted: []string{"config"}}); err == nil || !strings.Contains(err.Error(), `agents.trusted: "config" is not an absolute path`) {
-		t.Errorf("a relative folder: %v", err)
+		t.Errorf("relative folder: %v", err)
 	}
 }

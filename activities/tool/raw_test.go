@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// again serves on an address that was in use before.
-func again(t *testing.T, address string, h http.Handler) {
+// serveAt starts a server at an address that another server has just released.
+func serveAt(t *testing.T, address string, h http.Handler) {
 	t.Helper()
 	var l net.Listener
 	var err error
@@ -37,14 +37,14 @@ func again(t *testing.T, address string, h http.Handler) {
 	})
 }
 
-// legacy is a server of the older protocol, with sessions, written by hand so that it can
-// misbehave. onCall, if set, answers tools/call itself.
+// legacy is a hand-written server of the older protocol, with sessions, that can violate the protocol. onCall, if set, responds
+// to tools/call.
 type legacy struct {
 	onCall func(w http.ResponseWriter, id json.RawMessage, n int)
 	onInit func(w http.ResponseWriter) bool
-	lost   func(w http.ResponseWriter) // answers an unknown session; nil: 404
+	lost   func(w http.ResponseWriter) // responds to requests with an unknown session; nil: 404
 	list   string                      // result of tools/list
-	many   bool                        // older sessions go on beside the last one
+	many   bool                        // older sessions stay valid
 
 	mu       sync.Mutex
 	session  string

@@ -24,7 +24,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// authority signs certificates for tests.
+// authority is a certificate authority for tests.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -53,7 +53,7 @@ func (a *authority) issue(t *testing.T, c *x509.Certificate) (*x509.Certificate,
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := x509.ParseCertificate(raw)
+	cert, err := x509.ParseCertificate(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,12 +61,12 @@ func (a *authority) issue(t *testing.T, c *x509.Certificate) (*x509.Certificate,
 	if err != nil {
 		t.Fatal(err)
 	}
-	return made, key, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})),
+	return cert, key, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})),
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// mutual serves with certificates on both sides. It gives what its clients need, as PEM.
-func mutual(t *testing.T, h http.Handler) (srv *httptest.Server, ca, cert, key string) {
+// newMutualTLSServer starts a server that requires client certificates. The CA, certificate and key for its clients are PEM.
+func newMutualTLSServer(t *testing.T, h http.Handler) (srv *httptest.Server, ca, cert, key string) {
 	t.Helper()
 	a := newAuthority(t)
 	_, _, serverCert, serverKey := a.issue(t, &x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
@@ -84,14 +84,14 @@ func mutual(t *testing.T, h http.Handler) (srv *httptest.Server, ca, cert, key s
 	return srv, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})), cert, key
 }
 
-// Certificates that a flow names are presented to servers that require them, over both transports;
-// unknown ones, or those for another host, are not.
-func TestMutualTLSOfAFlow(t *testing.T) {
+// TestFlowMutualTLS checks that certificates that a flow names are presented to servers that require them, over both transports;
+// unknown ones, and those bound to another host, are rejected.
+func TestFlowMutualTLS(t *testing.T) {
 	dir := t.TempDir()
 	for name, h := range map[string]http.Handler{
 		plan.TransportSSE: server.NewSSEServer(newServer(nil)), "": server.NewStreamableHTTPServer(newServer(nil)),
 	} {
-		srv, ca, cert, key := mutual(t, h)
+		srv, ca, cert, key := newMutualTLSServer(t, h)
 		at, err := url.Parse(srv.URL)
 		if err != nil {
 			t.Fatal(err)
@@ -100,7 +100,7 @@ func TestMutualTLSOfAFlow(t *testing.T) {
 		if name == plan.TransportSSE {
 			path = "/sse"
 		}
-		// One is PEM, the other the path of a file.
+		// The certificate is given as PEM, the key as the path of a file.
 		keyFile := filepath.Join(dir, "key"+name+".pem")
 		if err := os.WriteFile(keyFile, []byte(key), 0o600); err != nil {
 			t.Fatal(err)
@@ -110,29 +110,29 @@ func TestMutualTLSOfAFlow(t *testing.T) {
 			TLS: &plan.TLS{CA: "c.ca_file", Cert: "c.cert_file", Key: "c.key_file"}}
 		list := func(secrets map[string]Secret, c plan.Connection) error {
 			tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback, s.Secrets = true, secrets })
-			specs, err := tools.List(soon(t, time.Minute), c)
+			specs, err := tools.List(withTimeout(t, time.Minute), c)
 			if err == nil && len(specs) == 0 {
 				t.Error("no tools")
 			}
 			return err
 		}
 		if err := list(all, c); err != nil {
-			t.Errorf("over %q: %v", name, err)
+			t.Errorf("transport %q: %v", name, err)
 		}
-		bare := c
-		bare.TLS = &plan.TLS{CA: "c.ca_file"}
-		if err := list(all, bare); err == nil {
-			t.Errorf("over %q: a client without certificate was let in", name)
+		noClientCert := c
+		noClientCert.TLS = &plan.TLS{CA: "c.ca_file"}
+		if err := list(all, noClientCert); err == nil {
+			t.Errorf("transport %q: client without certificate was accepted", name)
 		}
-		fails(t, list(nil, c), contract.ClassConnection, `the flow requires the secret "c.ca_file", which is not configured on the worker`, `secrets: {"c.ca_file": {value: "${NAME}", hosts: ["`+host)
+		wantFailure(t, list(nil, c), contract.ClassConnection, `the flow requires the secret "c.ca_file", which is not configured on the worker`, `secrets: {"c.ca_file": {value: "${NAME}", hosts: ["`+host)
 		all["c.key_file"] = Secret{keyFile, []string{"example.com"}}
-		fails(t, list(all, c), contract.ClassConnection, `the secret "c.key_file" at `+host+`, where it may not be used`, `hosts: ["example.com", "`+host)
+		wantFailure(t, list(all, c), contract.ClassConnection, `the secret "c.key_file" at `+host+`, where it may not be used`, `hosts: ["example.com", "`+host)
 		all["c.key_file"] = Secret{filepath.Join(dir, "none"), []string{host}}
-		fails(t, list(all, c), contract.ClassConnection, "key_file", "correct the secrets that the flow names")
+		wantFailure(t, list(all, c), contract.ClassConnection, "key_file", "correct the secrets that the flow names")
 	}
 }
 
-// Secret headers are sent with requests, and their values appear in no text.
+// TestSecretHeaders checks that secret headers are sent with requests, and that their values are masked in results and errors.
 func TestSecretHeaders(t *testing.T) {
 	seen := make(chan http.Header, 10)
 	web := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -145,31 +145,31 @@ func TestSecretHeaders(t *testing.T) {
 		s.Secrets = map[string]Secret{"a.one": {"Bearer canary-one", []string{host}}, "a.all": {`{"X-B": "canary-two"}`, []string{host}}, "a.bad": {"canary-three", []string{host}},
 			"a.https": {"canary-four", []string{"127.0.0.1", strings.TrimPrefix(host, "http://")}}}
 	})
-	ask := func(secrets ...plan.Header) (string, error) {
+	request := func(secrets ...plan.Header) (string, error) {
 		in := call("get", "{}")
 		in.Connection = plan.Connection{ID: "http:get", Kind: plan.ConnectionHTTP, URL: web.URL, Secrets: secrets, Requests: []plan.Request{{Name: "get", Method: "GET", Path: "/"}}}
-		text, _, err := said(tools.Call(soon(t, time.Minute), in, Meta{}))
+		text, _, err := resultText(tools.Call(withTimeout(t, time.Minute), in, Meta{}))
 		return text, err
 	}
-	text, err := ask(plan.Header{Name: "Authorization", Value: "a.one"}, plan.Header{Value: "a.all"})
+	text, err := request(plan.Header{Name: "Authorization", Value: "a.one"}, plan.Header{Value: "a.all"})
 	if err != nil || text != "you are [secret]" {
-		t.Errorf("%q, %v", text, err)
+		t.Errorf("got %q, %v", text, err)
 	}
 	if h := <-seen; h.Get("Authorization") != "Bearer canary-one" || h.Get("X-B") != "canary-two" {
-		t.Errorf("headers %v", h)
+		t.Errorf("headers are %v", h)
 	}
-	_, err = ask(plan.Header{Name: "Authorization", Value: "a.https"})
-	fails(t, err, contract.ClassConnection, "at "+host+", where it may not be used", `hosts: ["127.0.0.1", `)
+	_, err = request(plan.Header{Name: "Authorization", Value: "a.https"})
+	wantFailure(t, err, contract.ClassConnection, "at "+host+", where it may not be used", `hosts: ["127.0.0.1", `)
 	if len(seen) > 0 {
-		t.Error("it was asked nevertheless")
+		t.Error("request was sent")
 	}
-	_, err = ask(plan.Header{Value: "a.bad"})
-	if f := fails(t, err, contract.ClassConnection, `the secret "a.bad" is not a JSON object of headers`); strings.Contains(f.Error(), "canary") {
-		t.Errorf("the message shows it: %v", f)
+	_, err = request(plan.Header{Value: "a.bad"})
+	if f := wantFailure(t, err, contract.ClassConnection, `the secret "a.bad" is not a JSON object of headers`); strings.Contains(f.Error(), "canary") {
+		t.Errorf("secret in the error: %v", f)
 	}
 }
 
-// The author's retry policy determines which statuses are retried.
+// TestRetryStatuses checks that the retry policy of the flow determines which statuses are retried.
 func TestRetryStatuses(t *testing.T) {
 	status := 0
 	web := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", status) }))
@@ -177,7 +177,7 @@ func TestRetryStatuses(t *testing.T) {
 	tests := []struct {
 		status int
 		retry  *plan.Retry
-		class  string // empty: an answer for whoever asked
+		class  string // empty: an error result of the tool
 	}{
 		{409, nil, contract.ClassUnavailable}, {404, nil, ""}, {404, &plan.Retry{Statuses: []int{404}}, contract.ClassUnavailable},
 		{503, nil, contract.ClassUnavailable}, {503, &plan.Retry{NoServer: true}, ""}, {503, &plan.Retry{NoServer: true, Statuses: []int{503}}, contract.ClassUnavailable}, {501, nil, ""},
@@ -186,9 +186,9 @@ func TestRetryStatuses(t *testing.T) {
 		status = tc.status
 		in := call("get", "{}")
 		in.Connection = plan.Connection{ID: "http:get", Kind: plan.ConnectionHTTP, URL: web.URL, Retry: tc.retry, Requests: []plan.Request{{Name: "get", Method: "GET", Path: "/"}}}
-		text, isError, err := said(tools.Call(soon(t, time.Minute), in, Meta{}))
+		text, isError, err := resultText(tools.Call(withTimeout(t, time.Minute), in, Meta{}))
 		if tc.class != "" {
-			fails(t, err, tc.class)
+			wantFailure(t, err, tc.class)
 		} else if err != nil || !isError {
 			t.Errorf("%d with %+v: %q, %v", tc.status, tc.retry, text, err)
 		}

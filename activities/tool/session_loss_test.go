@@ -11,55 +11,55 @@ import (
 	"weft/workflows/plan"
 )
 
-// A model whose server has lost the session is informed once; models that did not use the session are not.
-func TestLossIsReportedToTheModel(t *testing.T) {
+// TestSessionLossReported checks that each model that used a lost session is informed once, and no other model.
+func TestSessionLossReported(t *testing.T) {
 	l := &legacy{}
 	tools := open(t, Connection{URL: start(t, l).URL})
-	ask := func(caller string) (string, bool) {
+	send := func(caller string) (string, bool) {
 		t.Helper()
-		text, isError, err := said(tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{Caller: caller}))
+		text, isError, err := resultText(tools.Call(withTimeout(t, time.Minute), call("x", `{}`), Meta{Caller: caller}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return text, isError
 	}
-	well := func(caller string) {
+	wantOK := func(caller string) {
 		t.Helper()
-		if text, isError := ask(caller); text != "ok" || isError {
+		if text, isError := send(caller); text != "ok" || isError {
 			t.Errorf("%s got %q, %v", caller, text, isError)
 		}
 	}
-	told := func(caller string) {
+	wantLoss := func(caller string) {
 		t.Helper()
-		if text, isError := ask(caller); text != sessionLostText(false) || !isError {
+		if text, isError := send(caller); text != sessionLostText(false) || !isError {
 			t.Errorf("%s got %q, %v", caller, text, isError)
 		}
 	}
-	well("a")
-	well("b")
+	wantOK("a")
+	wantOK("b")
 	l.remove()
-	told("a") // who finds out
-	well("c") // who comes new
-	told("b") // whose session went without it
-	well("a")
-	well("b")
-	well("") // nobody to tell
+	wantLoss("a") // its call detects the loss
+	wantOK("c")   // had not used the session
+	wantLoss("b")
+	wantOK("a")
+	wantOK("b")
+	wantOK("") // no model to inform
 	l.remove()
-	well("")
-	told("c")
+	wantOK("")
+	wantLoss("c")
 	l.remove()
-	text, _, err := said(tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{Caller: "c", Repeated: true}))
+	text, _, err := resultText(tools.Call(withTimeout(t, time.Minute), call("x", `{}`), Meta{Caller: "c", Repeated: true}))
 	if err != nil || !strings.Contains(text, "an earlier attempt may have taken effect") || strings.Contains(text, "was not made.") {
-		t.Errorf("a repeated call got %q, %v", text, err)
+		t.Errorf("repeated call: got %q, %v", text, err)
 	}
 	if sessions, calls := l.counts(); sessions != 4 || calls != 7 {
 		t.Errorf("%d sessions and %d calls, want 4 and 7", sessions, calls)
 	}
 }
 
-// A call whose server died before it answered has no state to lose: it is attempted again, and no
-// loss is reported.
-func TestNothingIsLostWithTheFirstCall(t *testing.T) {
+// TestNoLossOnFirstCall checks that no loss is reported if the server died during the first call of a session: there was no
+// state to lose.
+func TestNoLossOnFirstCall(t *testing.T) {
 	l := &legacy{}
 	l.onCall = func(w http.ResponseWriter, id json.RawMessage, n int) {
 		switch n {
@@ -72,9 +72,9 @@ func TestNothingIsLostWithTheFirstCall(t *testing.T) {
 	}
 	tools := open(t, Connection{URL: start(t, l).URL})
 	for i, want := range []string{"", "ok", "", sessionLostText(false), "ok"} {
-		text, _, err := said(tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{Caller: "a"}))
+		text, _, err := resultText(tools.Call(withTimeout(t, time.Minute), call("x", `{}`), Meta{Caller: "a"}))
 		if want == "" {
-			fails(t, err, contract.ClassUnavailable)
+			wantFailure(t, err, contract.ClassUnavailable)
 			continue
 		}
 		if err != nil || text != want {
@@ -83,78 +83,78 @@ func TestNothingIsLostWithTheFirstCall(t *testing.T) {
 	}
 }
 
-func TestLossesForgetTheOldest(t *testing.T) {
+func TestSessionLossesBounded(t *testing.T) {
 	var l sessionLosses
 	for i := range 3 * maxCallers {
 		l.set(string(rune(i)), i)
 	}
 	if n := len(l.recent) + len(l.old); n > maxCallers {
-		t.Errorf("%d are remembered", n)
+		t.Errorf("%d callers stored, want at most %d", n, maxCallers)
 	}
 }
 
-// TestSessionsContinue makes the calls of a run on several workers in turn.
-func TestSessionsContinue(t *testing.T) {
+// TestSessionAcrossWorkers checks calls of a run that execute on several workers in turn.
+func TestSessionAcrossWorkers(t *testing.T) {
 	l := &legacy{many: true}
 	web := start(t, l)
 	worker := func() *Tools { return open(t, Connection{URL: web.URL}) }
-	ask := func(tools *Tools, s SessionRef) (string, SessionRef) {
+	send := func(tools *Tools, s SessionRef) (string, SessionRef) {
 		t.Helper()
-		out, err := tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{Session: s})
+		out, err := tools.Call(withTimeout(t, time.Minute), call("x", `{}`), Meta{Session: s})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return out.Text, out.Session
 	}
 	first := worker()
-	text, s := ask(first, SessionRef{})
+	text, s := send(first, SessionRef{})
 	if text != "ok" || s.ID == "" {
-		t.Fatalf("the first call gave %q and the session %+v", text, s)
+		t.Fatalf("first call: got %q, session %+v", text, s)
 	}
 	first.Close()
 	second := worker()
-	if text, again := ask(second, s); text != "ok" || again != s {
-		t.Errorf("another worker gave %q and the session %+v, want %+v", text, again, s)
+	if text, next := send(second, s); text != "ok" || next != s {
+		t.Errorf("second worker: got %q, session %+v, want %+v", text, next, s)
 	}
-	if _, own := ask(second, SessionRef{}); own.ID == "" || own == s {
-		t.Errorf("a call that goes on with none has the session %+v", own)
+	if _, own := send(second, SessionRef{}); own.ID == "" || own == s {
+		t.Errorf("call without a session: session %+v, want a new one", own)
 	}
-	if text, again := ask(second, s); text != "ok" || again != s {
-		t.Errorf("beside another session it gave %q and the session %+v, want %+v", text, again, s)
+	if text, next := send(second, s); text != "ok" || next != s {
+		t.Errorf("after a call in another session: got %q, session %+v, want %+v", text, next, s)
 	}
 	l.remove()
-	text, fresh := ask(worker(), s)
+	text, fresh := send(worker(), s)
 	if text != sessionLostText(false) || fresh.ID == "" || fresh == s {
-		t.Errorf("without the session it gave %q and the session %+v", text, fresh)
+		t.Errorf("lost session: got %q, session %+v", text, fresh)
 	}
-	if text, again := ask(worker(), fresh); text != "ok" || again != fresh {
-		t.Errorf("after the loss it gave %q and the session %+v, want %+v", text, again, fresh)
+	if text, next := send(worker(), fresh); text != "ok" || next != fresh {
+		t.Errorf("after the loss: got %q, session %+v, want %+v", text, next, fresh)
 	}
 }
 
-// TestLostProcesses makes the calls of a run at a command of one worker, then of another.
-func TestLostProcesses(t *testing.T) {
+// TestProcessOfAnotherWorker checks calls of a run whose server is a command: a session of one worker is lost on another.
+func TestProcessOfAnotherWorker(t *testing.T) {
 	var s SessionRef
 	for i, want := range []bool{false, true, false} {
 		tools := open(t, overStdio(t, "serve"))
 		for range 2 {
-			out, err := tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{Session: s})
+			out, err := tools.Call(withTimeout(t, time.Minute), call("x", `{}`), Meta{Session: s})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if lost := out.Text == sessionLostText(false); lost != want || out.Session.ID == "" {
-				t.Errorf("worker %d: the call says that its session is lost: %v, want %v; session %+v", i+1, lost, want, out.Session)
+				t.Errorf("worker %d: loss reported = %v, want %v; session %+v", i+1, lost, want, out.Session)
 			}
 			s, want = out.Session, false
 		}
 		if i == 1 {
-			s = SessionRef{} // a run of its own
+			s = SessionRef{} // another run
 		}
 	}
 }
 
-// TestHolds checks that sessions of commands and of SSE streams end with the worker.
-func TestHolds(t *testing.T) {
+// TestOwnsSessions checks that a worker owns the sessions of commands and SSE streams, which end with it.
+func TestOwnsSessions(t *testing.T) {
 	tools, err := Open(Settings{Connections: map[string]Connection{"http": {URL: "https://a.example/mcp"}, "sse": {URL: "https://a.example/sse", Transport: TransportSSE},
 		"command": {Transport: TransportStdio, Command: "x"}}})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// alive reports whether a process runs; a zombie does not.
+// alive reports whether a process is running. A zombie is not.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -24,42 +24,44 @@ func alive(pid int) bool {
 	return err != nil || !strings.Contains(string(stat), ") Z ")
 }
 
-func dropped(t *testing.T, pids ...int) {
+// waitForExit waits until processes have exited.
+func waitForExit(t *testing.T, pids ...int) {
 	t.Helper()
 	for _, pid := range pids {
 		for i := 0; alive(pid); i++ {
 			if i == 200 {
-				t.Fatalf("process %d is still there", pid)
+				t.Fatalf("process %d is still running", pid)
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
 }
 
-func spawn(t *testing.T, tools *Tools) (child, grandchild int) {
+// spawn has the server start a child process and returns the ids of both.
+func spawn(t *testing.T, tools *Tools) (server, child int) {
 	t.Helper()
-	text := must(t, tools, "spawn", `{}`)
-	if _, err := fmt.Sscan(text, &child, &grandchild); err != nil {
+	text := mustCall(t, tools, "spawn", `{}`)
+	if _, err := fmt.Sscan(text, &server, &child); err != nil {
 		t.Fatal(text, err)
 	}
-	if !alive(child) || !alive(grandchild) {
-		t.Fatalf("%s should run", text)
+	if !alive(server) || !alive(child) {
+		t.Fatalf("processes %s are not both running", text)
 	}
-	return child, grandchild
+	return server, child
 }
 
-func TestCloseEndsTheWholeGroup(t *testing.T) {
+func TestCloseKillsProcessGroup(t *testing.T) {
 	tools := open(t, overStdio(t, "serve"))
-	child, grandchild := spawn(t, tools)
+	server, child := spawn(t, tools)
 	began := time.Now()
 	tools.Close()
 	if d := time.Since(began); d > time.Minute {
 		t.Errorf("Close took %s", d)
 	}
-	dropped(t, child, grandchild)
+	waitForExit(t, server, child)
 }
 
-func TestShellThatLeavesItsServerBehind(t *testing.T) {
+func TestCloseKillsShellChildren(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -67,28 +69,28 @@ func TestShellThatLeavesItsServerBehind(t *testing.T) {
 	tools := open(t, Connection{
 		Command: "/bin/sh", Args: []string{"-c", `sleep 1000 & "` + self + `"; true`}, Env: map[string]string{helperMode: "serve"},
 	})
-	child, grandchild := spawn(t, tools)
+	server, child := spawn(t, tools)
 	tools.Close()
-	dropped(t, child, grandchild)
+	waitForExit(t, server, child)
 }
 
-func TestDeadCommandIsStartedAgain(t *testing.T) {
+func TestCommandRestarts(t *testing.T) {
 	tools := open(t, overStdio(t, "serve"))
-	child, grandchild := spawn(t, tools)
-	_, _, err := said(tools.Call(soon(t, time.Minute), call("die", `{}`), Meta{}))
-	fails(t, err, contract.ClassUnavailable, "exit status 7", "out of cheese")
-	dropped(t, child, grandchild)
-	must(t, tools, "echo", `{}`)
-	child, _ = spawn(t, tools)
-	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
+	server, child := spawn(t, tools)
+	_, _, err := resultText(tools.Call(withTimeout(t, time.Minute), call("die", `{}`), Meta{}))
+	wantFailure(t, err, contract.ClassUnavailable, "exit status 7", "out of cheese")
+	waitForExit(t, server, child)
+	mustCall(t, tools, "echo", `{}`)
+	server, _ = spawn(t, tools)
+	if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	dropped(t, child)
+	waitForExit(t, server)
 	time.Sleep(2 * lossGrace)
-	must(t, tools, "echo", `{}`)
+	mustCall(t, tools, "echo", `{}`)
 }
 
-func TestEnvironmentIsNotInherited(t *testing.T) {
+func TestEnvironmentNotInherited(t *testing.T) {
 	t.Setenv("WORKER_SECRET", "do-not-leak")
 	c := overStdio(t, "serve")
 	c.Dir = t.TempDir()
@@ -96,11 +98,11 @@ func TestEnvironmentIsNotInherited(t *testing.T) {
 	tools := open(t, c, func(s *Settings) {
 		s.BaseEnv = map[string]string{"PATH": "/bin:/usr/bin", "HOME": "/nowhere", "OTHER": "x"}
 	})
-	got := strings.Fields(must(t, tools, "environ", `{}`))
+	got := strings.Fields(mustCall(t, tools, "environ", `{}`))
 	want := []string{"GREETING=hello", "HOME=/nowhere", "PATH=/bin:/usr/bin", helperMode + "=serve", "GORACE=atexit_sleep_ms=0", "cwd=" + c.Dir}
 	for _, w := range want {
 		if !strings.Contains(strings.Join(got, "\n"), w) {
-			t.Errorf("no %s in %q", w, got)
+			t.Errorf("environment %q has no %s", got, w)
 		}
 	}
 	if len(got) != len(want) {
@@ -108,7 +110,7 @@ func TestEnvironmentIsNotInherited(t *testing.T) {
 	}
 }
 
-func TestCommandThatFails(t *testing.T) {
+func TestFailingCommand(t *testing.T) {
 	crash := overStdio(t, "crash")
 	crash.Env["API_KEY"] = "sk-0123456789"
 	tests := map[string]struct {
@@ -124,13 +126,13 @@ func TestCommandThatFails(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := open(t, tc.conn).List(soon(t, time.Minute), plan.Connection{ID: connection})
-			fails(t, err, tc.class, tc.text)
+			_, err := open(t, tc.conn).List(withTimeout(t, time.Minute), plan.Connection{ID: connection})
+			wantFailure(t, err, tc.class, tc.text)
 		})
 	}
 }
 
-func TestCommandThatDoesNotRead(t *testing.T) {
+func TestQueueBacklog(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -146,45 +148,45 @@ func TestCommandThatDoesNotRead(t *testing.T) {
 			break
 		}
 		if i > 10 {
-			t.Fatal("the backlog has no bound")
+			t.Fatal("the backlog is not limited")
 		}
 	}
 	o.Close()
 	if _, err := o.Write(message); err != lines.ErrEnded {
-		t.Errorf("error is %v", err)
+		t.Errorf("error is %v, want %v", err, lines.ErrEnded)
 	}
 }
 
-// A restarted command has lost its state, too.
-func TestLossOfACommand(t *testing.T) {
+// TestCommandSessionLost checks that the loss of a session is reported once after a command was restarted.
+func TestCommandSessionLost(t *testing.T) {
 	tools := open(t, overStdio(t, "serve"))
 	m := Meta{Caller: "a"}
-	ask := func() bool {
+	echoFails := func() bool {
 		t.Helper()
-		_, isError, err := said(tools.Call(soon(t, time.Minute), call("echo", `{}`), m))
+		_, isError, err := resultText(tools.Call(withTimeout(t, time.Minute), call("echo", `{}`), m))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return isError
 	}
-	if ask() {
-		t.Error("the first call is an error")
+	if echoFails() {
+		t.Error("the first call reports an error")
 	}
-	child, _ := spawn(t, tools)
-	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
+	server, _ := spawn(t, tools)
+	if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	dropped(t, child)
-	// The worker may need a moment to see it; a call in between fails as unavailable.
+	waitForExit(t, server)
+	// Until the worker has noticed the exit, calls fail as unavailable.
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if text, isError, err := said(tools.Call(soon(t, time.Minute), call("echo", `{}`), m)); err == nil {
+		if text, isError, err := resultText(tools.Call(withTimeout(t, time.Minute), call("echo", `{}`), m)); err == nil {
 			if !isError || text != sessionLostText(false) {
 				t.Errorf("got %q, %v", text, isError)
 			}
 			break
 		}
 	}
-	if ask() {
-		t.Error("it is told twice")
+	if echoFails() {
+		t.Error("the loss was reported twice")
 	}
 }

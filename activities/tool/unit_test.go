@@ -38,10 +38,10 @@ func TestProgressText(t *testing.T) {
 	}
 }
 
-// A secret goes to the scheme, host and port that it is bound to; a refusal names the line that allows another.
-func TestSecretsAreBoundToOrigins(t *testing.T) {
+// TestSecretOrigins checks that a secret is sent only to the scheme, host and port that it is bound to. The error names the line that allows another.
+func TestSecretOrigins(t *testing.T) {
 	tests := []struct {
-		host, address, line string // line: empty where it is allowed
+		host, address, line string // line of the remedy; empty: allowed
 	}{
 		{host: "x.com", address: "https://x.com/a"},
 		{host: "X.com.", address: "https://x.com:443/"},
@@ -60,15 +60,15 @@ func TestSecretsAreBoundToOrigins(t *testing.T) {
 		s := Settings{Secrets: map[string]Secret{"s": {Value: "value", Hosts: []string{tc.host}}}}
 		_, err := s.Secret("s", tc.address)
 		if tc.line == "" && err != nil {
-			t.Errorf("%s at %s: %v", tc.host, tc.address, err)
+			t.Errorf("secret for %s at %s: %v", tc.host, tc.address, err)
 		}
 		if tc.line != "" {
-			fails(t, err, contract.ClassConnection, "may not be used", `secrets: {"s": {value: "${NAME}", hosts: `+tc.line+"}}")
+			wantFailure(t, err, contract.ClassConnection, "may not be used", `secrets: {"s": {value: "${NAME}", hosts: `+tc.line+"}}")
 		}
 	}
 	for _, host := range []string{"", "x.com/", "https://x.com/path", "a@x.com", "*.x.com", "ftp://x.com", "x.com:port", "x.com?q"} {
 		_, err := Open(Settings{Variables: map[string]Secret{"V": {Hosts: []string{host}}}})
-		fails(t, err, contract.ClassConnection, "variables.V.hosts: ", "is not a host; write it as")
+		wantFailure(t, err, contract.ClassConnection, "variables.V.hosts: ", "is not a host; write it as")
 	}
 }
 
@@ -79,55 +79,55 @@ func TestPolicy(t *testing.T) {
 		hosts   []string
 		refused string // part of the text; empty: allowed
 	}{
-		"public address":                {url: "https://93.184.216.34/mcp"},
-		"public name":                   {url: "https://example.com/mcp"},
-		"loopback":                      {url: "http://127.0.0.1:80/", refused: "127.0.0.1 is a loopback address"},
-		"loopback, another":             {url: "http://127.9.9.9/", refused: "loopback"},
-		"loopback, IPv6":                {url: "http://[::1]:80/", refused: "loopback"},
-		"loopback, mapped":              {url: "http://[::ffff:127.0.0.1]/", refused: "loopback"},
-		"loopback, NAT64":               {url: "http://[64:ff9b::7f00:1]/", refused: "loopback"},
-		"loopback, as one number":       {url: "http://2130706433/", refused: "2130706433 is at 127.0.0.1, a loopback address"},
-		"loopback, hexadecimal":         {url: "http://0x7F.1/", refused: "0x7f.1 is at 127.0.0.1, a loopback address"},
-		"loopback, octal":               {url: "http://0177.0.0.01:80/", refused: "loopback"},
-		"metadata, as one number":       {url: "http://0xa9fea9fe/", refused: "metadata"},
-		"metadata, of three numbers":    {url: "http://169.254.43518./", refused: "metadata"},
-		"a public number":               {url: "http://134744072/"},
-		"a name that is nearly one":     {url: "http://0x7f.example/"},
-		"loopback, translated":          {url: "http://[::ffff:0:127.0.0.1]/", refused: "loopback"},
-		"metadata, ISATAP":              {url: "http://[2600::200:5efe:a9fe:a9fe]/", refused: "metadata"},
-		"NAT64 of a network's own":      {url: "http://[64:ff9b:1:a00:1::]/", refused: "private"},
-		"Teredo":                        {url: "http://[2001:0:4136:e378:8000:63bf:3fff:fdd2]/", refused: "reserved"},
-		"public, IPv6":                  {url: "http://[2606:4700:4700::1111]/"},
-		"public, NAT64":                 {url: "http://[64:ff9b::808:808]/"},
-		"a user that looks like a host": {url: "http://example.com@10.0.0.1/", refused: "user or password"},
-		"private, 6to4":                 {url: "http://[2002:a00:1::]/", refused: "private"},
-		"localhost":                     {url: "http://localhost:8080/", refused: "localhost is a loopback name"},
-		"localhost with a dot":          {url: "http://LOCALHOST./", refused: "loopback name"},
-		"a name under localhost":        {url: "http://db.localhost/", refused: "loopback name"},
-		"private":                       {url: "http://10.1.2.3/", refused: "10.1.2.3 is a private address"},
-		"private, 172":                  {url: "http://172.16.0.1/", refused: "private"},
-		"private, 192":                  {url: "http://192.168.0.1/", refused: "private"},
-		"private, IPv6":                 {url: "http://[fd12::1]/", refused: "private"},
-		"carrier":                       {url: "http://100.64.0.1/", refused: "private"},
-		"metadata":                      {url: "http://169.254.169.254/latest", refused: "metadata"},
-		"link-local":                    {url: "http://169.254.1.1/", refused: "link-local"},
-		"link-local, IPv6":              {url: "http://[fe80::1]/", refused: "link-local"},
-		"unspecified":                   {url: "http://0.0.0.0/", refused: "unspecified"},
-		"multicast":                     {url: "http://224.1.1.1/", refused: "multicast"},
-		"broadcast":                     {url: "http://255.255.255.255/", refused: "reserved"},
-		"private allowed":               {url: "http://10.1.2.3/", private: true},
-		"host allowed":                  {url: "http://10.1.2.3:99/", hosts: []string{"10.1.2.3"}},
-		"host and port allowed":         {url: "http://localhost:99/", hosts: []string{"localhost:99"}},
-		"the scheme's port is named":    {url: "https://10.1.2.3/", hosts: []string{"10.1.2.3:443"}},
-		"the other scheme's is not":     {url: "http://10.1.2.3/", hosts: []string{"10.1.2.3:443"}, refused: "private"},
-		"another port is not":           {url: "http://localhost:98/", hosts: []string{"localhost:99"}, refused: "loopback"},
-		"another host is not":           {url: "http://10.1.2.4/", hosts: []string{"10.1.2.3"}, refused: "private"},
-		"a file":                        {url: "file:///etc/passwd", refused: `scheme "file"; use http or https`},
-		"no scheme":                     {url: "example.com/mcp", refused: "use http or https"},
-		"no host":                       {url: "http:///mcp", refused: "has no host"},
-		"a password":                    {url: "https://u:geheim@example.com/", refused: "user or password"},
-		"not a URL":                     {url: "http://[::1", refused: "not a URL"},
-		"IPv6 allowed as it is written": {url: "http://[::1]:80/", hosts: []string{"::1"}},
+		"public address":                   {url: "https://93.184.216.34/mcp"},
+		"public name":                      {url: "https://example.com/mcp"},
+		"loopback":                         {url: "http://127.0.0.1:80/", refused: "127.0.0.1 is a loopback address"},
+		"loopback, another address":        {url: "http://127.9.9.9/", refused: "loopback"},
+		"loopback, IPv6":                   {url: "http://[::1]:80/", refused: "loopback"},
+		"loopback, mapped":                 {url: "http://[::ffff:127.0.0.1]/", refused: "loopback"},
+		"loopback, NAT64":                  {url: "http://[64:ff9b::7f00:1]/", refused: "loopback"},
+		"loopback, as one number":          {url: "http://2130706433/", refused: "2130706433 is at 127.0.0.1, a loopback address"},
+		"loopback, hexadecimal":            {url: "http://0x7F.1/", refused: "0x7f.1 is at 127.0.0.1, a loopback address"},
+		"loopback, octal":                  {url: "http://0177.0.0.01:80/", refused: "loopback"},
+		"metadata, as one number":          {url: "http://0xa9fea9fe/", refused: "metadata"},
+		"metadata, three parts":            {url: "http://169.254.43518./", refused: "metadata"},
+		"public, as one number":            {url: "http://134744072/"},
+		"name that looks like a number":    {url: "http://0x7f.example/"},
+		"loopback, translated":             {url: "http://[::ffff:0:127.0.0.1]/", refused: "loopback"},
+		"metadata, ISATAP":                 {url: "http://[2600::200:5efe:a9fe:a9fe]/", refused: "metadata"},
+		"NAT64, local prefix":              {url: "http://[64:ff9b:1:a00:1::]/", refused: "private"},
+		"Teredo":                           {url: "http://[2001:0:4136:e378:8000:63bf:3fff:fdd2]/", refused: "reserved"},
+		"public, IPv6":                     {url: "http://[2606:4700:4700::1111]/"},
+		"public, NAT64":                    {url: "http://[64:ff9b::808:808]/"},
+		"user that looks like a host":      {url: "http://example.com@10.0.0.1/", refused: "user or password"},
+		"private, 6to4":                    {url: "http://[2002:a00:1::]/", refused: "private"},
+		"localhost":                        {url: "http://localhost:8080/", refused: "localhost is a loopback name"},
+		"localhost with a dot":             {url: "http://LOCALHOST./", refused: "loopback name"},
+		"subdomain of localhost":           {url: "http://db.localhost/", refused: "loopback name"},
+		"private":                          {url: "http://10.1.2.3/", refused: "10.1.2.3 is a private address"},
+		"private, 172":                     {url: "http://172.16.0.1/", refused: "private"},
+		"private, 192":                     {url: "http://192.168.0.1/", refused: "private"},
+		"private, IPv6":                    {url: "http://[fd12::1]/", refused: "private"},
+		"carrier-grade NAT":                {url: "http://100.64.0.1/", refused: "private"},
+		"metadata":                         {url: "http://169.254.169.254/latest", refused: "metadata"},
+		"link-local":                       {url: "http://169.254.1.1/", refused: "link-local"},
+		"link-local, IPv6":                 {url: "http://[fe80::1]/", refused: "link-local"},
+		"unspecified":                      {url: "http://0.0.0.0/", refused: "unspecified"},
+		"multicast":                        {url: "http://224.1.1.1/", refused: "multicast"},
+		"broadcast":                        {url: "http://255.255.255.255/", refused: "reserved"},
+		"private allowed":                  {url: "http://10.1.2.3/", private: true},
+		"host allowed":                     {url: "http://10.1.2.3:99/", hosts: []string{"10.1.2.3"}},
+		"host and port allowed":            {url: "http://localhost:99/", hosts: []string{"localhost:99"}},
+		"default port allowed":             {url: "https://10.1.2.3/", hosts: []string{"10.1.2.3:443"}},
+		"default port of the other scheme": {url: "http://10.1.2.3/", hosts: []string{"10.1.2.3:443"}, refused: "private"},
+		"another port":                     {url: "http://localhost:98/", hosts: []string{"localhost:99"}, refused: "loopback"},
+		"another host":                     {url: "http://10.1.2.4/", hosts: []string{"10.1.2.3"}, refused: "private"},
+		"file URL":                         {url: "file:///etc/passwd", refused: `scheme "file"; use http or https`},
+		"no scheme":                        {url: "example.com/mcp", refused: "use http or https"},
+		"no host":                          {url: "http:///mcp", refused: "has no host"},
+		"password":                         {url: "https://u:geheim@example.com/", refused: "user or password"},
+		"not a URL":                        {url: "http://[::1", refused: "not a URL"},
+		"IPv6 host allowed":                {url: "http://[::1]:80/", hosts: []string{"::1"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -139,16 +139,16 @@ func TestPolicy(t *testing.T) {
 				}
 				return
 			}
-			f := fails(t, err, contract.ClassConnection, tc.refused, `connection "flow"`)
+			f := wantFailure(t, err, contract.ClassConnection, tc.refused, `connection "flow"`)
 			if strings.Contains(f.Error(), "geheim") {
-				t.Errorf("the password is in %q", f.Error())
+				t.Errorf("password in the error %q", f.Error())
 			}
 		})
 	}
 }
 
-// TestPolicyAtTheDial uses a public name that resolves to a private address.
-func TestPolicyAtTheDial(t *testing.T) {
+// TestPolicyWhenDialing checks public names that resolve to private addresses.
+func TestPolicyWhenDialing(t *testing.T) {
 	r := address.New(address.Allowed{}, "http://innocent.example/")
 	err := r.Control("tcp4", "169.254.169.254:80", nil)
 	want := "innocent.example is at 169.254.169.254, the cloud's metadata address"
@@ -156,7 +156,7 @@ func TestPolicyAtTheDial(t *testing.T) {
 		t.Fatalf("error is %v, want %s", err, want)
 	}
 	if err := r.Control("tcp6", "[fe80::1%eth0]:80", nil); err == nil {
-		t.Error("a zone hides a link-local address")
+		t.Error("link-local address with a zone is allowed")
 	}
 	if err := r.Control("tcp4", "8.8.8.8:80", nil); err != nil {
 		t.Error(err)
@@ -167,32 +167,32 @@ func TestPolicyAtTheDial(t *testing.T) {
 	}
 }
 
-// TestSuppliedURL calls a server on loopback by a flow's URL, past the check by name.
+// TestSuppliedURL checks that a loopback URL of a flow is rejected unless allowed, also when dialling.
 func TestSuppliedURL(t *testing.T) {
 	l := &legacy{}
 	url := start(t, l).URL
 	in := call("x", `{}`)
 	in.Connection = plan.Connection{ID: "flow", URL: url}
-	_, _, err := said(open(t, Connection{URL: "http://x"}).Call(soon(t, time.Minute), in, Meta{}))
-	fails(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address", `to allow it, set in the worker's weft.yaml: allow_hosts: ["127.0.0.1"], or allow_loopback: true (the worker's own machine), or allow_private: true (all such addresses)`)
+	_, _, err := resultText(open(t, Connection{URL: "http://x"}).Call(withTimeout(t, time.Minute), in, Meta{}))
+	wantFailure(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address", `to allow it, set in the worker's weft.yaml: allow_hosts: ["127.0.0.1"], or allow_loopback: true (the worker's own machine), or allow_private: true (all such addresses)`)
 	if len(l.requests()) != 0 {
-		t.Errorf("requests %q", l.requests())
+		t.Errorf("refused server received the requests %q", l.requests())
 	}
 	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowHosts = []string{"127.0.0.1"} })
-	if text, _, err := said(tools.Call(soon(t, time.Minute), in, Meta{})); err != nil || text != "ok" {
-		t.Errorf("%q, %v", text, err)
+	if text, _, err := resultText(tools.Call(withTimeout(t, time.Minute), in, Meta{})); err != nil || text != "ok" {
+		t.Errorf("with allow_hosts: %q, %v", text, err)
 	}
-	own := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true })
-	if text, _, err := said(own.Call(soon(t, time.Minute), in, Meta{})); err != nil || text != "ok" {
+	loopback := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true })
+	if text, _, err := resultText(loopback.Call(withTimeout(t, time.Minute), in, Meta{})); err != nil || text != "ok" {
 		t.Errorf("with allow_loopback: %q, %v", text, err)
 	}
 	at := &target{id: "flow", kind: plan.ConnectionMCP, conn: Connection{Transport: TransportHTTP, URL: url}.withDefaults(), restricted: true, settings: &Settings{MaxMessageBytes: 1000}}
-	_, err = dial(soon(t, time.Minute), at)
-	fails(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address")
+	_, err = dial(withTimeout(t, time.Minute), at)
+	wantFailure(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address")
 }
 
-// allow_loopback lifts the policy for this machine alone.
-func TestLoopbackAlone(t *testing.T) {
+// TestAllowLoopback checks that allow_loopback allows loopback addresses only.
+func TestAllowLoopback(t *testing.T) {
 	tests := map[string]string{
 		"http://127.0.0.1/": "", "http://[::1]:80/": "", "http://localhost/": "", "http://db.localhost/": "", "http://[::ffff:127.9.9.9]/": "",
 		"http://10.1.2.3/": "a private address", "http://169.254.169.254/": "metadata", "http://0.0.0.0/": "unspecified", "http://[fe80::1]/": "link-local",
@@ -206,11 +206,11 @@ func TestLoopbackAlone(t *testing.T) {
 			}
 			continue
 		}
-		if f := fails(t, err, contract.ClassConnection, want, "allow_private: true"); strings.Contains(f.Remedy, "allow_loopback") {
-			t.Errorf("%s: the remedy is %s", url, f.Remedy)
+		if f := wantFailure(t, err, contract.ClassConnection, want, "allow_private: true"); strings.Contains(f.Remedy, "allow_loopback") {
+			t.Errorf("%s: remedy is %s", url, f.Remedy)
 		}
 	}
-	// A name of this machine that resolves to another address is not loopback.
+	// A loopback name that resolves to another address is not allowed.
 	if err := address.New(address.Allowed{Loopback: true}, "http://localhost/").Control("tcp4", "10.0.0.1:80", nil); err == nil {
 		t.Error("localhost at a private address is allowed")
 	}
@@ -234,22 +234,22 @@ func TestResolve(t *testing.T) {
 		auth  bool
 		fails string
 	}{
-		"by id":                       {conn: plan.Connection{ID: "own"}, id: "own", auth: true},
-		"by the tool's name":          {tool: "search", id: "own", auth: true},
-		"by url":                      {conn: plan.Connection{ID: "f", URL: "https://example.com/"}, id: "f", url: "https://example.com/"},
-		"own url by its own id":       {conn: plan.Connection{ID: "own", URL: "http://10.0.0.1/mcp"}, id: "own", auth: true},
-		"own url by another id":       {conn: plan.Connection{ID: "f", URL: "http://10.0.0.1/mcp"}, id: "f", url: "http://10.0.0.1/mcp"},
-		"own id with another url":     {conn: plan.Connection{ID: "own", URL: "https://evil.example/"}, id: "own", url: "https://evil.example/"},
-		"unknown id":                  {conn: plan.Connection{ID: "nope"}, fails: "available connections: own; to allow it, set in the worker's weft.yaml: connections: {\"nope\": {url: \"https://HOST/mcp\"}}"},
-		"unbound and unknown":         {tool: "nope", fails: "weft.yaml: tools: {\"nope\": \"own\"}"},
-		"kind without tools":          {conn: plan.Connection{ID: "own", Kind: plan.ConnectionAgent}, fails: `kind "agent"`},
-		"own id of a path that moved": {conn: plan.Connection{ID: "own", URL: "http://10.0.0.1/other"}, fails: "private address"},
+		"by id":                    {conn: plan.Connection{ID: "own"}, id: "own", auth: true},
+		"by tool name":             {tool: "search", id: "own", auth: true},
+		"by url":                   {conn: plan.Connection{ID: "f", URL: "https://example.com/"}, id: "f", url: "https://example.com/"},
+		"own url with own id":      {conn: plan.Connection{ID: "own", URL: "http://10.0.0.1/mcp"}, id: "own", auth: true},
+		"own url with another id":  {conn: plan.Connection{ID: "f", URL: "http://10.0.0.1/mcp"}, id: "f", url: "http://10.0.0.1/mcp"},
+		"own id with another url":  {conn: plan.Connection{ID: "own", URL: "https://evil.example/"}, id: "own", url: "https://evil.example/"},
+		"unknown id":               {conn: plan.Connection{ID: "nope"}, fails: "available connections: own; to allow it, set in the worker's weft.yaml: connections: {\"nope\": {url: \"https://HOST/mcp\"}}"},
+		"unbound tool":             {tool: "nope", fails: "weft.yaml: tools: {\"nope\": \"own\"}"},
+		"kind without tools":       {conn: plan.Connection{ID: "own", Kind: plan.ConnectionAgent}, fails: `kind "agent"`},
+		"own id with another path": {conn: plan.Connection{ID: "own", URL: "http://10.0.0.1/other"}, fails: "private address"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			c, err := tools.Resolve(tc.conn, tc.tool)
 			if tc.fails != "" {
-				fails(t, err, contract.ClassConnection, tc.fails)
+				wantFailure(t, err, contract.ClassConnection, tc.fails)
 				return
 			}
 			if err != nil || c.ID != tc.id || c.URL != tc.url {
@@ -257,13 +257,13 @@ func TestResolve(t *testing.T) {
 			}
 			at, err := tools.locate(tc.conn, tc.tool)
 			if err != nil || (len(at.conn.Headers) > 0) != tc.auth {
-				t.Errorf("headers are %v, %v; want them: %v", at.conn.Headers, err, tc.auth)
+				t.Errorf("headers are %v, %v; want headers: %v", at.conn.Headers, err, tc.auth)
 			}
 		})
 	}
 }
 
-func TestOpenNamesEveryProblem(t *testing.T) {
+func TestOpenReportsAllErrors(t *testing.T) {
 	_, err := Open(Settings{
 		Connections: map[string]Connection{
 			"a": {Transport: "pigeon"},
@@ -274,14 +274,14 @@ func TestOpenNamesEveryProblem(t *testing.T) {
 		Tools:      map[string]string{"search": "nope"},
 		AllowHosts: []string{"http://x"},
 	})
-	f := fails(t, err, contract.ClassConnection,
+	f := wantFailure(t, err, contract.ClassConnection,
 		`connections.a.transport: unknown transport "pigeon"; use http, sse, stdio, local or postgres`,
 		"connections.b.command: required by transport stdio", "connections.b: url, headers",
 		`connections.c.url: "ftp://x" has scheme "ftp"`,
 		`"Accept" is set by the protocol`, `"bad name" is not the name`, `"X-A" has a line break`,
 		"connections.d.url", "cert_file and key_file", `tools.search: unknown connection "nope"; available connections: a, b, c, d`, `allow_hosts: "http://x"`)
 	if strings.Contains(f.Error(), "geheim") {
-		t.Errorf("the password is in %q", f.Error())
+		t.Errorf("password in the error %q", f.Error())
 	}
 	if len(f.Diagnostics) != 11 {
 		t.Errorf("%d diagnostics: %q", len(f.Diagnostics), f.Diagnostics)
@@ -296,20 +296,20 @@ func TestRetry(t *testing.T) {
 		want  string
 		ask   bool
 	}{
-		"by its annotations":   {at: plan.Connection{ID: connection}, want: "look"},
+		"by annotations":       {at: plan.Connection{ID: connection}, want: "look"},
 		"never":                {retry: "never", at: plan.Connection{ID: connection}},
 		"always":               {retry: "always", at: plan.Connection{ID: connection}, want: "look pay"},
 		"ask":                  {retry: "ask", at: plan.Connection{ID: connection}, want: "look", ask: true},
 		"another connection":   {retry: "always", at: plan.Connection{ID: "other"}, want: "look"},
-		"of its id and url":    {retry: "always", at: plan.Connection{ID: connection, URL: "http://x"}, want: "look pay"},
-		"of its id, elsewhere": {retry: "always", at: plan.Connection{ID: connection, URL: "http://y"}, want: "look"},
-		"of its id, a command": {retry: "always", at: plan.Connection{ID: connection, Command: "y"}, want: "look"},
+		"same id and url":      {retry: "always", at: plan.Connection{ID: connection, URL: "http://x"}, want: "look pay"},
+		"same id, another url": {retry: "always", at: plan.Connection{ID: connection, URL: "http://y"}, want: "look"},
+		"same id, a command":   {retry: "always", at: plan.Connection{ID: connection, Command: "y"}, want: "look"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			rules := open(t, Connection{URL: "http://x", Retry: tc.retry}).Rules(tc.at, specs)
 			if got := strings.Join(rules.Repeatable, " "); got != tc.want || rules.AskUnknown != tc.ask {
-				t.Errorf("repeated are %q, ask %v", got, rules.AskUnknown)
+				t.Errorf("repeatable tools are %q, ask %v", got, rules.AskUnknown)
 			}
 		})
 	}
@@ -320,35 +320,35 @@ func TestReply(t *testing.T) {
 		raw  string
 		want string
 	}{
-		"texts":                         {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, "a\nb"},
-		"image":                         {`{"content":[{"type":"image","mimeType":"image/png","data":"aGVsbG8="}]}`, "[image, image/png, 5 bytes]"},
-		"audio":                         {`{"content":[{"type":"audio","mimeType":"audio/wav","data":"aGVsbG8h"}]}`, "[audio, audio/wav, 6 bytes]"},
-		"text resource":                 {`{"content":[{"type":"resource","resource":{"uri":"f:/a","text":"inside"}}]}`, "[resource f:/a]\ninside"},
-		"binary resource":               {`{"content":[{"type":"resource","resource":{"uri":"f:/a","mimeType":"x/y","blob":"aGVsbG8="}}]}`, "[resource f:/a, x/y, 5 bytes]"},
-		"resource without content":      {`{"content":[{"type":"resource"}]}`, "[resource without content]"},
-		"link":                          {`{"content":[{"type":"resource_link","uri":"f:/a","name":"n","mimeType":"x/y","size":7}]}`, "[resource link f:/a, n, x/y, 7 bytes]"},
-		"unknown":                       {`{"content":[{"type":"smell","s":1}]}`, `[content of type "smell", 22 bytes of JSON]`},
-		"structured alone":              {`{"structuredContent":{"a": 12345678901234567890}}`, `{"a":12345678901234567890}`},
-		"structured and an empty text":  {`{"content":[{"type":"text","text":""}],"structuredContent":{"a":1}}`, `{"a":1}`},
-		"structured, said":              {`{"content":[{"type":"text","text":"{ \"a\" : 1 }"}],"structuredContent":{"a":1}}`, `{ "a" : 1 }`},
-		"structured, said less exactly": {`{"content":[{"type":"text","text":"{\"a\":1e19}"}],"structuredContent":{"a":10000000000000000001}}`, "{\"a\":1e19}\n" + `{"a":10000000000000000001}`},
-		"a member is said":              {`{"content":[{"type":"text","text":"a <b>\n"}],"structuredContent":{"content":"a \u003cb>\n"}}`, "a <b>\n"},
-		"one of several is said":        {`{"content":[{"type":"text","text":"a"}],"structuredContent":{"n": 1.0, "content":"a", "m":{"x": 1}}}`, "a\n" + `{"n":1.0,"m":{"x":1}}`},
-		"the first is said":             {`{"content":[{"type":"text","text":"a"}],"structuredContent":{"content":"a","n":1}}`, "a\n" + `{"n":1}`},
-		"a member is said as JSON":      {`{"content":[{"type":"text","text":"[1, 2]"}],"structuredContent":{"result":[1,2]}}`, "[1, 2]"},
-		"a member is all the texts":     {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"structuredContent":{"result":"a\nb"}}`, "a\nb"},
-		"a member is another text":      {`{"content":[{"type":"text","text":"a"}],"structuredContent":{"content":"ab"}}`, "a\n" + `{"content":"ab"}`},
-		"a member is the text of JSON":  {`{"content":[{"type":"text","text":"{\n  \"a\": [1, 2]\n}"}],"structuredContent":{"result":"{\"a\":[1,2]}"}}`, "{\n  \"a\": [1, 2]\n}"},
-		"a member is a list of texts":   {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"{\"n\": 1}"}],"structuredContent":{"result":["a",{"n":1}]}}`, "a\n{\"n\": 1}"},
-		"a member is a longer list":     {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"structuredContent":{"result":["a","b","c"]}}`, "a\nb\n" + `{"result":["a","b","c"]}`},
-		"a list of one":                 {`{"content":[{"type":"text","text":"a"}],"structuredContent":{"result":["a"]}}`, "a\n" + `{"result":["a"]}`},
-		"two members, one text":         {`{"content":[{"type":"text","text":"1"}],"structuredContent":{"users":1,"pages":1}}`, "1\n" + `{"pages":1}`},
-		"a number in words":             {`{"content":[{"type":"text","text":"1"}],"structuredContent":{"result":"1"}}`, "1"},
-		"nothing in it":                 {`{"content":[{"type":"text","text":"a"}],"structuredContent":{}}`, "a\n{}"},
-		"structured, in words":          {`{"content":[{"type":"text","text":"one"}],"structuredContent":[1]}`, "one\n[1]"},
-		"nothing":                       {`{}`, ""},
-		"more input":                    {`{"resultType":"input_required","inputRequests":{"x":{"method":"elicitation/create","params":{"requestedSchema":{}}}}}`, `tool "t" requires more input from its caller`},
-		"input of a model":              {`{"resultType":"input_required","inputRequests":{"x":{"method":"sampling/createMessage"}}}`, `request of tool "t" cannot be answered: sampling is not allowed: sampling_tokens of the server's connection is not set`},
+		"texts":                                {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, "a\nb"},
+		"image":                                {`{"content":[{"type":"image","mimeType":"image/png","data":"aGVsbG8="}]}`, "[image, image/png, 5 bytes]"},
+		"audio":                                {`{"content":[{"type":"audio","mimeType":"audio/wav","data":"aGVsbG8h"}]}`, "[audio, audio/wav, 6 bytes]"},
+		"text resource":                        {`{"content":[{"type":"resource","resource":{"uri":"f:/a","text":"inside"}}]}`, "[resource f:/a]\ninside"},
+		"binary resource":                      {`{"content":[{"type":"resource","resource":{"uri":"f:/a","mimeType":"x/y","blob":"aGVsbG8="}}]}`, "[resource f:/a, x/y, 5 bytes]"},
+		"resource without content":             {`{"content":[{"type":"resource"}]}`, "[resource without content]"},
+		"link":                                 {`{"content":[{"type":"resource_link","uri":"f:/a","name":"n","mimeType":"x/y","size":7}]}`, "[resource link f:/a, n, x/y, 7 bytes]"},
+		"unknown":                              {`{"content":[{"type":"smell","s":1}]}`, `[content of type "smell", 22 bytes of JSON]`},
+		"structured content only":              {`{"structuredContent":{"a": 12345678901234567890}}`, `{"a":12345678901234567890}`},
+		"structured content and empty text":    {`{"content":[{"type":"text","text":""}],"structuredContent":{"a":1}}`, `{"a":1}`},
+		"structured content equal to the text": {`{"content":[{"type":"text","text":"{ \"a\" : 1 }"}],"structuredContent":{"a":1}}`, `{ "a" : 1 }`},
+		"structured content more precise than the text": {`{"content":[{"type":"text","text":"{\"a\":1e19}"}],"structuredContent":{"a":10000000000000000001}}`, "{\"a\":1e19}\n" + `{"a":10000000000000000001}`},
+		"field equal to the text":                       {`{"content":[{"type":"text","text":"a <b>\n"}],"structuredContent":{"content":"a \u003cb>\n"}}`, "a <b>\n"},
+		"one of several fields equal to the text":       {`{"content":[{"type":"text","text":"a"}],"structuredContent":{"n": 1.0, "content":"a", "m":{"x": 1}}}`, "a\n" + `{"n":1.0,"m":{"x":1}}`},
+		"first field equal to the text":                 {`{"content":[{"type":"text","text":"a"}],"structuredContent":{"content":"a","n":1}}`, "a\n" + `{"n":1}`},
+		"field equal to the text as JSON":               {`{"content":[{"type":"text","text":"[1, 2]"}],"structuredContent":{"result":[1,2]}}`, "[1, 2]"},
+		"field equal to all texts":                      {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"structuredContent":{"result":"a\nb"}}`, "a\nb"},
+		"field that differs from the text":              {`{"content":[{"type":"text","text":"a"}],"structuredContent":{"content":"ab"}}`, "a\n" + `{"content":"ab"}`},
+		"field with the JSON of the text":               {`{"content":[{"type":"text","text":"{\n  \"a\": [1, 2]\n}"}],"structuredContent":{"result":"{\"a\":[1,2]}"}}`, "{\n  \"a\": [1, 2]\n}"},
+		"field with a list of the texts":                {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"{\"n\": 1}"}],"structuredContent":{"result":["a",{"n":1}]}}`, "a\n{\"n\": 1}"},
+		"field with a longer list":                      {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"structuredContent":{"result":["a","b","c"]}}`, "a\nb\n" + `{"result":["a","b","c"]}`},
+		"field with a list of one":                      {`{"content":[{"type":"text","text":"a"}],"structuredContent":{"result":["a"]}}`, "a\n" + `{"result":["a"]}`},
+		"two fields equal to the text":                  {`{"content":[{"type":"text","text":"1"}],"structuredContent":{"users":1,"pages":1}}`, "1\n" + `{"pages":1}`},
+		"number as string":                              {`{"content":[{"type":"text","text":"1"}],"structuredContent":{"result":"1"}}`, "1"},
+		"empty structured content":                      {`{"content":[{"type":"text","text":"a"}],"structuredContent":{}}`, "a\n{}"},
+		"structured list and text":                      {`{"content":[{"type":"text","text":"one"}],"structuredContent":[1]}`, "one\n[1]"},
+		"empty result":                                  {`{}`, ""},
+		"input required":                                {`{"resultType":"input_required","inputRequests":{"x":{"method":"elicitation/create","params":{"requestedSchema":{}}}}}`, `tool "t" requires more input from its caller`},
+		"sampling required":                             {`{"resultType":"input_required","inputRequests":{"x":{"method":"sampling/createMessage"}}}`, `request of tool "t" cannot be answered: sampling is not allowed: sampling_tokens of the server's connection is not set`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -361,15 +361,15 @@ func TestReply(t *testing.T) {
 	}
 }
 
-// Several outputs are the texts of a result in order, unless the result names them.
-func TestReplyOfSeveralOutputs(t *testing.T) {
+// TestMultipleOutputs checks that several outputs are set from the texts of a result in order, unless the result names them.
+func TestMultipleOutputs(t *testing.T) {
 	tests := map[string]struct{ raw, want string }{
-		"texts":          {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"{\"n\":1}"}],"structuredContent":{"result":["a"]}}`, `{"x":"a","y":"{\"n\":1}"}`},
-		"one is missing": {`{"content":[{"type":"text","text":"7"}]}`, `{"x":"7"}`},
-		"too many":       {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"text","text":"c"}]}`, `{"x":"a","y":"b"}`},
-		"its own object": {`{"content":[{"type":"text","text":"{\"y\": 2}"}]}`, `{"y":2}`},
-		"structured":     {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"structuredContent":{"x":1,"y":[2]}}`, `{"x":1,"y":[2]}`},
-		"an error":       {`{"content":[{"type":"text","text":"no"}],"isError":true}`, `no`},
+		"texts":               {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"{\"n\":1}"}],"structuredContent":{"result":["a"]}}`, `{"x":"a","y":"{\"n\":1}"}`},
+		"missing output":      {`{"content":[{"type":"text","text":"7"}]}`, `{"x":"7"}`},
+		"too many":            {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"text","text":"c"}]}`, `{"x":"a","y":"b"}`},
+		"JSON object as text": {`{"content":[{"type":"text","text":"{\"y\": 2}"}]}`, `{"y":2}`},
+		"structured content":  {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"structuredContent":{"x":1,"y":[2]}}`, `{"x":1,"y":[2]}`},
+		"error":               {`{"content":[{"type":"text","text":"no"}],"isError":true}`, `no`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -382,8 +382,8 @@ func TestReplyOfSeveralOutputs(t *testing.T) {
 	}
 }
 
-// Data that starts like an image is shown, whatever its declared type; all else is described in text.
-func TestImagesOfAReply(t *testing.T) {
+// TestReplyImages checks that image data is detected by its signature, whatever its declared type; other data is described in text.
+func TestReplyImages(t *testing.T) {
 	png, gif := base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n\x1a\nrest")), base64.StdEncoding.EncodeToString([]byte("GIF89a"))
 	part := func(kind, data string) string {
 		return `{"type":"image","mimeType":"` + kind + `","data":"` + data + `"}`
@@ -396,17 +396,17 @@ func TestImagesOfAReply(t *testing.T) {
 			raw:  `{"content":[{"type":"text","text":"a"},` + part("image/png", png) + `,{"type":"text","text":"b"},` + part("image/png", gif) + `]}`,
 			text: "a\n[image 1, image/png, 12 bytes]\nb\n[image 2, image/gif, 6 bytes]", images: []contract.Media{{MediaType: "image/png", Data: png}, {MediaType: "image/gif", Data: gif}},
 		},
-		"a resource": {
+		"resource": {
 			raw:  `{"content":[{"type":"resource","resource":{"uri":"f:/a","mimeType":"image/png","blob":"` + png + `"}}]}`,
 			text: "[image 1, image/png, 12 bytes]", images: []contract.Media{{MediaType: "image/png", Data: png}},
 		},
-		"no base64":      {raw: `{"content":[` + part("image/png", "!!!") + `]}`, text: "[image, image/png, 2 bytes]"},
-		"another format": {raw: `{"content":[` + part("image/tiff", "SUkqAA==") + `]}`, text: "[image, image/tiff, 4 bytes]"},
-		"a huge one": {
+		"invalid base64":     {raw: `{"content":[` + part("image/png", "!!!") + `]}`, text: "[image, image/png, 2 bytes]"},
+		"unsupported format": {raw: `{"content":[` + part("image/tiff", "SUkqAA==") + `]}`, text: "[image, image/tiff, 4 bytes]"},
+		"too large": {
 			raw:  `{"content":[` + part("image/png", png+strings.Repeat("AAAA", contract.MaxImageBytes/3)) + `]}`,
 			text: fmt.Sprintf("[image, image/png, %d bytes]", 12+contract.MaxImageBytes),
 		},
-		"many": {
+		"too many": {
 			raw:    `{"content":[` + strings.Repeat(part("image/gif", gif)+",", contract.MaxMedia) + part("image/gif", gif) + `]}`,
 			images: slices.Repeat([]contract.Media{{MediaType: "image/gif", Data: gif}}, contract.MaxMedia),
 		},
@@ -416,7 +416,7 @@ func TestImagesOfAReply(t *testing.T) {
 			s := &session{at: &target{id: "x"}}
 			got, err := s.callResult("t", []byte(tc.raw), false, nil)
 			if err != nil || !slices.Equal(got.Media, tc.images) {
-				t.Errorf("%d images, %v", len(got.Media), err)
+				t.Errorf("got %d images, %v", len(got.Media), err)
 			}
 			if tc.text != "" && got.Text != tc.text {
 				t.Errorf("text %q, want %q", got.Text, tc.text)
@@ -433,7 +433,7 @@ func FuzzReply(f *testing.F) {
 		s := &session{at: &target{id: "x", settings: &Settings{}}}
 		for _, whole := range []bool{false, true} {
 			if _, err := s.callResult("t", raw, whole, nil); err != nil {
-				fails(t, err, err.(*contract.Failure).Class)
+				wantFailure(t, err, err.(*contract.Failure).Class)
 			}
 		}
 	})
@@ -449,26 +449,26 @@ func FuzzPolicy(f *testing.F) {
 			return
 		}
 		if ip, err := netip.ParseAddr(address.New(tools.settings.allowed(), raw).Host); err == nil && address.Special(ip) != "" {
-			t.Errorf("%q is let through to %s", raw, ip)
+			t.Errorf("%q is allowed and leads to %s", raw, ip)
 		}
 	})
 }
 
-// TestLines feeds a command's output; a line over 100 bytes is too long.
+// TestLines checks the output of a command with a limit of 100 bytes per line.
 func TestLines(t *testing.T) {
 	long := strings.Repeat("x", 200_000)
-	stand := `{"jsonrpc":"2.0","id":7,"error":{"code":-31999,"message":"too large"}}` + "\n"
+	tooLarge := `{"jsonrpc":"2.0","id":7,"error":{"code":-31999,"message":"too large"}}` + "\n"
 	tests := map[string]struct {
 		in, want string
-		over     bool
+		tooLong  bool
 	}{
-		"short lines":                {in: "a\nb\n", want: "a\nb\n"},
-		"last line without an end":   {in: "a\nb", want: "a\nb"},
-		"long answer":                {in: `{"jsonrpc":"2.0","id":7,"result":"` + long + "\"}\nb\n", want: stand + "b\n"},
-		"long answer, just over":     {in: `{"id":7,"result":"` + long[:90] + "\"}\nb\n", want: stand + "b\n"},
-		"long answer, id at the end": {in: `{"result":"` + long + `","id":7}` + "\nb\n", want: "", over: true},
-		"long notification":          {in: `{"method":"x","params":"` + long + "\"}\nb\n", want: "", over: true},
-		"long noise":                 {in: long, want: "", over: true},
+		"short lines":                  {in: "a\nb\n", want: "a\nb\n"},
+		"last line without a newline":  {in: "a\nb", want: "a\nb"},
+		"long response":                {in: `{"jsonrpc":"2.0","id":7,"result":"` + long + "\"}\nb\n", want: tooLarge + "b\n"},
+		"response just over the limit": {in: `{"id":7,"result":"` + long[:90] + "\"}\nb\n", want: tooLarge + "b\n"},
+		"long response, id at the end": {in: `{"result":"` + long + `","id":7}` + "\nb\n", want: "", tooLong: true},
+		"long notification":            {in: `{"method":"x","params":"` + long + "\"}\nb\n", want: "", tooLong: true},
+		"long text":                    {in: long, want: "", tooLong: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -483,8 +483,8 @@ func TestLines(t *testing.T) {
 			lost := 0
 			l := lines.NewReader(r, 100, func() { lost++ })
 			got, err := io.ReadAll(l)
-			if err != nil || string(got) != tc.want || l.TooLong.Load() != tc.over || lost != 1 {
-				t.Errorf("got %q, %v, over %v, lost %d; want %q, %v", got, err, l.TooLong.Load(), lost, tc.want, tc.over)
+			if err != nil || string(got) != tc.want || l.TooLong.Load() != tc.tooLong || lost != 1 {
+				t.Errorf("got %q, %v, too long %v, %d callbacks; want %q, %v", got, err, l.TooLong.Load(), lost, tc.want, tc.tooLong)
 			}
 		})
 	}
@@ -496,9 +496,9 @@ func TestRetryAfter(t *testing.T) {
 		value string
 		want  time.Duration
 	}{
-		"seconds": {"3", 3 * time.Second}, "a date": {"Thu, 01 Jan 2026 00:00:09 GMT", 9 * time.Second}, "absent": {"", 0},
+		"seconds": {"3", 3 * time.Second}, "date": {"Thu, 01 Jan 2026 00:00:09 GMT", 9 * time.Second}, "absent": {"", 0},
 		"nonsense": {"soon", 0}, "negative": {"-4", 0}, "past": {"Wed, 31 Dec 2025 00:00:09 GMT", 0},
-		"a year": {"31536000", time.Hour}, "overflow": {"9223372036854775807", time.Hour},
+		"one year": {"31536000", time.Hour}, "overflow": {"9223372036854775807", time.Hour},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -509,17 +509,17 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestLimitOfEvents(t *testing.T) {
+func TestEventLimit(t *testing.T) {
 	tests := map[string]struct {
 		in     string
 		events bool
 		ok     bool
 	}{
-		"a body within":     {in: "12345678", ok: true},
-		"a body beyond":     {in: "1234567890123", ok: false},
-		"events within":     {in: "data: 1\n\ndata: 2\r\n\r\ndata: 3\n\n", events: true, ok: true},
-		"an event beyond":   {in: "data: 1\n\ndata: 1234567890\n\n", events: true, ok: false},
-		"an event in lines": {in: "data: 1\ndata: 2\ndata: 3\n\n", events: true, ok: false},
+		"body within the limit":           {in: "12345678", ok: true},
+		"body over the limit":             {in: "1234567890123", ok: false},
+		"events within the limit":         {in: "data: 1\n\ndata: 2\r\n\r\ndata: 3\n\n", events: true, ok: true},
+		"event over the limit":            {in: "data: 1\n\ndata: 1234567890\n\n", events: true, ok: false},
+		"multi-line event over the limit": {in: "data: 1\ndata: 2\ndata: 3\n\n", events: true, ok: false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

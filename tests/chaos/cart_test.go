@@ -16,11 +16,11 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// cartURL names, for the test's own program, where it reports calls as a server with a cart.
+// cartURL is the environment variable with the URL to which the test binary, started as the cart server, reports its calls.
 const cartURL = "CHAOS_CART"
 
-// serveCart serves tools on standard input and output and exits, if the program was started as a server with a cart. The cart is
-// in its memory; what it ships is noted outside: the server's log of effects.
+// serveCart serves tools over stdio and exits if the test binary was started as the cart server. The cart is in its memory; what
+// it ships is recorded outside the process, as a log of side effects.
 func serveCart() {
 	url := os.Getenv(cartURL)
 	if url == "" {
@@ -40,7 +40,7 @@ func serveCart() {
 			}
 			resp, err := http.Post(url, "application/json", bytes.NewReader(raw))
 			if err != nil {
-				os.Exit(1) // the world has ended its worker
+				os.Exit(1) // the test has killed its worker
 			}
 			resp.Body.Close()
 			return mcp.NewToolResultText(do(req.GetInt("n", 0))), nil
@@ -55,86 +55,86 @@ func serveCart() {
 	os.Exit(0)
 }
 
-// shopping is an agent with a cart.
-const shopping = `{"name":"chaos cart",` + plainAnswer + `,"nodes":[
+// cartFlow is an agent with a cart.
+const cartFlow = `{"name":"chaos cart",` + plainAnswer + `,"nodes":[
 {"id":"a","name":"A","prompt":"[a]","is_exit_node":true,"tools":[{"name":"open","data_connection_id":"cart"},{"name":"ship","data_connection_id":"cart"},{"name":"look","data_connection_id":"cart"}]}],` + oneExit + `}`
 
-// shops opens a cart, ships 1 and 2 and looks. It believes what it is told: a session that was lost begins again with open, and what may
-// have been shipped is not shipped again. It says what it knows of each, and where what it sees contradicts that.
-func shops(t talk) says {
+// cartModel opens a cart, ships 1 and 2 and lists the cart. It relies on the tool results: after a lost session it opens the cart
+// again, and it does not repeat a shipment whose outcome is unknown. It answers with the outcome of each shipment, or with a contradiction.
+func cartModel(t conversation) modelReply {
 	var open, looked bool
-	var here []int
-	var knows []string
-	next := func() asks {
+	var inSession []int
+	var outcomes []string
+	next := func() toolCall {
 		switch {
 		case !open:
-			return asks{"open", `{"n":0}`}
-		case len(knows) < 2:
-			return asks{"ship", fmt.Sprintf(`{"n":%d}`, len(knows)+1)}
+			return toolCall{"open", `{"n":0}`}
+		case len(outcomes) < 2:
+			return toolCall{"ship", fmt.Sprintf(`{"n":%d}`, len(outcomes)+1)}
 		}
-		return asks{"look", `{"n":0}`}
+		return toolCall{"look", `{"n":0}`}
 	}
 	for _, reply := range t.replies {
-		call, n := next().tool, len(knows)+1
+		call, n := next().tool, len(outcomes)+1
 		switch {
 		case strings.HasPrefix(reply, "The session with this tool's server was lost"), strings.HasSuffix(reply, "no cart is open"):
-			open, here = false, nil
+			open, inSession = false, nil
 		case strings.HasPrefix(reply, "outcome unknown: "):
-			knows = append(knows, fmt.Sprintf("perhaps %d", n))
+			outcomes = append(outcomes, fmt.Sprintf("perhaps %d", n))
 		case reply == "opened":
 			open = true
 		case call == "ship" && reply == fmt.Sprintf("shipped %d", n):
-			knows, here = append(knows, fmt.Sprintf("shipped %d", n)), append(here, n)
-		case call == "look" && reply == fmt.Sprintf("shipped in this session: %v", here):
+			outcomes, inSession = append(outcomes, fmt.Sprintf("shipped %d", n)), append(inSession, n)
+		case call == "look" && reply == fmt.Sprintf("shipped in this session: %v", inSession):
 			looked = true
 		default:
-			return text("%s gave %q, which contradicts %v", call, reply, here)
+			return text("%s returned %q, which contradicts %v", call, reply, inSession)
 		}
 	}
 	if !looked {
 		return calls(next())
 	}
-	return text("%s", strings.Join(knows, ", "))
+	return text("%s", strings.Join(outcomes, ", "))
 }
 
-// shipped compares what the model says at the end with the server's log of effects.
-func shipped(p *passage) (out []string) {
+// checkShipments compares the model's final answer with the server's log of side effects.
+func checkShipments(p *flowRun) (out []string) {
 	if p.result.ResultText == nil {
-		return []string{"the run has no text"}
+		return []string{"the run has no result text"}
 	}
-	for n, known := range strings.Split(*p.result.ResultText, ", ") {
-		made := 0
+	for n, reported := range strings.Split(*p.result.ResultText, ", ") {
+		shipments := 0
 		for _, s := range p.log {
 			if s.what == fmt.Sprintf(`ship {"n":%d}`, n+1) {
-				made++
+				shipments++
 			}
 		}
-		sure := known == fmt.Sprintf("shipped %d", n+1)
-		if !sure && known != fmt.Sprintf("perhaps %d", n+1) || made > 1 || sure && made != 1 {
-			out = append(out, fmt.Sprintf("%d was shipped %d times, and the model says %q", n+1, made, known))
+		certain := reported == fmt.Sprintf("shipped %d", n+1)
+		if !certain && reported != fmt.Sprintf("perhaps %d", n+1) || shipments > 1 || certain && shipments != 1 {
+			out = append(out, fmt.Sprintf("%d was shipped %d times, but the model reports %q", n+1, shipments, reported))
 		}
 	}
 	return out
 }
 
-// TestShippedFindsErrors gives the check runs that must not pass.
-func TestShippedFindsErrors(t *testing.T) {
-	ship := func(n ...int) (log []seen) {
+// TestCheckShipments checks that checkShipments reports shipments that do not match the model's answer.
+func TestCheckShipments(t *testing.T) {
+	ship := func(n ...int) (log []request) {
 		for _, i := range n {
-			log = append(log, seen{what: fmt.Sprintf(`ship {"n":%d}`, i)})
+			log = append(log, request{what: fmt.Sprintf(`ship {"n":%d}`, i)})
 		}
 		return log
 	}
-	for says, tc := range map[string]struct {
-		log      []seen
+	for answer, tc := range map[string]struct {
+		log      []request
 		problems int
 	}{
 		"shipped 1, shipped 2": {ship(1, 2), 0}, "perhaps 1, shipped 2": {ship(2), 0}, "shipped 1, perhaps 2": {ship(1, 2), 0},
 		"shipped 1": {ship(1, 1), 1}, "shipped 1, shipped 2, shipped 3": {ship(1, 2), 1},
-		"perhaps 1, perhaps 2": {ship(1, 2, 2), 1}, `look gave nothing`: {ship(1, 2), 1},
+		"perhaps 1, perhaps 2": {ship(1, 2, 2), 1}, `look returned nothing`: {ship(1, 2), 1},
 	} {
-		if got := shipped(&passage{result: &contract.RunResult{ResultText: &says}, log: tc.log}); len(got) != tc.problems {
-			t.Errorf("%q: problems are %q, want %d", says, got, tc.problems)
+		if got := checkShipments(&flowRun{result: &contract.RunResult{ResultText: &answer}, log: tc.log}); len(got) != tc.problems {
+			t.Errorf("%q: problems = %q, want %d", answer, got, tc.problems)
 		}
 	}
 }

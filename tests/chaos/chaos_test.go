@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// chaosLanes is how many runs are disturbed at once.
+	// chaosLanes is how many runs have a fault injected at the same time.
 	chaosLanes = 8
-	// chaosPatience is how long a disturbed run may take. Recovery takes seconds; a slow
-	// machine and the server's own timeout of workflow tasks (10 s) need more.
+	// chaosPatience is how long a run with a fault may take. Recovery usually takes seconds, but
+	// a slow machine and the server's workflow task timeout (10 s) can add to it.
 	chaosPatience = 10 * time.Minute
-	// chaosEvents is how many events of a flow the full form takes at most.
+	// chaosEvents is the maximum number of events of a flow at which CHAOS=full kills the worker.
 	chaosEvents = 450
 )
 
-// chaosCase is one disturbed run.
+// chaosCase is one run with a fault.
 type chaosCase struct {
 	flow *chaosFlow
 	moment
@@ -38,54 +38,54 @@ type chaosCase struct {
 
 func (c chaosCase) String() string { return c.flow.name + "/" + c.moment.String() }
 
-// TestEndToEndChaos kills the worker's process, then the server's, at moments of every
-// sample flow: when a call has come and is not answered, just after it was answered, and
-// when histories have so many events. Every run must come to the result that it comes to
-// undisturbed, repeat nothing that history has, and repeat what was under way at most once,
-// under the same key.
+// TestEndToEndChaos kills the worker process, and then the server process, at various moments
+// of every sample flow: after a call was received but not answered, just after it was
+// answered, and when the histories have n events. It checks that every run has the same
+// result as without a fault, repeats no call recorded in history, and repeats calls in
+// flight at most once, with the same idempotency key.
 //
-// CHAOS=full takes every call and every event in turn, of very long histories chaosEvents events in equal
-// distances; any other text takes those whose name has it ("judged loop/event 12"); without CHAOS one call and
-// one event of each flow are taken, and every call that must not be repeated.
+// CHAOS=full covers every call and every event, or chaosEvents evenly spaced events of very long histories. Any other
+// value selects the cases whose name contains it ("judged loop/event 12"). Without CHAOS, one call and one event of
+// each flow are covered, and every call that must not be repeated.
 func TestEndToEndChaos(t *testing.T) {
 	programs.Path(t, "WEFT_WORKER")
 	form := os.Getenv("CHAOS")
 	report := newChaosReport()
 	flows := slices.DeleteFunc(slices.Clone(chaosFlows), func(f chaosFlow) bool { return f.long && form == "" })
-	calm := killWorkers(t, form, flows, report)
-	if calm == nil || t.Failed() && form == "" {
+	baselines := killWorkers(t, form, flows, report)
+	if baselines == nil || t.Failed() && form == "" {
 		return
 	}
-	killServers(t, form, flows, calm, report)
+	killServers(t, form, flows, baselines, report)
 	fmt.Print(report)
 	if len(report.rows) == 0 {
-		t.Errorf("CHAOS is %q, which no run's name has; names are like %q", form, chaosCase{&chaosFlows[0], moment{atEvent, 12}})
+		t.Errorf("CHAOS=%q matches no case; case names are like %q", form, chaosCase{&chaosFlows[0], moment{atEvent, 12}})
 	}
 }
 
-// killWorkers disturbs runs on the shared server, several at once, and returns how each flow
-// runs undisturbed.
-func killWorkers(t *testing.T, form string, flows []chaosFlow, report *chaosReport) []*passage {
+// killWorkers kills workers of runs on the shared server, several at a time, and returns the
+// baseline run of each flow.
+func killWorkers(t *testing.T, form string, flows []chaosFlow, report *chaosReport) []*flowRun {
 	lanes := newLanes(t, harness.ServerAddress(t), "chaos", chaosLanes)
-	calm := make([]*passage, len(flows))
+	baselines := make([]*flowRun, len(flows))
 	inLanes(lanes, len(flows), func(l *lane, i int) {
-		calm[i] = l.undisturbed(&flows[i])
-		if p := calm[i].problems(&flows[i], calm[i]); len(p) > 0 {
-			t.Errorf("%s, undisturbed: %s", flows[i].name, strings.Join(p, "\n"))
+		baselines[i] = l.baseline(&flows[i])
+		if p := baselines[i].problems(&flows[i], baselines[i]); len(p) > 0 {
+			t.Errorf("%s, baseline: %s", flows[i].name, strings.Join(p, "\n"))
 		}
-		if n := calm[i].repeated(); n > 0 {
-			t.Errorf("%s, undisturbed: %d calls were repeated", flows[i].name, n)
+		if n := baselines[i].repeated(); n > 0 {
+			t.Errorf("%s, baseline: %d calls were repeated", flows[i].name, n)
 		}
 	})
 	if t.Failed() {
 		return nil
 	}
 	var cases []chaosCase
-	base := map[*chaosFlow]*passage{}
+	baseOf := map[*chaosFlow]*flowRun{}
 	for i := range flows {
 		f := &flows[i]
-		base[f] = calm[i]
-		for _, m := range moments(form, i, calm[i]) {
+		baseOf[f] = baselines[i]
+		for _, m := range moments(form, i, baselines[i]) {
 			if c := (chaosCase{f, m}); form == "" || form == "full" || strings.Contains(c.String(), form) {
 				cases = append(cases, c)
 			}
@@ -93,31 +93,31 @@ func killWorkers(t *testing.T, form string, flows []chaosFlow, report *chaosRepo
 	}
 	inLanes(lanes, len(cases), func(l *lane, i int) {
 		c := cases[i]
-		p := l.play(c.flow, &c.moment)
-		problems := p.problems(c.flow, base[c.flow])
-		if p.before == nil && c.kind != atEvent {
-			problems = append(problems, "the moment did not come")
+		p := l.runFlow(c.flow, &c.moment)
+		problems := p.problems(c.flow, baseOf[c.flow])
+		if p.atKill == nil && c.kind != atEvent {
+			problems = append(problems, "the run did not reach the moment of the fault")
 		}
 		if n := report.add(c.flow, c.kind, p, problems); n%100 == 0 {
 			t.Logf("%d of %d runs", n, len(cases))
 		}
 		if len(problems) > 0 {
-			t.Errorf("%s: %s\nthe worker said: %s", c, strings.Join(problems, "\n"), l.tail())
+			t.Errorf("%s: %s\nworker log: %s", c, strings.Join(problems, "\n"), l.logTail())
 		}
 	})
 	for _, l := range lanes {
 		l.stop()
 	}
-	return calm
+	return baselines
 }
 
-// moments are when to kill in the i-th flow, which undisturbed goes like this. Once the last event is
-// there, there is nothing to disturb.
-func moments(form string, i int, calm *passage) []moment {
-	calls, events := len(calm.log), calm.after.events
+// moments returns the moments of the i-th flow at which to kill the worker, given its baseline run. The last event is
+// left out: the run has ended then.
+func moments(form string, i int, baseline *flowRun) []moment {
+	calls, events := len(baseline.log), baseline.after.events
 	var out []moment
 	for n := 1; n <= calls; n++ {
-		all, middle := form != "" || calm.log[n-1].never, n == (calls+1)/2
+		all, middle := form != "" || baseline.log[n-1].noRetry, n == (calls+1)/2
 		if all || middle && i%2 == 0 {
 			out = append(out, moment{atRequest, n})
 		}
@@ -137,11 +137,11 @@ func moments(form string, i int, calm *passage) []moment {
 	return out
 }
 
-// killServers runs all flows at once on a server of their own and kills it when so many
-// calls have come.
-func killServers(t *testing.T, form string, flows []chaosFlow, calm []*passage, report *chaosReport) {
+// killServers runs all flows concurrently on a dedicated server and kills it after a number
+// of calls.
+func killServers(t *testing.T, form string, flows []chaosFlow, baselines []*flowRun, report *chaosReport) {
 	total := 0
-	for _, p := range calm {
+	for _, p := range baselines {
 		total += len(p.log)
 	}
 	var at []int
@@ -155,26 +155,26 @@ func killServers(t *testing.T, form string, flows []chaosFlow, calm []*passage, 
 		s := harness.StartServer(t, "-db", db, "-port=0")
 		_, port, _ := strings.Cut(s.Address, ":")
 		lanes := newLanes(t, s.Address, fmt.Sprintf("server-%d", n), len(flows))
-		enough := newGate(n)
+		callGate := newGate(n)
 		var started, ended sync.WaitGroup
 		for i := range flows {
 			l := lanes[i]
 			started.Add(1)
 			ended.Go(func() {
 				f := &flows[i]
-				p := l.playOn(f, enough, started.Done)
-				problems := p.problems(f, calm[i])
+				p := l.runAcrossKill(f, callGate, started.Done)
+				problems := p.problems(f, baselines[i])
 				report.add(f, atServer, p, problems)
 				if len(problems) > 0 {
-					t.Errorf("%s/%s %d: %s\nthe worker said: %s", f.name, atServer, n, strings.Join(problems, "\n"), l.tail())
+					t.Errorf("%s/%s %d: %s\nworker log: %s", f.name, atServer, n, strings.Join(problems, "\n"), l.logTail())
 				}
 			})
 		}
 		started.Wait()
 		select {
-		case <-enough.open:
+		case <-callGate.open:
 		case <-time.After(chaosPatience):
-			t.Errorf("%s %d: so many calls did not come", atServer, n)
+			t.Errorf("%s %d: fewer calls were received", atServer, n)
 		}
 		s.Kill()
 		time.Sleep(300 * time.Millisecond)
@@ -187,20 +187,20 @@ func killServers(t *testing.T, form string, flows []chaosFlow, calm []*passage, 
 	}
 }
 
-// undisturbedRuns are how flows have run that nothing disturbed, by name.
-var undisturbedRuns sync.Map
+// baselines has the baseline runs by name of the flow.
+var baselines sync.Map
 
-// undisturbed is how a flow runs that nothing disturbs. It is run once for all tests.
-func (l *lane) undisturbed(f *chaosFlow) *passage {
-	if p, ok := undisturbedRuns.Load(f.name); ok {
-		return p.(*passage)
+// baseline returns a run of the flow without a fault. It is executed once for all tests.
+func (l *lane) baseline(f *chaosFlow) *flowRun {
+	if p, ok := baselines.Load(f.name); ok {
+		return p.(*flowRun)
 	}
-	p := l.play(f, nil)
-	undisturbedRuns.Store(f.name, p)
+	p := l.runFlow(f, nil)
+	baselines.Store(f.name, p)
 	return p
 }
 
-// gate opens when so many calls have come.
+// gate opens after a number of calls.
 type gate struct {
 	mu   sync.Mutex
 	left int
@@ -210,7 +210,7 @@ type gate struct {
 
 func newGate(n int) *gate { return &gate{left: n, open: make(chan struct{})} }
 
-func (g *gate) pass() {
+func (g *gate) count() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.left--; g.left == 0 {
@@ -219,7 +219,7 @@ func (g *gate) pass() {
 	}
 }
 
-// since is how long the gate has been open; 0 if it is not.
+// since returns how long the gate has been open; 0 if it is not.
 func (g *gate) since() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -229,16 +229,16 @@ func (g *gate) since() time.Duration {
 	return time.Since(g.at)
 }
 
-// lane runs flows one after another, with a task queue, a worker's process and a world
-// outside of its own.
+// lane runs flows one after another on its own task queue, with its own worker process and
+// fake services.
 type lane struct {
-	client  client.Client
-	outside *outside
-	address string
-	queue   string
-	dir     string
-	runs    int
-	// repeater, if set, repeats the signals of the next runs.
+	client   client.Client
+	services *services
+	address  string
+	queue    string
+	dir      string
+	runs     int
+	// repeater, if set, sends the signals of the next runs again.
 	repeater *repeater
 
 	mu         sync.Mutex
@@ -252,17 +252,17 @@ func newLanes(t *testing.T, address, name string, n int) []*lane {
 	c := harness.Dial(t, address)
 	out := make([]*lane, n)
 	for i := range out {
-		out[i] = &lane{client: c, outside: newOutside(t), address: address, dir: t.TempDir(),
+		out[i] = &lane{client: c, services: newServices(t), address: address, dir: t.TempDir(),
 			queue: fmt.Sprintf("%s-%d-%d", name, i, time.Now().UnixNano())}
 		t.Cleanup(out[i].stop)
-		if err := out[i].revive(); err != nil {
+		if err := out[i].startWorker(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return out
 }
 
-// inLanes does n things, each in one lane.
+// inLanes calls do n times, distributed over the lanes.
 func inLanes(lanes []*lane, n int, do func(l *lane, i int)) {
 	next := make(chan int, n)
 	for i := range n {
@@ -280,12 +280,12 @@ func inLanes(lanes []*lane, n int, do func(l *lane, i int)) {
 	all.Wait()
 }
 
-// revive starts the lane's next worker.
-func (l *lane) revive() error {
+// startWorker starts the lane's next worker process.
+func (l *lane) startWorker() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.generation++
-	base := fmt.Sprintf("%s/%d", l.outside.url, l.generation)
+	base := fmt.Sprintf("%s/%d", l.services.url, l.generation)
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -312,7 +312,7 @@ func (l *lane) revive() error {
 	return nil
 }
 
-// stop kills the lane's worker, if it has one, and waits until it is dead.
+// stop kills the lane's worker, if one is running, and waits until it has exited.
 func (l *lane) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -325,8 +325,8 @@ func (l *lane) stop() {
 	l.process = nil
 }
 
-// tail is the end of what the lane's workers said.
-func (l *lane) tail() string {
+// logTail returns the end of the logs of the lane's last two workers.
+func (l *lane) logTail() string {
 	var b strings.Builder
 	for g := max(1, l.generation-1); g <= l.generation; g++ {
 		raw, _ := os.ReadFile(filepath.Join(l.dir, fmt.Sprintf("worker-%d.log", g)))
@@ -342,25 +342,25 @@ func (l *lane) start(ctx context.Context, f *chaosFlow) (client.WorkflowRun, err
 	if f.plan != nil {
 		in.Flow, in.Input, in.Params = contract.FlowRef{Plan: f.plan}, "", fmt.Appendf(nil, `{"prompt":%q}`, f.input)
 	}
-	id := l.next()
+	id := l.nextID()
 	l.runs++
 	return l.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: l.queue, ID: id}, contract.WorkflowFlow, in)
 }
 
-// next is the id of the run that is started next.
-func (l *lane) next() string { return fmt.Sprintf("%s-%d", l.queue, l.runs+1) }
+// nextID returns the workflow id of the next run.
+func (l *lane) nextID() string { return fmt.Sprintf("%s-%d", l.queue, l.runs+1) }
 
-// play runs a flow; if at is set, the lane's worker is killed then, and another started.
-func (l *lane) play(f *chaosFlow, at *moment) *passage {
+// runFlow runs a flow. If at is set, the lane's worker is killed at that moment, and another is started.
+func (l *lane) runFlow(f *chaosFlow, at *moment) *flowRun {
 	ctx, cancel := context.WithTimeout(context.Background(), chaosPatience)
 	defer cancel()
-	struck := make(chan struct{})
-	var b *blow
+	killed := make(chan struct{})
+	var kill *fault
 	if at != nil {
-		b = &blow{moment: *at, fall: func() { l.stop(); close(struck) }}
+		kill = &fault{moment: *at, inject: func() { l.stop(); close(killed) }}
 	}
-	l.outside.expect(f, l.next(), b)
-	p := &passage{}
+	l.services.reset(f, l.nextID(), kill)
+	p := &flowRun{}
 	if p.run, p.err = l.start(ctx, f); p.err != nil {
 		return p
 	}
@@ -371,45 +371,45 @@ func (l *lane) play(f *chaosFlow, at *moment) *passage {
 		go l.repeater.follow(ctx, p.run.GetID(), first)
 		go l.repeater.repeat(ctx)
 	}
-	if b != nil && b.kind == atEvent {
-		w := &eventWatch{client: l.client, blow: b}
+	if kill != nil && kill.kind == atEvent {
+		w := &eventWatch{client: l.client, fault: kill}
 		go w.follow(ctx, p.run.GetID(), first)
 	}
-	ended := l.await(ctx, f, p)
+	ended := l.awaitResult(ctx, f, p)
 	select {
 	case <-ended:
-	case <-struck:
+	case <-killed:
 	}
-	// A blow that is late must not hit the lane's next run.
-	if !b.callOff() {
+	// A late kill must not hit the lane's next run.
+	if !kill.cancel() {
 		l.recover(ctx, p, first, ended)
 	}
-	l.settle(ctx, p, first)
+	l.collect(ctx, p, first)
 	return p
 }
 
-// recover lets another worker go on where one was killed.
-func (l *lane) recover(ctx context.Context, p *passage, first string, ended <-chan struct{}) {
+// recover starts another worker after a kill and waits for the end of the run.
+func (l *lane) recover(ctx context.Context, p *flowRun, first string, ended <-chan struct{}) {
 	killed := time.Now()
-	before, err := accountOf(ctx, l.client, p.run.GetID(), first)
+	before, err := summarize(ctx, l.client, p.run.GetID(), first)
 	if err == nil {
-		err = l.revive()
+		err = l.startWorker()
 	}
-	revived := fmt.Sprint(l.generation)
+	newWorker := fmt.Sprint(l.generation)
 	<-ended
-	p.before, p.revived, p.recovery = before, revived, time.Since(killed)
+	p.atKill, p.newWorker, p.recovery = before, newWorker, time.Since(killed)
 	if err != nil {
 		p.err = err
 	}
 }
 
-// playOn runs a flow while the server may die; started is called when it has begun.
-func (l *lane) playOn(f *chaosFlow, enough *gate, started func()) *passage {
+// runAcrossKill runs a flow during which the server may be killed; started is called after the start.
+func (l *lane) runAcrossKill(f *chaosFlow, callGate *gate, started func()) *flowRun {
 	ctx, cancel := context.WithTimeout(context.Background(), chaosPatience)
 	defer cancel()
-	l.outside.expect(f, l.next(), nil)
-	l.outside.each(enough.pass)
-	p := &passage{}
+	l.services.reset(f, l.nextID(), nil)
+	l.services.onRequest(callGate.count)
+	p := &flowRun{}
 	p.run, p.err = l.start(ctx, f)
 	started()
 	if p.err != nil {
@@ -418,24 +418,24 @@ func (l *lane) playOn(f *chaosFlow, enough *gate, started func()) *passage {
 	first := p.run.GetRunID()
 	go l.answer(ctx, f, p.run.GetID())
 	go l.prompt(ctx, f, p.run.GetID())
-	<-l.await(ctx, f, p)
-	p.recovery = enough.since()
-	l.settle(ctx, p, first)
+	<-l.awaitResult(ctx, f, p)
+	p.recovery = callGate.since()
+	l.collect(ctx, p, first)
 	return p
 }
 
-// await reads the run's result.
-func (l *lane) await(ctx context.Context, f *chaosFlow, p *passage) <-chan struct{} {
+// awaitResult waits for the run's result.
+func (l *lane) awaitResult(ctx context.Context, f *chaosFlow, p *flowRun) <-chan struct{} {
 	ended := make(chan struct{})
 	run := l.client.GetWorkflow(ctx, p.run.GetID(), "")
 	go func() {
 		defer close(ended)
 		var out contract.RunResult
-		// While the server is away the call ends with an error of the connection's.
+		// While the server is down the call fails with a connection error.
 		for {
 			err := run.Get(ctx, &out)
 			if err == nil {
-				p.result, p.err = timeless(f, &out, p.run.GetID())
+				p.result, p.err = normalized(f, &out, p.run.GetID())
 				return
 			}
 			if f := contract.FailureOf(err); ctx.Err() != nil || f.Class != contract.ClassUnavailable {
@@ -448,22 +448,22 @@ func (l *lane) await(ctx context.Context, f *chaosFlow, p *passage) <-chan struc
 	return ended
 }
 
-// settle reads what the run left, and ends a run that did not.
-func (l *lane) settle(ctx context.Context, p *passage, first string) {
-	p.log = l.outside.came()
+// collect records the run's requests and history, and terminates a run that has not ended.
+func (l *lane) collect(ctx context.Context, p *flowRun, first string) {
+	p.log = l.services.requests()
 	if p.err != nil {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		_ = l.client.TerminateWorkflow(late, p.run.GetID(), "", "the test gave up")
+		_ = l.client.TerminateWorkflow(late, p.run.GetID(), "", "the test timed out")
 		return
 	}
-	p.after, p.err = accountOf(ctx, l.client, p.run.GetID(), first)
+	p.after, p.err = summarize(ctx, l.client, p.run.GetID(), first)
 }
 
-// eventWatch strikes when the histories of a run and of all below it have so many events.
+// eventWatch injects a fault when the histories of a run and its descendants have a number of events.
 type eventWatch struct {
 	client client.Client
-	blow   *blow
+	fault  *fault
 	mu     sync.Mutex
 	events int
 }
@@ -473,14 +473,14 @@ func (w *eventWatch) follow(ctx context.Context, id, run string) {
 	for it.HasNext() {
 		e, err := it.Next()
 		if err != nil {
-			return // the run is over, or its time
+			return // the run has ended, or timed out
 		}
 		w.mu.Lock()
 		w.events++
 		n := w.events
 		w.mu.Unlock()
-		w.blow.when(moment{atEvent, n})
-		if nextID, next := leadsTo(e, id); next != "" {
+		w.fault.at(moment{atEvent, n})
+		if nextID, next := startedBy(e, id); next != "" {
 			go w.follow(ctx, nextID, next)
 		}
 	}

@@ -16,27 +16,27 @@ import (
 	"weft/activities/contract"
 )
 
-// account is what the histories of a run and all its children say of activities, by
+// historySummary summarizes the activities in the histories of a run and all its descendants, by
 // idempotency key.
-type account struct {
-	// root and first are the workflow id and the first run id of the run at the root.
+type historySummary struct {
+	// root and first are the workflow id and the first run id of the root run.
 	root, first string
 	events      int
-	// attempts is how many attempts history has; a call that its worker did not take in time is another activity of the same key.
+	// attempts counts the attempts in history. A call that its worker did not pick up in time is rescheduled as another activity with the same key.
 	attempts map[string]int
-	// done are the completed ones.
+	// done has the completed activities.
 	done map[string]bool
 }
 
-// accountOf reads the histories of a run, of the runs that continue it and of its children.
-func accountOf(ctx context.Context, c client.Client, id, run string) (*account, error) {
-	a := &account{root: id, first: run, attempts: map[string]int{}, done: map[string]bool{}}
+// summarize reads the histories of a run, its continued runs and its children.
+func summarize(ctx context.Context, c client.Client, id, run string) (*historySummary, error) {
+	a := &historySummary{root: id, first: run, attempts: map[string]int{}, done: map[string]bool{}}
 	return a, a.read(ctx, c, id, run, a.first+"/")
 }
 
-// read reads the history of a run. The idempotency keys of its calls begin with prefix, which a
-// branch has from the run that started it.
-func (a *account) read(ctx context.Context, c client.Client, id, run, prefix string) error {
+// read reads the history of a run. The idempotency keys of its calls begin with prefix, which
+// a branch inherits from its parent.
+func (a *historySummary) read(ctx context.Context, c client.Client, id, run, prefix string) error {
 	scheduled := map[int64]string{}
 	it := c.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for it.HasNext() {
@@ -55,12 +55,12 @@ func (a *account) read(ctx context.Context, c client.Client, id, run, prefix str
 		case e.GetActivityTaskCompletedEventAttributes() != nil:
 			a.done[scheduled[e.GetActivityTaskCompletedEventAttributes().ScheduledEventId]] = true
 		}
-		below := prefix
+		childPrefix := prefix
 		if s := e.GetChildWorkflowExecutionStartedEventAttributes(); s != nil && s.WorkflowType.GetName() != contract.WorkflowBranch {
-			below = a.first + "/" + strings.TrimPrefix(s.WorkflowExecution.WorkflowId, a.root+"/") + "/"
+			childPrefix = a.first + "/" + strings.TrimPrefix(s.WorkflowExecution.WorkflowId, a.root+"/") + "/"
 		}
-		if nextID, next := leadsTo(e, id); next != "" {
-			if err := a.read(ctx, c, nextID, next, below); err != nil {
+		if nextID, next := startedBy(e, id); next != "" {
+			if err := a.read(ctx, c, nextID, next, childPrefix); err != nil {
 				return err
 			}
 		}
@@ -68,8 +68,8 @@ func (a *account) read(ctx context.Context, c client.Client, id, run, prefix str
 	return nil
 }
 
-// leadsTo is the run that an event of the workflow id began, if it began one.
-func leadsTo(e *historypb.HistoryEvent, id string) (nextID, run string) {
+// startedBy returns the workflow id and run id of the run that an event of workflow id started, if any.
+func startedBy(e *historypb.HistoryEvent, id string) (nextID, run string) {
 	if s := e.GetChildWorkflowExecutionStartedEventAttributes(); s != nil {
 		return s.WorkflowExecution.WorkflowId, s.WorkflowExecution.RunId
 	}
@@ -79,38 +79,38 @@ func leadsTo(e *historypb.HistoryEvent, id string) (nextID, run string) {
 	return "", ""
 }
 
-// activity is the key in the histories of a call's key: a judge may ask twice in one
-// activity, and adds which time it is.
-func (a *account) activity(key string) string {
+// activityKey returns the history key for the idempotency key of a call: a judge may call the
+// model twice in one activity, and then appends the number of the call.
+func (a *historySummary) activityKey(key string) string {
 	if _, ok := a.attempts[key]; ok {
 		return key
 	}
 	return key[:max(0, strings.LastIndexByte(key, '/'))]
 }
 
-// passage is one run of a flow, disturbed or not.
-type passage struct {
+// flowRun is one run of a flow, with or without a fault.
+type flowRun struct {
 	result *contract.RunResult
 	err    error
-	log    []seen
-	// before is what history had when the worker was dead; nil if it was not killed.
-	before *account
-	// revived is the generation of the worker that was started then.
-	revived string
-	// recovery is from the kill to the end; 0 if nothing was killed before it.
+	log    []request
+	// atKill is the history after the worker was killed; nil if it was not killed.
+	atKill *historySummary
+	// newWorker is the generation of the worker that was started after the kill.
+	newWorker string
+	// recovery is the time from the kill to the end of the run; 0 without a kill.
 	recovery time.Duration
-	after    *account
+	after    *historySummary
 	run      client.WorkflowRun
 }
 
-// calls are the calls that came, without the run that made them, sorted: they say which
-// calls a flow needs and what was sent. Where an outcome is unknown, the call may or may not
-// have come, and what follows is about that.
-func (p *passage) calls(unknown bool) []string {
+// calls returns the distinct calls with their contents, sorted and without the id of the
+// run. With an unknown outcome, calls that must not be repeated are left out, since they may
+// or may not have been received, and so are the contents, which depend on that.
+func (p *flowRun) calls(unknown bool) []string {
 	var out []string
 	known := map[string]bool{}
 	for _, s := range p.log {
-		if s.listing || known[s.key] || unknown && s.never {
+		if s.keyless || known[s.key] || unknown && s.noRetry {
 			continue
 		}
 		known[s.key] = true
@@ -124,50 +124,50 @@ func (p *passage) calls(unknown bool) []string {
 	return out
 }
 
-// repeated counts the calls that came again.
-func (p *passage) repeated() int {
+// repeated counts the repeated calls.
+func (p *flowRun) repeated() int {
 	n := 0
-	for _, made := range p.byKey() {
-		n += len(made) - 1
+	for _, requests := range p.byKey() {
+		n += len(requests) - 1
 	}
 	return n
 }
 
-func (p *passage) byKey() map[string][]seen {
-	out := map[string][]seen{}
+func (p *flowRun) byKey() map[string][]request {
+	out := map[string][]request{}
 	for _, s := range p.log {
-		if !s.listing {
+		if !s.keyless {
 			out[s.key] = append(out[s.key], s)
 		}
 	}
 	return out
 }
 
-// problems are all that is wrong with a passage, measured by an undisturbed one.
-func (p *passage) problems(f *chaosFlow, calm *passage) []string {
+// problems lists everything that is wrong with a run, compared with the baseline run.
+func (p *flowRun) problems(f *chaosFlow, baseline *flowRun) []string {
 	if p.err != nil {
 		return []string{fmt.Sprintf("the run failed: %v", p.err)}
 	}
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	unknown := p.unknown(f)
-	if f.agrees != nil {
-		out = f.agrees(p)
-	} else if diff := cmp.Diff(calm.result, p.result); diff != "" && !unknown {
-		add("result (-undisturbed +got):\n%s", diff)
+	if f.check != nil {
+		out = f.check(p)
+	} else if diff := cmp.Diff(baseline.result, p.result); diff != "" && !unknown {
+		add("result (-baseline +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(calm.calls(unknown), p.calls(unknown)); diff != "" && f.agrees == nil {
-		add("calls (-undisturbed +got):\n%s", diff)
+	if diff := cmp.Diff(baseline.calls(unknown), p.calls(unknown)); diff != "" && f.check == nil {
+		add("calls (-baseline +got):\n%s", diff)
 	}
-	for key, made := range p.byKey() {
-		out = append(out, p.callProblems(key, made)...)
+	for key, requests := range p.byKey() {
+		out = append(out, p.callProblems(key, requests)...)
 	}
 	return out
 }
 
-// unknown reports whether the run ended as it must where a call that is never repeated was cut
-// off: its activity began and did not complete.
-func (p *passage) unknown(f *chaosFlow) bool {
+// unknown reports whether the run ended as expected after a call that must not be repeated was
+// interrupted: the activity of that call was started and did not complete.
+func (p *flowRun) unknown(f *chaosFlow) bool {
 	if f.unknown == "" || p.result == nil || p.result.ResultText == nil || *p.result.ResultText != f.unknown {
 		return false
 	}
@@ -179,128 +179,128 @@ func (p *passage) unknown(f *chaosFlow) bool {
 	return false
 }
 
-// callProblems looks at all requests for one call.
-func (p *passage) callProblems(key string, made []seen) (out []string) {
+// callProblems checks all requests for one call.
+func (p *flowRun) callProblems(key string, requests []request) (out []string) {
 	add := func(format string, args ...any) {
-		out = append(out, fmt.Sprintf("call %s (%s): ", key, made[0].what)+fmt.Sprintf(format, args...))
+		out = append(out, fmt.Sprintf("call %s (%s): ", key, requests[0].what)+fmt.Sprintf(format, args...))
 	}
 	if key == "" {
-		add("it came without an idempotency key")
+		add("received without an idempotency key")
 		return out
 	}
-	name := p.after.activity(key)
+	name := p.after.activityKey(key)
 	attempts, known := p.after.attempts[name]
 	switch {
 	case !known:
-		add("no history has an activity for it")
-	case len(made) > attempts:
-		add("it came %d times in %d attempts: not only Temporal repeats it", len(made), attempts)
-	case len(made) > 2:
-		add("it came %d times", len(made))
+		add("its activity is in no history")
+	case len(requests) > attempts:
+		add("received %d times in %d attempts: repeated within an attempt", len(requests), attempts)
+	case len(requests) > 2:
+		add("received %d times", len(requests))
 	}
-	if made[0].never && len(made) > 1 {
-		add("it was repeated although its tool forbids that")
+	if requests[0].noRetry && len(requests) > 1 {
+		add("repeated although the tool must not be retried")
 	}
-	by := map[string]int{}
-	for _, s := range made {
-		if by[s.generation]++; by[s.generation] > 1 && p.revived != "" {
-			add("worker %s made it twice", s.generation)
+	sentBy := map[string]int{}
+	for _, s := range requests {
+		if sentBy[s.generation]++; sentBy[s.generation] > 1 && p.newWorker != "" {
+			add("sent twice by worker %s", s.generation)
 		}
-		if s.body != made[0].body {
-			add("it was repeated with another content")
+		if s.body != requests[0].body {
+			add("repeated with different content")
 		}
-		if s.generation == p.revived && p.before != nil && p.before.done[name] {
-			add("history had its result when the worker died, and it was made again")
+		if s.generation == p.newWorker && p.atKill != nil && p.atKill.done[name] {
+			add("repeated although its result was in history when the worker was killed")
 		}
 	}
 	return out
 }
 
-// TestChaosCheckFindsErrors gives the checks passages that must not pass.
+// TestChaosCheckFindsErrors checks that flowRun.problems reports each kind of error.
 func TestChaosCheckFindsErrors(t *testing.T) {
-	good := func() *passage {
-		done := func() *account {
-			return &account{attempts: map[string]int{"r/a#1/model/1": 1, "r/a#1/tool/1.1": 2}, done: map[string]bool{"r/a#1/model/1": true, "r/a#1/tool/1.1": true}}
+	good := func() *flowRun {
+		done := func() *historySummary {
+			return &historySummary{attempts: map[string]int{"r/a#1/model/1": 1, "r/a#1/tool/1.1": 2}, done: map[string]bool{"r/a#1/model/1": true, "r/a#1/tool/1.1": true}}
 		}
 		before := done()
 		delete(before.done, "r/a#1/tool/1.1")
-		return &passage{
+		return &flowRun{
 			result: &contract.RunResult{Status: "completed", ResultText: new("fine"), Usage: contract.Usage{Calls: 1}},
-			before: before, after: done(), revived: "2",
-			log: []seen{{generation: "1", key: "r/a#1/model/1", what: "model", body: "m"},
+			atKill: before, after: done(), newWorker: "2",
+			log: []request{{generation: "1", key: "r/a#1/model/1", what: "model", body: "m"},
 				{generation: "1", key: "r/a#1/tool/1.1", what: "search", body: "s"}, {generation: "2", key: "r/a#1/tool/1.1", what: "search", body: "s"}},
 		}
 	}
 	tests := map[string]struct {
-		spoil func(p *passage)
-		want  string
+		mutate func(p *flowRun)
+		want   string
 	}{
-		"a call in flight is repeated once": {spoil: func(*passage) {}},
-		"a call that must not be repeated is cut off": {
-			spoil: func(p *passage) {
+		"a call in flight is repeated once": {mutate: func(*flowRun) {}},
+		"a call that must not be repeated is interrupted": {
+			mutate: func(p *flowRun) {
 				p.log, p.result.ResultText = p.log[:2], new("perhaps")
-				p.log[1].never = true
+				p.log[1].noRetry = true
 				delete(p.after.done, "r/a#1/tool/1.1")
 			},
 		},
 		"a recorded call is made again": {
-			spoil: func(p *passage) { p.before.done["r/a#1/tool/1.1"] = true },
-			want:  "history had its result when the worker died, and it was made again",
+			mutate: func(p *flowRun) { p.atKill.done["r/a#1/tool/1.1"] = true },
+			want:   "repeated although its result was in history when the worker was killed",
 		},
-		"a call comes more often than history has attempts": {
-			spoil: func(p *passage) { p.after.attempts["r/a#1/tool/1.1"] = 1 },
-			want:  "it came 2 times in 1 attempts: not only Temporal repeats it",
+		"more requests than attempts": {
+			mutate: func(p *flowRun) { p.after.attempts["r/a#1/tool/1.1"] = 1 },
+			want:   "received 2 times in 1 attempts: repeated within an attempt",
 		},
-		"a call comes three times": {
-			spoil: func(p *passage) {
+		"a call is received three times": {
+			mutate: func(p *flowRun) {
 				p.after.attempts["r/a#1/tool/1.1"] = 3
-				p.log = append(p.log, seen{generation: "3", key: "r/a#1/tool/1.1", what: "search", body: "s"})
+				p.log = append(p.log, request{generation: "3", key: "r/a#1/tool/1.1", what: "search", body: "s"})
 			},
-			want: "it came 3 times",
+			want: "received 3 times",
 		},
-		"one worker makes a call twice": {
-			spoil: func(p *passage) { p.log[2].generation = "1" },
-			want:  "worker 1 made it twice",
+		"one worker sends a call twice": {
+			mutate: func(p *flowRun) { p.log[2].generation = "1" },
+			want:   "sent twice by worker 1",
 		},
-		"a call is repeated under another key": {
-			spoil: func(p *passage) { p.log[2].key = "r/a#1/tool/1.2"; p.after.attempts["r/a#1/tool/1.2"] = 1 },
-			want:  "calls (-undisturbed +got)",
+		"a call is repeated with a different key": {
+			mutate: func(p *flowRun) { p.log[2].key = "r/a#1/tool/1.2"; p.after.attempts["r/a#1/tool/1.2"] = 1 },
+			want:   "calls (-baseline +got)",
 		},
-		"a call is repeated with another content": {
-			spoil: func(p *passage) { p.log[2].body = "other" },
-			want:  "it was repeated with another content",
+		"a call is repeated with different content": {
+			mutate: func(p *flowRun) { p.log[2].body = "other" },
+			want:   "repeated with different content",
 		},
-		"a call that must not be repeated is": {
-			spoil: func(p *passage) { p.log[1].never = true },
-			want:  "it was repeated although its tool forbids that",
+		"a call that must not be repeated is repeated": {
+			mutate: func(p *flowRun) { p.log[1].noRetry = true },
+			want:   "repeated although the tool must not be retried",
 		},
 		"a call has no key": {
-			spoil: func(p *passage) { p.log[0].key = "" },
-			want:  "it came without an idempotency key",
+			mutate: func(p *flowRun) { p.log[0].key = "" },
+			want:   "received without an idempotency key",
 		},
 		"usage counts a repeated call": {
-			spoil: func(p *passage) { p.result.Usage.Calls = 2 },
-			want:  "result (-undisturbed +got)",
+			mutate: func(p *flowRun) { p.result.Usage.Calls = 2 },
+			want:   "result (-baseline +got)",
 		},
 		"a call is missing": {
-			spoil: func(p *passage) { p.log = p.log[:1] },
-			want:  "calls (-undisturbed +got)",
+			mutate: func(p *flowRun) { p.log = p.log[:1] },
+			want:   "calls (-baseline +got)",
 		},
-		"the outcome is said to be unknown although history has it": {
-			spoil: func(p *passage) { p.log[1].never, p.result.ResultText = true, new("perhaps") },
-			want:  "result (-undisturbed +got)",
+		"the outcome is reported as unknown although it is in history": {
+			mutate: func(p *flowRun) { p.log[1].noRetry, p.result.ResultText = true, new("perhaps") },
+			want:   "result (-baseline +got)",
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			p, calm := good(), good()
-			tc.spoil(p)
-			for i := range calm.log[1:] {
-				calm.log[1+i].never = len(p.log) > 1 && p.log[1].never // a matter of the flow, not of the passage
+			p, baseline := good(), good()
+			tc.mutate(p)
+			for i := range baseline.log[1:] {
+				baseline.log[1+i].noRetry = len(p.log) > 1 && p.log[1].noRetry // a property of the flow, not of the run
 			}
-			got := strings.Join(p.problems(&chaosFlow{unknown: "perhaps"}, calm), "\n")
+			got := strings.Join(p.problems(&chaosFlow{unknown: "perhaps"}, baseline), "\n")
 			if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
-				t.Errorf("problems are %q, want %q in them", got, tc.want)
+				t.Errorf("problems = %q, want them to contain %q", got, tc.want)
 			}
 		})
 	}

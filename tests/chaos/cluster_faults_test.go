@@ -15,10 +15,10 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndClusterFaults breaks one part of a cluster after the other under load. No run is
-// lost, no call that history has is made again, and every call that was under way is accounted
-// for. All together these are 1,000 runs, with BENCH_QUICK 100; CLUSTER_RUNS is how many each part
-// that breaks has, instead of 200.
+// TestEndToEndClusterFaults injects one fault after another into a cluster under load. It checks
+// that no run is lost, that no call recorded in history is repeated, and that every repetition is
+// explained by a fault. In total it starts 1,000 runs, or 100 with BENCH_QUICK; CLUSTER_RUNS is
+// the number of runs per fault, instead of 200.
 func TestEndToEndClusterFaults(t *testing.T) {
 	dir := harness.ClusterDir(t)
 	first := harness.ServerAddress(t)
@@ -38,82 +38,82 @@ func TestEndToEndClusterFaults(t *testing.T) {
 	}
 	t.Run("workers are killed", func(t *testing.T) {
 		s := newLoadTest(t)
-		crew := []*loadWorker{s.hire(first, s.model), s.hire(second, s.model)}
-		blow := func(i int, address string) func() {
+		workers := []*loadWorker{s.startWorker(first, s.model), s.startWorker(second, s.model)}
+		killWorker := func(i int, address string) func() {
 			return func() {
-				s.broken("a worker is killed, and another started", func() {
-					crew[i].kill()
-					crew[i] = s.hire(address, s.model)
+				s.withFault("a worker is killed and replaced", func() {
+					workers[i].kill()
+					workers[i] = s.startWorker(address, s.model)
 				})
 			}
 		}
-		s.run(runs, map[int]func(){runs / 5: blow(0, first), runs / 2: blow(1, second)})
+		s.run(runs, map[int]func(){runs / 5: killWorker(0, first), runs / 2: killWorker(1, second)})
 	})
 	t.Run("a server node is killed", func(t *testing.T) {
 		s := newLoadTest(t)
-		s.hire(first, s.model)
-		s.hire(second, s.model)
+		s.startWorker(first, s.model)
+		s.startWorker(second, s.model)
 		s.run(runs, map[int]func(){runs / 4: func() {
-			s.broken("a server node is killed, and started again", func() {
-				killed(t, dir, "temporal-2")
+			s.withFault("a server node is killed and restarted", func() {
+				killProgram(t, dir, "temporal-2")
 				time.Sleep(2 * time.Second)
-				again(t, dir, "temporal-2")
-				reachable(t, second)
+				restartProgram(t, dir, "temporal-2")
+				waitUntilListening(t, second)
 				time.Sleep(10 * time.Second) // its shards and queues move back
 			})
 		}})
 	})
 	t.Run("PostgreSQL is killed", func(t *testing.T) {
 		s := newLoadTest(t)
-		s.hire(first, s.model)
-		s.hire(second, s.model)
+		s.startWorker(first, s.model)
+		s.startWorker(second, s.model)
 		s.run(runs, map[int]func(){runs / 4: func() {
-			s.broken("PostgreSQL is killed, and started again", func() {
+			s.withFault("PostgreSQL is killed and restarted", func() {
 				killDatabase(t, dir)
 				time.Sleep(2 * time.Second)
 				startDatabase(t, dir)
-				time.Sleep(15 * time.Second) // servers connect again, and find their shards
+				time.Sleep(15 * time.Second) // servers reconnect and acquire their shards
 			})
 		}})
 	})
 	t.Run("packets are lost", func(t *testing.T) {
 		s := newLoadTest(t)
-		line := newRelay(t, "127.0.0.1", second)
-		s.hire(first, s.model)
-		s.hire(line.address, s.model)
+		relay := newRelay(t, "127.0.0.1", second)
+		s.startWorker(first, s.model)
+		s.startWorker(relay.address, s.model)
 		s.run(runs, map[int]func(){runs / 5: func() {
-			s.broken("one worker's way to the server is lossy", func() {
-				line.lose(true)
+			s.withFault("packet loss between one worker and the server", func() {
+				relay.lose(true)
 				time.Sleep(15 * time.Second)
-				line.lose(false)
+				relay.lose(false)
 				time.Sleep(5 * time.Second)
 			})
 		}})
-		late, gone := line.counts()
-		t.Logf("%d pieces came late, %d never", late, gone)
-		if late == 0 {
-			t.Error("the line lost nothing")
+		delayed, dropped := relay.counts()
+		t.Logf("%d chunks delayed, %d dropped", delayed, dropped)
+		if delayed == 0 {
+			t.Error("no chunk was delayed")
 		}
 	})
 	t.Run("the network is cut", func(t *testing.T) {
-		n := newIsland(t)
+		n := newNamespace(t)
 		s := newLoadTest(t)
-		s.hire(first, s.model)
-		s.far = "w2"
-		s.hire(newRelay(t, n.shore, second).address, newRelay(t, n.shore, s.model).address, "ip", "netns", "exec", n.name)
+		s.startWorker(first, s.model)
+		s.disconnected = "w2"
+		s.startWorker(newRelay(t, n.hostIP, second).address, newRelay(t, n.hostIP, s.model).address, "ip", "netns", "exec", n.name)
 		s.run(runs, map[int]func(){runs / 5: func() {
-			s.broken("a worker is cut off from server and model, and comes back", func() {
-				n.link(t, "down")
+			s.withFault("a worker is disconnected from server and model, and reconnects", func() {
+				n.setLink(t, "down")
 				time.Sleep(loadHeartbeat + 5*time.Second)
-				n.link(t, "up")
-				time.Sleep(10 * time.Second) // what it did in the dark comes late
+				n.setLink(t, "up")
+				time.Sleep(10 * time.Second) // the results of its calls arrive late
 			})
 		}})
 	})
 }
 
-// again starts a program of the cluster that was killed.
-func again(t *testing.T, dir, name string) {
+// restartProgram starts a killed program of the cluster again.
+func restartProgram(t *testing.T, dir, name string) {
 	t.Helper()
 	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -128,11 +128,11 @@ func again(t *testing.T, dir, name string) {
 	if err := os.WriteFile(filepath.Join(dir, name+".pid"), []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = cmd.Wait() }() // the cluster ends it
+	go func() { _ = cmd.Wait() }() // the cluster stops it
 }
 
-// reachable waits until somebody listens.
-func reachable(t *testing.T, address string) {
+// waitUntilListening waits until the address accepts connections.
+func waitUntilListening(t *testing.T, address string) {
 	t.Helper()
 	harness.WaitFor(t, address, func() bool {
 		c, err := net.DialTimeout("tcp", address, time.Second)
@@ -164,12 +164,12 @@ func killDatabase(t *testing.T, dir string) {
 	}
 	for _, f := range strings.Fields(string(children)) {
 		if child, err := strconv.Atoi(f); err == nil {
-			_ = syscall.Kill(child, syscall.SIGKILL) // it may be gone already
+			_ = syscall.Kill(child, syscall.SIGKILL) // it may have exited already
 		}
 	}
 }
 
-// startDatabase starts PostgreSQL again, which first mends what the kill left.
+// startDatabase starts PostgreSQL again, retrying while it recovers.
 func startDatabase(t *testing.T, dir string) {
 	t.Helper()
 	var out []byte
@@ -183,44 +183,44 @@ func startDatabase(t *testing.T, dir string) {
 		}
 		time.Sleep(time.Second)
 	}
-	t.Fatalf("PostgreSQL does not start again: %s", out[max(0, len(out)-1000):])
+	t.Fatalf("PostgreSQL does not restart: %s", out[max(0, len(out)-1000):])
 }
 
-// island is a network namespace with one way to this one.
-type island struct{ name, way, shore string }
+// netNamespace is a network namespace that a veth pair connects with the host's.
+type netNamespace struct{ name, veth, hostIP string }
 
-// newIsland makes one, or skips where that is not allowed.
-func newIsland(t *testing.T) *island {
+// newNamespace creates one, or skips the test if that is not allowed.
+func newNamespace(t *testing.T) *netNamespace {
 	t.Helper()
 	id := os.Getpid() % 10_000
-	n := &island{name: fmt.Sprintf("weft-%d", id), way: fmt.Sprintf("weft%d", id), shore: "10.213.77.1"}
+	n := &netNamespace{name: fmt.Sprintf("weft-%d", id), veth: fmt.Sprintf("weft%d", id), hostIP: "10.213.77.1"}
 	if os.Geteuid() != 0 {
-		t.Skip("a network namespace is made, which only root may do")
+		t.Skip("only root can create a network namespace")
 	}
 	t.Cleanup(func() {
-		_ = exec.Command("ip", "link", "del", n.way).Run()
+		_ = exec.Command("ip", "link", "del", n.veth).Run()
 		_ = exec.Command("ip", "netns", "del", n.name).Run()
 	})
 	for _, args := range []string{
 		"netns add " + n.name,
-		"link add " + n.way + " type veth peer name far netns " + n.name,
-		"addr add " + n.shore + "/24 dev " + n.way,
-		"link set " + n.way + " up",
+		"link add " + n.veth + " type veth peer name far netns " + n.name,
+		"addr add " + n.hostIP + "/24 dev " + n.veth,
+		"link set " + n.veth + " up",
 		"-n " + n.name + " addr add 10.213.77.2/24 dev far",
 		"-n " + n.name + " link set far up",
 		"-n " + n.name + " link set lo up",
 	} {
 		if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
-			t.Skipf("no network namespace can be made here: ip %s: %v: %s", args, err, out)
+			t.Skipf("cannot create a network namespace: ip %s: %v: %s", args, err, out)
 		}
 	}
 	return n
 }
 
-// link sets the way to the island up or down.
-func (n *island) link(t *testing.T, state string) {
+// setLink sets the connection to the namespace up or down.
+func (n *netNamespace) setLink(t *testing.T, state string) {
 	t.Helper()
-	if out, err := exec.Command("ip", "link", "set", n.way, state).CombinedOutput(); err != nil {
-		t.Errorf("ip link set %s %s: %v: %s", n.way, state, err, out)
+	if out, err := exec.Command("ip", "link", "set", n.veth, state).CombinedOutput(); err != nil {
+		t.Errorf("ip link set %s %s: %v: %s", n.veth, state, err, out)
 	}
 }

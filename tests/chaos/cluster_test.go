@@ -16,7 +16,7 @@ import (
 	"weft/tests/harness"
 )
 
-// clusterFlow is a chain of three agents; clusterScript lets each take its time.
+// clusterFlow is a chain of three agents; clusterScript delays each answer.
 const (
 	clusterFlow = `{
   "name": "Chain",
@@ -35,14 +35,14 @@ const (
 	clusterScript = "rules:\n- {node: c, say: done, delay: 500ms}\n- {say: next, delay: 500ms}\n"
 )
 
-// TestEndToEndClusterLosesNodes kills one of two workers and one of two servers, with runs in
-// flight on PostgreSQL, and wants every run to end well.
+// TestEndToEndClusterLosesNodes checks that every open run completes after one of two workers
+// and one of two servers, which use PostgreSQL, are killed.
 func TestEndToEndClusterLosesNodes(t *testing.T) {
 	dir := os.Getenv("WEFT_CLUSTER")
 	if dir == "" {
 		t.Skip("WEFT_CLUSTER is not set; make cluster-test starts a cluster and runs this")
 	}
-	// The client stands at the server that lives on.
+	// The client is connected to the server that survives.
 	c := harness.Dial(t, harness.ServerAddress(t))
 	const runs = 20
 	var started []client.WorkflowRun
@@ -55,8 +55,8 @@ func TestEndToEndClusterLosesNodes(t *testing.T) {
 		started = append(started, run)
 	}
 	time.Sleep(700 * time.Millisecond)
-	killed(t, dir, "worker-2")
-	killed(t, dir, "temporal-2")
+	killProgram(t, dir, "worker-2")
+	killProgram(t, dir, "temporal-2")
 	for _, run := range started {
 		out, err := harness.Result(t, run)
 		if err != nil || out.ResultText == nil || *out.ResultText != "done" || out.Usage.Calls != 3 {
@@ -65,8 +65,8 @@ func TestEndToEndClusterLosesNodes(t *testing.T) {
 	}
 }
 
-// killed ends a program of the cluster without a warning.
-func killed(t *testing.T, dir, name string) {
+// killProgram kills a program of the cluster with SIGKILL.
+func killProgram(t *testing.T, dir, name string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, name+".pid"))
 	if err != nil {

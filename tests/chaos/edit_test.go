@@ -16,34 +16,32 @@ import (
 	"weft/worker/host"
 )
 
-// unset is an environment with nothing in it.
-type unset struct{}
+// emptyEnv is an empty environment.
+type emptyEnv struct{}
 
-func (unset) LookupEnv(string) (string, bool) { return "", false }
+func (emptyEnv) LookupEnv(string) (string, bool) { return "", false }
 
-func (unset) Environ() []string { return nil }
+func (emptyEnv) Environ() []string { return nil }
 
-// editable is a flow of two nodes of the worker's folder; what the second is told is to be
-// edited.
+// editable is a flow of two nodes; the tests edit the prompt of the second.
 const editable = `{"name":"editable","generation_prompt":"","response_format":{"type":1},"execution_plan":"","nodes":[
 {"id":"a","name":"A","prompt":"[a]","tools":[{"name":"search","data_connection_id":"web"}]},
 {"id":"b","name":"B","prompt":"[old]","is_exit_node":true}],
 "edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"a","target":"b"},{"id":"e3","source":"b","target":"END"}]}`
 
-// TestEditedFlowsDoNotChangeRuns edits a flow of the worker's folder in the middle of a run: the
-// prompt and the edges, then into one that is wrong. The run goes on as it began; the next
-// one is of the edited flow, or is refused.
+// TestEditedFlowsDoNotChangeRuns edits a flow in the worker's flow directory in the middle of a run. It
+// checks that the open run keeps its plan, and that the next run uses the edited flow or is rejected.
 func TestEditedFlowsDoNotChangeRuns(t *testing.T) {
 	tests := map[string]struct {
 		edited string
-		// next is what a run says that starts after the edit; class is its failure's.
+		// next is the result of a run that starts after the edit; class is the class of its failure.
 		next, class string
 	}{
-		"another prompt": {edited: strings.Replace(editable, "[old]", "[new]", 1), next: "new"},
-		"another way": {edited: strings.NewReplacer(`"source":"a","target":"b"`, `"source":"a","target":"c"`, `"source":"b","target":"END"`, `"source":"c","target":"END"`,
+		"different prompt": {edited: strings.Replace(editable, "[old]", "[new]", 1), next: "new"},
+		"different edges": {edited: strings.NewReplacer(`"source":"a","target":"b"`, `"source":"a","target":"c"`, `"source":"b","target":"END"`, `"source":"c","target":"END"`,
 			`"id":"b","name":"B"`, `"id":"c","name":"C"`, "[old]", "[c]").Replace(editable), next: "elsewhere"},
-		"into one that is wrong": {edited: strings.Replace(editable, `"target":"b"`, `"target":"nowhere"`, 1), class: contract.ClassInvalidFlow},
-		"removed":                {class: contract.ClassInvalidFlow},
+		"invalid flow": {edited: strings.Replace(editable, `"target":"b"`, `"target":"nowhere"`, 1), class: contract.ClassInvalidFlow},
+		"removed":      {class: contract.ClassInvalidFlow},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +60,7 @@ func TestEditedFlowsDoNotChangeRuns(t *testing.T) {
 			if err := os.WriteFile(settings, []byte("flows: {dir: "+dir+"}\nconnections: {web: {url: 'http://127.0.0.1:1/mcp'}}\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			cfg, err := config.Load(config.Options{File: settings, Env: unset{}})
+			cfg, err := config.Load(config.Options{File: settings, Env: emptyEnv{}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,27 +76,29 @@ func TestEditedFlowsDoNotChangeRuns(t *testing.T) {
 			}
 			p := r.Execute(t)
 			if p.Err != nil || *p.Result.ResultText != "old" {
-				t.Fatalf("the run under way: %+v, %v", p.Result, p.Err)
+				t.Fatalf("open run: %+v, %v", p.Result, p.Err)
 			}
 			r.Tools["search"] = func(string) (string, bool) { return "nothing to do", false }
 			p = r.Execute(t)
 			switch {
 			case harness.FailureClass(p.Err) != tc.class:
-				t.Errorf("the next run: %v, want class %q", p.Err, tc.class)
+				t.Errorf("next run: %v, want class %q", p.Err, tc.class)
 			case tc.class == "" && *p.Result.ResultText != tc.next:
-				t.Errorf("the next run says %q, want %q", *p.Result.ResultText, tc.next)
+				t.Errorf("next run: result text = %q, want %q", *p.Result.ResultText, tc.next)
 			}
 		})
 	}
 }
 
-// editableModel answers by the prompt that it is sent.
+// editableModel answers according to the prompt.
 func editableModel(t *testing.T) *llm.Models {
 	t.Helper()
-	always := func(s string) func(talk) says { return func(talk) says { return text("%s", s) } }
-	f := &chaosFlow{say: map[string]func(talk) says{"[old]": always("old"), "[new]": always("new"), "[c]": always("elsewhere"), "[a]": func(t talk) says {
+	always := func(s string) func(conversation) modelReply {
+		return func(conversation) modelReply { return text("%s", s) }
+	}
+	f := &chaosFlow{models: map[string]func(conversation) modelReply{"[old]": always("old"), "[new]": always("new"), "[c]": always("elsewhere"), "[a]": func(t conversation) modelReply {
 		if t.turn == 1 {
-			return calls(asks{"search", "{}"})
+			return calls(toolCall{"search", "{}"})
 		}
 		return text("begun")
 	}}}

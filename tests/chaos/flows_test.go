@@ -12,74 +12,74 @@ import (
 	"weft/workflows/plan"
 )
 
-// chaosFlow is a sample flow with the model that answers it. What the model says depends on
-// nothing but what it is shown, so that a run's result reports whether it was shown the right
-// things.
+// chaosFlow is a sample flow with its models. Their answers depend only on the messages that
+// they receive, so that the result of a run shows whether those were correct.
 type chaosFlow struct {
 	name, doc, input string
-	// plan is the flow where no document says it; its input is the parameter prompt.
+	// plan is the flow if no document can express it; its input is the parameter prompt.
 	plan *plan.Flow
-	// maxEvents, if set, makes the run continue as new at every boundary.
+	// maxEvents, if set, makes the run continue as new at every opportunity.
 	maxEvents int
-	// say is the model, by the mark in a node's prompt; "judge" answers conditions.
-	say map[string]func(talk) says
-	// answer is what somebody says to a request; he says it again and again, by signal and by
-	// Update, to requests that are long answered too.
+	// models has the model by the mark in a node's prompt; "judge" evaluates conditions.
+	models map[string]func(conversation) modelReply
+	// answer returns the user's answer to a request. It is sent repeatedly, by signal and by
+	// Update, and also after the request was answered.
 	answer func(contract.Request) any
-	// prompts are what a session is given after its input, each again and again. callbacks are the turns that
-	// it has besides.
+	// prompts are sent to a session after its input, each of them repeatedly. callbacks is the number of additional turns.
 	prompts   []string
 	callbacks int
-	// long leaves the flow to the full form.
+	// long flows run only if CHAOS is set.
 	long bool
-	// unknown is the result where a call that must not be repeated was cut off.
+	// unknown is the result after a call that must not be repeated was interrupted.
 	unknown string
-	// agrees, if set, says what is wrong with a passage that need not go as the undisturbed one does.
-	agrees func(p *passage) []string
+	// check, if set, lists what is wrong with a run, instead of a comparison with the baseline run.
+	check func(p *flowRun) []string
 }
 
-// talk is what a model is shown.
-type talk struct {
+// conversation is the conversation that a model receives.
+type conversation struct {
 	// turn is 1 for the first call of a node's execution.
 	turn int
-	// users and replies are the contents of the user's and of the tools' messages.
+	// users and replies are the contents of user and tool messages.
 	users, replies []string
 	// last is the content of the last message.
 	last string
 }
 
-// says is what a model says: text, or calls of tools.
-type says struct {
+// modelReply is a model's response: text or tool calls.
+type modelReply struct {
 	text  string
-	calls []asks
+	calls []toolCall
 }
 
-// asks is one tool call; arguments are JSON.
-type asks struct{ tool, arguments string }
+// toolCall is one tool call; arguments are JSON.
+type toolCall struct{ tool, arguments string }
 
-func text(format string, args ...any) says { return says{text: fmt.Sprintf(format, args...)} }
+func text(format string, args ...any) modelReply {
+	return modelReply{text: fmt.Sprintf(format, args...)}
+}
 
-func calls(c ...asks) says { return says{calls: c} }
+func calls(c ...toolCall) modelReply { return modelReply{calls: c} }
 
-// digest says what it was shown, so that the result tells the order and the wording of it.
-func digest(t talk) says {
+// digest answers with all messages, so that the result depends on their order and wording.
+func digest(t conversation) modelReply {
 	return text("%d messages, seen: %s", len(t.users)+len(t.replies), strings.Join(append(t.users, t.replies...), " | "))
 }
 
-// writes sets the state key k to its own name and then says so.
-func writes(name string) func(talk) says {
-	return func(t talk) says {
+// writeState sets the state key k to its own name and then reports that.
+func writeState(name string) func(conversation) modelReply {
+	return func(t conversation) modelReply {
 		if t.turn == 1 {
-			return calls(asks{"set_state", `{"key":"k","value":"` + name + `"}`}, asks{"list_state_keys", "{}"})
+			return calls(toolCall{"set_state", `{"key":"k","value":"` + name + `"}`}, toolCall{"list_state_keys", "{}"})
 		}
 		return text("%s wrote, replies %v", name, t.replies)
 	}
 }
 
-// reads gets the state key k and says all that it was shown.
-func reads(t talk) says {
+// readState gets the state key k and then answers with all messages.
+func readState(t conversation) modelReply {
 	if t.turn == 1 {
-		return calls(asks{"get_state", `{"keys":["k"]}`})
+		return calls(toolCall{"get_state", `{"keys":["k"]}`})
 	}
 	return digest(t)
 }
@@ -89,19 +89,19 @@ const (
 	oneExit     = `"edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"a","target":"END"}]`
 )
 
-// unequal has a branch of one node and one of two, and a deferred join.
-const unequal = `{"name":"chaos fork",` + plainAnswer + `,"nodes":[
+// forkFlow has a branch of one node, a branch of two nodes, and a deferred join.
+const forkFlow = `{"name":"chaos fork",` + plainAnswer + `,"nodes":[
 {"id":"a","name":"A","prompt":"[a]"},{"id":"b","name":"B","prompt":"[b]"},{"id":"c","name":"C","prompt":"[c]"},
 {"id":"j","name":"J","prompt":"[j]","defer":true,"is_exit_node":true}],
 "edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"START","target":"b"},{"id":"e3","source":"b","target":"c"},
 {"id":"e4","source":"a","target":"j"},{"id":"e5","source":"c","target":"j"},{"id":"e6","source":"j","target":"END"}]}`
 
-var forkSays = map[string]func(talk) says{"[a]": writes("a"), "[b]": writes("b"), "[c]": digest, "[j]": reads}
+var forkModels = map[string]func(conversation) modelReply{"[a]": writeState("a"), "[b]": writeState("b"), "[c]": digest, "[j]": readState}
 
 var chaosFlows = []chaosFlow{
-	{name: "fork, deferred join", doc: unequal, input: "go", say: forkSays},
+	{name: "fork, deferred join", doc: forkFlow, input: "go", models: forkModels},
 	{
-		name: "fork, continued as new", doc: unequal, input: "go on", maxEvents: 1, say: forkSays,
+		name: "fork, continued as new", doc: forkFlow, input: "go on", maxEvents: 1, models: forkModels,
 	},
 	{
 		name: "plain join", input: "go",
@@ -109,7 +109,7 @@ var chaosFlows = []chaosFlow{
 {"id":"a","name":"A","prompt":"[a]"},{"id":"b","name":"B","prompt":"[b]"},{"id":"j","name":"J","prompt":"[j]","is_exit_node":true}],
 "edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"START","target":"b"},
 {"id":"e3","source":"a","target":"j"},{"id":"e4","source":"b","target":"j"},{"id":"e5","source":"j","target":"END"}]}`,
-		say: map[string]func(talk) says{"[a]": writes("a"), "[b]": digest, "[j]": reads},
+		models: map[string]func(conversation) modelReply{"[a]": writeState("a"), "[b]": digest, "[j]": readState},
 	},
 	{
 		name: "judged loop", input: "go round",
@@ -117,10 +117,10 @@ var chaosFlows = []chaosFlow{
 {"id":"a","name":"A","prompt":"[a]"},{"id":"x","name":"X","prompt":"[x]","is_exit_node":true}],
 "edges":[{"id":"e1","source":"START","target":"a"},{"id":"again","source":"a","target":"a","condition_prompt":"again?"},
 {"id":"out","source":"a","target":"x","condition_prompt":"done?"},{"id":"e4","source":"x","target":"END"}]}`,
-		say: map[string]func(talk) says{
-			"[a]": func(t talk) says { return text("lap %d", lap(t.last)+1) },
+		models: map[string]func(conversation) modelReply{
+			"[a]": func(t conversation) modelReply { return text("lap %d", lap(t.last)+1) },
 			"[x]": digest,
-			"judge": func(t talk) says {
+			"judge": func(t conversation) modelReply {
 				if strings.Contains(t.last, "again?") == (lap(t.last) < 3) {
 					return text(`{"answer":"yes","reason":"lap %d"}`, lap(t.last))
 				}
@@ -132,12 +132,12 @@ var chaosFlows = []chaosFlow{
 		name: "agent with MCP tools", input: "find all",
 		doc: `{"name":"chaos tools",` + plainAnswer + `,"nodes":[
 {"id":"a","name":"A","prompt":"[a]","is_exit_node":true,"tools":[{"name":"search","data_connection_id":"web"}]}],` + oneExit + `}`,
-		say: map[string]func(talk) says{"[a]": func(t talk) says {
+		models: map[string]func(conversation) modelReply{"[a]": func(t conversation) modelReply {
 			switch t.turn {
 			case 1:
-				return calls(asks{"search", `{"n":1}`}, asks{"search", `{"n":2}`})
+				return calls(toolCall{"search", `{"n":1}`}, toolCall{"search", `{"n":2}`})
 			case 2:
-				return calls(asks{"list_state_keys", "{}"}, asks{"search", `{"n":3}`})
+				return calls(toolCall{"list_state_keys", "{}"}, toolCall{"search", `{"n":3}`})
 			}
 			return digest(t)
 		}},
@@ -149,16 +149,16 @@ var chaosFlows = []chaosFlow{
 {"id":"a","name":"A","prompt":"[a]","is_exit_node":true,"tools":[{"name":"call_sub_agent","data_connection_id":"helper"}]}],` + oneExit + `},
 {"id":"sub","name":"Sub",` + plainAnswer + `,"nodes":[
 {"id":"a","name":"S","prompt":"[s]","is_exit_node":true,"tools":[{"name":"search","data_connection_id":"web"}]}],` + oneExit + `}]}`,
-		say: map[string]func(talk) says{
-			"[a]": func(t talk) says {
+		models: map[string]func(conversation) modelReply{
+			"[a]": func(t conversation) modelReply {
 				if t.turn == 1 {
-					return calls(asks{"call_sub_agent", `{"user_question":"one"}`}, asks{"call_sub_agent", `{"user_question":"two"}`})
+					return calls(toolCall{"call_sub_agent", `{"user_question":"one"}`}, toolCall{"call_sub_agent", `{"user_question":"two"}`})
 				}
 				return digest(t)
 			},
-			"[s]": func(t talk) says {
+			"[s]": func(t conversation) modelReply {
 				if t.turn == 1 {
-					return calls(asks{"search", `{"n":7}`})
+					return calls(toolCall{"search", `{"n":7}`})
 				}
 				return digest(t)
 			},
@@ -169,7 +169,7 @@ var chaosFlows = []chaosFlow{
 		doc: `{"name":"chaos output","generation_prompt":"","execution_plan":"",
 "response_format":{"type":2,"payload":{"format":"JSON","output_schema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}}},
 "nodes":[{"id":"a","name":"A","prompt":"[a]","is_exit_node":true}],` + oneExit + `}`,
-		say: map[string]func(talk) says{"[a]": func(t talk) says {
+		models: map[string]func(conversation) modelReply{"[a]": func(t conversation) modelReply {
 			if t.turn == 1 {
 				return text(`{"n":"many"}`)
 			}
@@ -180,10 +180,10 @@ var chaosFlows = []chaosFlow{
 		name: "tool that must not be repeated", input: "write to them",
 		doc: `{"name":"chaos mail",` + plainAnswer + `,"nodes":[
 {"id":"a","name":"A","prompt":"[a]","is_exit_node":true,"tools":[{"name":"send","data_connection_id":"mail"}]}],` + oneExit + `}`,
-		say: map[string]func(talk) says{"[a]": func(t talk) says {
+		models: map[string]func(conversation) modelReply{"[a]": func(t conversation) modelReply {
 			switch {
 			case t.turn == 1:
-				return calls(asks{"send", `{"n":1}`})
+				return calls(toolCall{"send", `{"n":1}`})
 			case strings.HasPrefix(t.last, "outcome unknown: "):
 				return text("perhaps it was sent")
 			}
@@ -195,10 +195,10 @@ var chaosFlows = []chaosFlow{
 		name: "a call that becomes a task", input: "print it",
 		doc: `{"name":"chaos task",` + plainAnswer + `,"nodes":[
 {"id":"a","name":"A","prompt":"[a]","is_exit_node":true,"tools":[{"name":"search","data_connection_id":"jobs"}]}],` + oneExit + `}`,
-		say: map[string]func(talk) says{"[a]": func(t talk) says {
+		models: map[string]func(conversation) modelReply{"[a]": func(t conversation) modelReply {
 			switch {
 			case t.turn == 1:
-				return calls(asks{"search", `{"n":1}`})
+				return calls(toolCall{"search", `{"n":1}`})
 			case strings.HasPrefix(t.last, "outcome unknown: "):
 				return text("perhaps it was printed")
 			}
@@ -206,44 +206,44 @@ var chaosFlows = []chaosFlow{
 		}},
 		unknown: "perhaps it was printed",
 	},
-	{name: "a server with a session", doc: shopping, input: "ship", say: map[string]func(talk) says{"[a]": shops}, agrees: shipped},
-	{name: "a server with a session, continued as new", doc: shopping, input: "ship on", maxEvents: 1, say: map[string]func(talk) says{"[a]": shops}, agrees: shipped, long: true},
-	{name: "tools that must not be repeated, in a branch and below", doc: mailing, input: "write to all", say: mailingSays, unknown: "perhaps", long: true},
-	{name: "a person is asked", doc: paying, input: "pay", say: payingSays, answer: payingAnswer},
-	{name: "a person is asked, continued as new", doc: paying, input: "pay on", maxEvents: 1, say: payingSays, answer: payingAnswer},
-	{name: "a session", doc: desk, input: "hello", prompts: []string{"look it up", "pay it"}, say: deskSays, answer: payingAnswer, long: true},
-	{name: "a session, continued as new", doc: desk, input: "hello", prompts: []string{"look it up", "pay it"}, maxEvents: 1, say: deskSays, answer: payingAnswer},
-	{name: "sessions below sessions", plan: offices(), input: "hello you", prompts: []string{"pay it", "pay later"}, callbacks: 1, say: officeSays, answer: payingAnswer},
-	{name: "sessions below, continued as new", plan: offices(), input: "hello", prompts: []string{"pay later"}, callbacks: 1, maxEvents: 1, say: officeSays, answer: payingAnswer, long: true},
-	{name: "a map of agents that ask", doc: harness.AgentspecPayroll, say: payrollSays, answer: payingAnswer, long: true},
-	{name: "a map of agents that ask, continued as new", doc: harness.AgentspecPayroll, maxEvents: 1, say: payrollSays, answer: payingAnswer},
+	{name: "a server with a session", doc: cartFlow, input: "ship", models: map[string]func(conversation) modelReply{"[a]": cartModel}, check: checkShipments},
+	{name: "a server with a session, continued as new", doc: cartFlow, input: "ship on", maxEvents: 1, models: map[string]func(conversation) modelReply{"[a]": cartModel}, check: checkShipments, long: true},
+	{name: "tools that must not be repeated, in a branch and a sub-agent", doc: mailFlow, input: "write to all", models: mailModels, unknown: "perhaps", long: true},
+	{name: "confirmations", doc: paymentFlow, input: "pay", models: paymentModels, answer: paymentAnswer},
+	{name: "confirmations, continued as new", doc: paymentFlow, input: "pay on", maxEvents: 1, models: paymentModels, answer: paymentAnswer},
+	{name: "a session", doc: sessionFlow, input: "hello", prompts: []string{"look it up", "pay it"}, models: sessionModels, answer: paymentAnswer, long: true},
+	{name: "a session, continued as new", doc: sessionFlow, input: "hello", prompts: []string{"look it up", "pay it"}, maxEvents: 1, models: sessionModels, answer: paymentAnswer},
+	{name: "nested sessions", plan: nestedSessions(), input: "hello you", prompts: []string{"pay it", "pay later"}, callbacks: 1, models: nestedModels, answer: paymentAnswer},
+	{name: "nested sessions, continued as new", plan: nestedSessions(), input: "hello", prompts: []string{"pay later"}, callbacks: 1, maxEvents: 1, models: nestedModels, answer: paymentAnswer, long: true},
+	{name: "a map of agents with confirmations", doc: harness.AgentspecPayroll, models: payrollModels, answer: paymentAnswer, long: true},
+	{name: "a map of agents with confirmations, continued as new", doc: harness.AgentspecPayroll, maxEvents: 1, models: payrollModels, answer: paymentAnswer},
 }
 
-// desk is an agent alone, which can be a session.
-const desk = `{"name":"chaos session",` + plainAnswer + `,"nodes":[
+// sessionFlow is a single agent, which can run as a session.
+const sessionFlow = `{"name":"chaos session",` + plainAnswer + `,"nodes":[
 {"id":"a","name":"A","prompt":"[a]","is_exit_node":true,"tools":[{"name":"search","data_connection_id":"web"},{"name":"pay","data_connection_id":"web"}]}],` + oneExit + `}`
 
-var deskSays = map[string]func(talk) says{"[a]": func(t talk) says {
+var sessionModels = map[string]func(conversation) modelReply{"[a]": func(t conversation) modelReply {
 	switch {
 	case strings.Contains(t.last, "look it up"):
-		return calls(asks{"search", `{"n":5}`})
+		return calls(toolCall{"search", `{"n":5}`})
 	case strings.Contains(t.last, "pay it"):
-		return calls(asks{"pay", `{"n":1}`}, asks{"pay", `{"n":3}`})
+		return calls(toolCall{"pay", `{"n":1}`}, toolCall{"pay", `{"n":3}`})
 	}
 	return digest(t)
 }}
 
-var payrollSays = map[string]func(talk) says{"[payer]": func(t talk) says {
+var payrollModels = map[string]func(conversation) modelReply{"[payer]": func(t conversation) modelReply {
 	if t.turn == 1 {
 		n := map[string]int{"Ann": 1, "Bob": 2}[t.last]
-		return calls(asks{"pay", fmt.Sprintf(`{"n":%d}`, n)})
+		return calls(toolCall{"pay", fmt.Sprintf(`{"n":%d}`, n)})
 	}
 	word, _ := json.Marshal(digest(t).text)
-	return calls(asks{"submit_result", `{"word":` + string(word) + `}`})
+	return calls(toolCall{"submit_result", `{"word":` + string(word) + `}`})
 }}
 
-// mailing is a fork: in one branch an agent sends a mail, in the other its sub-agent does.
-const mailing = `{"data_connections":[{"id":"helper","type":2,"name":"Helper","description":"knows things","config":{"agent_id":"sub"}}],
+// mailFlow is a fork: in one branch an agent sends a mail, in the other branch a sub-agent does.
+const mailFlow = `{"data_connections":[{"id":"helper","type":2,"name":"Helper","description":"knows things","config":{"agent_id":"sub"}}],
 "agents":[{"id":"main","name":"Main",` + plainAnswer + `,"nodes":[
 {"id":"a","name":"A","prompt":"[a]","tools":[{"name":"send","data_connection_id":"mail"}]},
 {"id":"b","name":"B","prompt":"[b]","tools":[{"name":"call_sub_agent","data_connection_id":"helper"}]},
@@ -253,37 +253,37 @@ const mailing = `{"data_connections":[{"id":"helper","type":2,"name":"Helper","d
 {"id":"sub","name":"Sub",` + plainAnswer + `,"nodes":[
 {"id":"a","name":"S","prompt":"[s]","is_exit_node":true,"tools":[{"name":"send","data_connection_id":"mail"}]}],` + oneExit + `}]}`
 
-// sends has an agent send a mail once, and say whether it knows that it did.
-func sends(t talk) says {
+// sendMail sends a mail once and reports whether the outcome is known.
+func sendMail(t conversation) modelReply {
 	if t.turn == 1 {
-		return calls(asks{"send", `{"n":1}`})
+		return calls(toolCall{"send", `{"n":1}`})
 	}
-	return text("%s", surely(t.last))
+	return text("%s", outcome(t.last))
 }
 
-// surely passes on that an outcome is unknown.
-func surely(told string) string {
-	if strings.Contains(told, "outcome unknown: ") || strings.Contains(told, "perhaps") {
+// outcome returns "perhaps" if a tool result says that the outcome is unknown.
+func outcome(result string) string {
+	if strings.Contains(result, "outcome unknown: ") || strings.Contains(result, "perhaps") {
 		return "perhaps"
 	}
 	return "sent"
 }
 
-var mailingSays = map[string]func(talk) says{
-	"[a]": sends,
-	"[s]": sends,
-	"[b]": func(t talk) says {
+var mailModels = map[string]func(conversation) modelReply{
+	"[a]": sendMail,
+	"[s]": sendMail,
+	"[b]": func(t conversation) modelReply {
 		if t.turn == 1 {
-			return calls(asks{"call_sub_agent", `{"user_question":"write"}`})
+			return calls(toolCall{"call_sub_agent", `{"user_question":"write"}`})
 		}
-		return text("%s", surely(t.last))
+		return text("%s", outcome(t.last))
 	},
-	"[j]": func(t talk) says { return text("%s", surely(strings.Join(t.users, " "))) },
+	"[j]": func(t conversation) modelReply { return text("%s", outcome(strings.Join(t.users, " "))) },
 }
 
-// paying is a fork: in one branch an agent pays twice, in the other its sub-agent does. Every
-// payment needs a yes.
-const paying = `{"data_connections":[{"id":"helper","type":2,"name":"Helper","description":"knows things","config":{"agent_id":"sub"}}],
+// paymentFlow is a fork: in one branch an agent pays twice, in the other branch a sub-agent pays
+// once. Every payment requires confirmation.
+const paymentFlow = `{"data_connections":[{"id":"helper","type":2,"name":"Helper","description":"knows things","config":{"agent_id":"sub"}}],
 "agents":[{"id":"main","name":"Main",` + plainAnswer + `,"nodes":[
 {"id":"a","name":"A","prompt":"[a]","tools":[{"name":"pay","data_connection_id":"web"}]},
 {"id":"b","name":"B","prompt":"[b]","tools":[{"name":"call_sub_agent","data_connection_id":"helper"}]},
@@ -293,30 +293,30 @@ const paying = `{"data_connections":[{"id":"helper","type":2,"name":"Helper","de
 {"id":"sub","name":"Sub",` + plainAnswer + `,"nodes":[
 {"id":"a","name":"S","prompt":"[s]","is_exit_node":true,"tools":[{"name":"pay","data_connection_id":"web"}]}],` + oneExit + `}]}`
 
-var payingSays = map[string]func(talk) says{
-	"[a]": func(t talk) says {
+var paymentModels = map[string]func(conversation) modelReply{
+	"[a]": func(t conversation) modelReply {
 		if t.turn == 1 {
-			return calls(asks{"pay", `{"n":1}`}, asks{"set_state", `{"key":"k","value":1}`}, asks{"pay", `{"n":2}`})
+			return calls(toolCall{"pay", `{"n":1}`}, toolCall{"set_state", `{"key":"k","value":1}`}, toolCall{"pay", `{"n":2}`})
 		}
 		return digest(t)
 	},
-	"[b]": func(t talk) says {
+	"[b]": func(t conversation) modelReply {
 		if t.turn == 1 {
-			return calls(asks{"call_sub_agent", `{"user_question":"how much?"}`})
+			return calls(toolCall{"call_sub_agent", `{"user_question":"how much?"}`})
 		}
 		return digest(t)
 	},
-	"[s]": func(t talk) says {
+	"[s]": func(t conversation) modelReply {
 		if t.turn == 1 {
-			return calls(asks{"pay", `{"n":3}`})
+			return calls(toolCall{"pay", `{"n":3}`})
 		}
 		return digest(t)
 	},
-	"[j]": reads,
+	"[j]": readState,
 }
 
-// payingAnswer allows the first payment, refuses the second and changes the third.
-func payingAnswer(q contract.Request) any {
+// paymentAnswer approves the first payment, rejects the second and changes the third.
+func paymentAnswer(q contract.Request) any {
 	switch string(q.Arguments) {
 	case `{"n":1}`:
 		return map[string]any{"id": q.ID, "approve": true, "by": "kim"}
@@ -328,7 +328,7 @@ func payingAnswer(q contract.Request) any {
 
 var laps = regexp.MustCompile(`lap (\d+)`)
 
-// lap is the last lap that a text mentions.
+// lap returns the last lap that a text mentions.
 func lap(s string) int {
 	found := laps.FindAllStringSubmatch(s, -1)
 	if len(found) == 0 {

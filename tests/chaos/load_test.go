@@ -26,53 +26,53 @@ import (
 )
 
 const (
-	// loadInFlight is how many runs are open at a time, loadCall how long a model's answer takes.
+	// loadInFlight is how many runs are open at a time, loadCall how long a model call takes.
 	loadInFlight = 40
 	loadCall     = 300 * time.Millisecond
-	// loadHeartbeat is long: on a busy machine, no call may be given up without a fault.
+	// loadHeartbeat is long so that calls time out only because of faults, even on a busy machine.
 	loadHeartbeat = 15 * time.Second
-	// loadTimeout bounds a loadTest, beside loadTimeoutEach for each run: machines are busy, and servers
-	// come back slowly.
+	// loadTimeout plus loadTimeoutEach per run limits a load test. They are long because machines may be
+	// busy and servers restart slowly.
 	loadTimeout     = 10 * time.Minute
 	loadTimeoutEach = time.Second
 )
 
-// arrival is one request for one call.
-type arrival struct {
+// loadRequest is one request of a call.
+type loadRequest struct {
 	worker string
 	at     time.Time
-	// cut is set if whoever asked went away before the answer.
-	cut bool
-	// far is set for a worker that was cut off for a while: what it was given before that, or
-	// what waited on the way, it may do late.
-	far bool
+	// interrupted is set if the client disconnected before the answer.
+	interrupted bool
+	// disconnected is set for the worker that is disconnected for a while: it may send calls late that it
+	// took before that, or that were buffered on the connection.
+	disconnected bool
 }
 
-// loadTest is many runs of a chain of three agents on a cluster, with a model that remembers who
-// asked what and when.
+// loadTest executes many runs of a chain of three agents on a cluster, with a model that records
+// which worker sent which call and when.
 type loadTest struct {
 	t      *testing.T
 	client client.Client
 	queue  string
 	model  string // host:port
 
-	mu     sync.Mutex
-	log    map[string][]*arrival
-	faults []span
-	hired  int
-	// far is the name of a worker that is to be cut off.
-	far string
+	mu      sync.Mutex
+	log     map[string][]*loadRequest
+	faults  []faultSpan
+	workers int
+	// disconnected is the name of the worker that is to be disconnected.
+	disconnected string
 }
 
-// span is a time in which something was broken.
-type span struct {
+// faultSpan is the time of a fault.
+type faultSpan struct {
 	what     string
 	from, to time.Time
 }
 
-// newLoadTest serves the model.
+// newLoadTest returns a load test and serves its model.
 func newLoadTest(t *testing.T) *loadTest {
-	s := &loadTest{t: t, client: harness.Dial(t, harness.ServerAddress(t)), queue: fmt.Sprintf("loadTest-%d", time.Now().UnixNano()), log: map[string][]*arrival{}}
+	s := &loadTest{t: t, client: harness.Dial(t, harness.ServerAddress(t)), queue: fmt.Sprintf("loadTest-%d", time.Now().UnixNano()), log: map[string][]*loadRequest{}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -84,16 +84,16 @@ func newLoadTest(t *testing.T) *loadTest {
 	return s
 }
 
-// serve answers after a while. The path begins with the worker's name.
+// serve answers after loadCall. The path begins with the worker's name.
 func (s *loadTest) serve(w http.ResponseWriter, r *http.Request) {
 	var in struct{ Stream bool }
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-		return // whoever asked is gone
+		return // the client has disconnected
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	a := &arrival{worker: name, at: time.Now()}
+	a := &loadRequest{worker: name, at: time.Now()}
 	s.mu.Lock()
-	a.far = name == s.far
+	a.disconnected = name == s.disconnected
 	key := r.Header.Get("Idempotency-Key")
 	s.log[key] = append(s.log[key], a)
 	s.mu.Unlock()
@@ -101,7 +101,7 @@ func (s *loadTest) serve(w http.ResponseWriter, r *http.Request) {
 	case <-time.After(loadCall):
 	case <-r.Context().Done():
 		s.mu.Lock()
-		a.cut = true
+		a.interrupted = true
 		s.mu.Unlock()
 		return
 	}
@@ -122,60 +122,60 @@ func (s *loadTest) serve(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "data: %s\n\ndata: [DONE]\n\n", raw)
 }
 
-// loadWorker is a worker's process.
+// loadWorker is a worker process.
 type loadWorker struct {
 	name string
 	cmd  *exec.Cmd
 }
 
-// hire starts a worker that reaches Temporal and the model at the given addresses. Under, if
-// set, is a command that runs it.
-func (s *loadTest) hire(temporal, model string, under ...string) *loadWorker {
+// startWorker starts a worker that connects to Temporal and the model at the given addresses. The
+// arguments in under, if any, are a command that runs it.
+func (s *loadTest) startWorker(temporal, model string, under ...string) *loadWorker {
 	s.t.Helper()
 	s.mu.Lock()
-	s.hired++
-	b := &loadWorker{name: fmt.Sprintf("w%d", s.hired)}
+	s.workers++
+	w := &loadWorker{name: fmt.Sprintf("w%d", s.workers)}
 	s.mu.Unlock()
 	dir := s.t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "weft.yaml"), fmt.Appendf(nil, "timeouts: {heartbeat: %s, first_retry: 100ms}\n", loadHeartbeat), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 	args := append(under, programs.Path(s.t, "WEFT_WORKER"))
-	b.cmd = exec.Command(args[0], args[1:]...)
-	b.cmd.Dir = dir
-	b.cmd.Env = append(programs.Clean(), "TEMPORAL_ADDRESS="+temporal, "WEFT_TASK_QUEUE="+s.queue,
-		"WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL=http://"+model+"/"+b.name+"/v1")
-	b.cmd.Stderr = programs.Log(s.t, b.name)
-	b.cmd.Stdout = b.cmd.Stderr
-	if err := b.cmd.Start(); err != nil {
+	w.cmd = exec.Command(args[0], args[1:]...)
+	w.cmd.Dir = dir
+	w.cmd.Env = append(programs.Clean(), "TEMPORAL_ADDRESS="+temporal, "WEFT_TASK_QUEUE="+s.queue,
+		"WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL=http://"+model+"/"+w.name+"/v1")
+	w.cmd.Stderr = programs.Log(s.t, w.name)
+	w.cmd.Stdout = w.cmd.Stderr
+	if err := w.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(b.kill)
-	return b
+	s.t.Cleanup(w.kill)
+	return w
 }
 
-func (b *loadWorker) kill() {
-	_ = b.cmd.Process.Kill()
-	_ = b.cmd.Wait()
+func (w *loadWorker) kill() {
+	_ = w.cmd.Process.Kill()
+	_ = w.cmd.Wait()
 }
 
-// broken notes that something was broken while do ran.
-func (s *loadTest) broken(what string, do func()) {
+// withFault calls do and records a fault for its duration.
+func (s *loadTest) withFault(what string, do func()) {
 	from := time.Now()
 	do()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults = append(s.faults, span{what, from, time.Now()})
+	s.faults = append(s.faults, faultSpan{what, from, time.Now()})
 }
 
-// run starts so many runs, with faults when so many of them have ended, and checks all of them.
+// run executes a number of runs and checks all of them. The keys of faults say after how many ended runs to inject each fault.
 func (s *loadTest) run(runs int, faults map[int]func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), loadTimeout+time.Duration(runs)*loadTimeoutEach)
 	defer cancel()
 	slots, ended := make(chan struct{}, loadInFlight), make(chan struct{}, runs)
-	var all, blows sync.WaitGroup
-	blows.Go(func() {
+	var all, injector sync.WaitGroup
+	injector.Go(func() {
 		for n := 1; n <= runs; n++ {
 			select {
 			case <-ended:
@@ -187,31 +187,31 @@ func (s *loadTest) run(runs int, faults map[int]func()) {
 			}
 		}
 	})
-	lost := make([]error, runs)
+	errs := make([]error, runs)
 	for i := range runs {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots; ended <- struct{}{} }()
-			lost[i] = s.one(ctx, fmt.Sprintf("%s-%d", s.queue, i))
+			errs[i] = s.complete(ctx, fmt.Sprintf("%s-%d", s.queue, i))
 		})
 	}
 	all.Wait()
-	blows.Wait()
-	if err := errors.Join(lost...); err != nil {
-		s.t.Errorf("of %d runs some were lost: %.2000v", runs, err)
+	injector.Wait()
+	if err := errors.Join(errs...); err != nil {
+		s.t.Errorf("some of %d runs failed: %.2000v", runs, err)
 		return
 	}
 	s.check(ctx, runs)
 }
 
-// one starts a run and waits for its end, however often the server is away.
-func (s *loadTest) one(ctx context.Context, id string) error {
+// complete starts a run and waits for its end, retrying while the server is down.
+func (s *loadTest) complete(ctx context.Context, id string) error {
 	in := contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: clusterFlow, Name: "chain.json"}, Model: "fake/m", Input: "go"}
 	for ctx.Err() == nil {
 		run, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: s.queue,
 			WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE}, contract.WorkflowFlow, in)
-		var there *serviceerror.WorkflowExecutionAlreadyStarted
-		if errors.As(err, &there) {
+		var exists *serviceerror.WorkflowExecutionAlreadyStarted
+		if errors.As(err, &exists) {
 			run, err = s.client.GetWorkflow(ctx, id, ""), nil
 		}
 		var out contract.RunResult
@@ -232,38 +232,38 @@ func (s *loadTest) one(ctx context.Context, id string) error {
 	return fmt.Errorf("%s: %w", id, ctx.Err())
 }
 
-// check compares what came with what histories have: every call came, none after history had
-// its result, none more often than it was tried, none again without a fault in between, and
-// those that were cut off once more.
+// check compares the requests with the histories: every call was received, none after its
+// result was recorded, none more often than it has attempts, none again without a fault in
+// between, and every interrupted call was received again.
 func (s *loadTest) check(ctx context.Context, runs int) {
 	s.t.Helper()
-	known := map[string]*recorded{}
+	known := map[string]*recordedCall{}
 	for i := range runs {
-		if err := recordedOf(ctx, s.client, fmt.Sprintf("%s-%d", s.queue, i), known); err != nil {
+		if err := readCalls(ctx, s.client, fmt.Sprintf("%s-%d", s.queue, i), known); err != nil {
 			s.t.Fatal(err)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(known) != 3*runs || len(s.log) != len(known) {
-		s.t.Errorf("histories have %d calls, %d came; want %d", len(known), len(s.log), 3*runs)
+		s.t.Errorf("%d calls in histories, %d received; want %d", len(known), len(s.log), 3*runs)
 	}
-	cut, again, late := 0, 0, 0
-	for key, made := range s.log {
+	interrupted, repeated, late := 0, 0, 0
+	for key, requests := range s.log {
 		r := known[key]
 		if r == nil {
 			s.t.Errorf("call %q is in no history", key)
 			continue
 		}
-		for _, p := range callsProblems(made, r, s.faults) {
+		for _, p := range loadProblems(requests, r, s.faults) {
 			s.t.Errorf("call %s: %s", key, p)
 		}
-		again += len(made) - 1
-		for _, a := range made {
-			if a.cut {
-				cut++
+		repeated += len(requests) - 1
+		for _, a := range requests {
+			if a.interrupted {
+				interrupted++
 			}
-			if a.far && a.at.After(r.done) {
+			if a.disconnected && a.at.After(r.done) {
 				late++
 			}
 		}
@@ -271,18 +271,18 @@ func (s *loadTest) check(ctx context.Context, runs int) {
 	for _, f := range s.faults {
 		s.t.Logf("%s: %.1f s", f.what, f.to.Sub(f.from).Seconds())
 	}
-	s.t.Logf("%d runs, none lost; %d calls, %d cut off under way, %d came again, of which %d late, from who was cut off", runs, len(known), cut, again, late)
+	s.t.Logf("%d runs, none lost; %d calls, %d interrupted, %d repeated, of which %d late from the disconnected worker", runs, len(known), interrupted, repeated, late)
 }
 
-// recorded is what history has of a call.
-type recorded struct {
+// recordedCall is a call in history.
+type recordedCall struct {
 	attempts int
 	done     time.Time
 }
 
-// recordedOf reads the calls of one run, by idempotency key.
-func recordedOf(ctx context.Context, c client.Client, id string, to map[string]*recorded) error {
-	scheduled := map[int64]*recorded{}
+// readCalls adds the calls of one run to a map, by idempotency key.
+func readCalls(ctx context.Context, c client.Client, id string, to map[string]*recordedCall) error {
+	scheduled := map[int64]*recordedCall{}
 	it := c.GetWorkflowHistory(ctx, id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	run := ""
 	for it.HasNext() {
@@ -294,7 +294,7 @@ func recordedOf(ctx context.Context, c client.Client, id string, to map[string]*
 			run = a.OriginalExecutionRunId
 		}
 		if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityType().GetName() == contract.ActivityCallModel {
-			r := &recorded{}
+			r := &recordedCall{}
 			scheduled[e.EventId], to[run+"/"+a.ActivityId] = r, r
 		}
 		if a := e.GetActivityTaskStartedEventAttributes(); a != nil && scheduled[a.ScheduledEventId] != nil {
@@ -307,62 +307,62 @@ func recordedOf(ctx context.Context, c client.Client, id string, to map[string]*
 	return nil
 }
 
-// callsProblems looks at all requests for one call.
-func callsProblems(made []*arrival, r *recorded, faults []span) (problems []string) {
-	if len(made) > r.attempts {
-		problems = append(problems, fmt.Sprintf("it came %d times in %d attempts", len(made), r.attempts))
+// loadProblems checks all requests of one call.
+func loadProblems(requests []*loadRequest, r *recordedCall, faults []faultSpan) (problems []string) {
+	if len(requests) > r.attempts {
+		problems = append(problems, fmt.Sprintf("received %d times in %d attempts", len(requests), r.attempts))
 	}
-	for i, a := range made {
-		if a.far && within(faults, a.at, a.at) && !r.done.IsZero() {
-			continue // it was given the call before history had a result; what it says is refused
+	for i, a := range requests {
+		if a.disconnected && faultBetween(faults, a.at, a.at) && !r.done.IsZero() {
+			continue // it took the call before the result was recorded; its own result is rejected
 		}
 		if r.done.IsZero() || a.at.After(r.done) {
-			problems = append(problems, fmt.Sprintf("it came again %s after history had its result", a.at.Sub(r.done)))
+			problems = append(problems, fmt.Sprintf("received again %s after its result was recorded", a.at.Sub(r.done)))
 		}
-		if a.cut && i == len(made)-1 {
-			problems = append(problems, "it was cut off and did not come again")
+		if a.interrupted && i == len(requests)-1 {
+			problems = append(problems, "interrupted and not received again")
 		}
 		if i == 0 {
 			continue
 		}
-		if !within(faults, made[i-1].at, a.at) {
-			problems = append(problems, fmt.Sprintf("it came from %s and from %s, %s later, and nothing was broken in between", made[i-1].worker, a.worker, a.at.Sub(made[i-1].at)))
+		if !faultBetween(faults, requests[i-1].at, a.at) {
+			problems = append(problems, fmt.Sprintf("received from %s and from %s, %s later, without a fault in between", requests[i-1].worker, a.worker, a.at.Sub(requests[i-1].at)))
 		}
 	}
 	return problems
 }
 
-// within reports whether something was broken between two times.
-func within(faults []span, from, to time.Time) bool {
-	return slices.ContainsFunc(faults, func(f span) bool { return f.from.Before(to) && f.to.After(from) })
+// faultBetween reports whether there was a fault between two times.
+func faultBetween(faults []faultSpan, from, to time.Time) bool {
+	return slices.ContainsFunc(faults, func(f faultSpan) bool { return f.from.Before(to) && f.to.After(from) })
 }
 
-// TestLoadCheckFindsErrors gives the check calls that must not pass.
+// TestLoadCheckFindsErrors checks that loadProblems reports each kind of error.
 func TestLoadCheckFindsErrors(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
-	faults := []span{{"a kill", at(10), at(12)}}
+	faults := []faultSpan{{"a kill", at(10), at(12)}}
 	tests := map[string]struct {
-		made []*arrival
-		rec  recorded
+		made []*loadRequest
+		rec  recordedCall
 		want string
 	}{
-		"once":                        {[]*arrival{{at: at(1)}}, recorded{1, at(2)}, ""},
-		"cut off and made again":      {[]*arrival{{at: at(9), cut: true}, {at: at(13)}}, recorded{2, at(14)}, ""},
-		"answered, and not taken in":  {[]*arrival{{at: at(9)}, {at: at(13)}}, recorded{2, at(14)}, ""},
-		"an attempt that never came":  {[]*arrival{{at: at(13)}}, recorded{2, at(14)}, ""},
-		"again though history has it": {[]*arrival{{at: at(9)}, {at: at(13)}}, recorded{2, at(11)}, "after history had its result"},
-		"more often than tried":       {[]*arrival{{at: at(9)}, {at: at(13)}}, recorded{1, at(14)}, "it came 2 times in 1 attempts"},
-		"again for nothing":           {[]*arrival{{at: at(1)}, {at: at(3)}}, recorded{2, at(4)}, "nothing was broken"},
-		"cut off for good":            {[]*arrival{{at: at(9), cut: true}}, recorded{2, at(14)}, "did not come again"},
-		"late, from who was cut off":  {[]*arrival{{at: at(8)}, {at: at(11), far: true, cut: true}}, recorded{2, at(10)}, ""},
-		"late, long after the cut":    {[]*arrival{{at: at(8)}, {at: at(20), far: true}}, recorded{2, at(10)}, "after history had its result"},
-		"without a result":            {[]*arrival{{at: at(9)}}, recorded{1, time.Time{}}, "after history had its result"},
+		"once":                               {[]*loadRequest{{at: at(1)}}, recordedCall{1, at(2)}, ""},
+		"interrupted and repeated":           {[]*loadRequest{{at: at(9), interrupted: true}, {at: at(13)}}, recordedCall{2, at(14)}, ""},
+		"answered but not recorded":          {[]*loadRequest{{at: at(9)}, {at: at(13)}}, recordedCall{2, at(14)}, ""},
+		"an attempt without a request":       {[]*loadRequest{{at: at(13)}}, recordedCall{2, at(14)}, ""},
+		"repeated after the result":          {[]*loadRequest{{at: at(9)}, {at: at(13)}}, recordedCall{2, at(11)}, "after its result was recorded"},
+		"more requests than attempts":        {[]*loadRequest{{at: at(9)}, {at: at(13)}}, recordedCall{1, at(14)}, "received 2 times in 1 attempts"},
+		"repeated without a fault":           {[]*loadRequest{{at: at(1)}, {at: at(3)}}, recordedCall{2, at(4)}, "without a fault"},
+		"interrupted, not repeated":          {[]*loadRequest{{at: at(9), interrupted: true}}, recordedCall{2, at(14)}, "not received again"},
+		"late, from the disconnected worker": {[]*loadRequest{{at: at(8)}, {at: at(11), disconnected: true, interrupted: true}}, recordedCall{2, at(10)}, ""},
+		"late, long after it reconnected":    {[]*loadRequest{{at: at(8)}, {at: at(20), disconnected: true}}, recordedCall{2, at(10)}, "after its result was recorded"},
+		"without a result":                   {[]*loadRequest{{at: at(9)}}, recordedCall{1, time.Time{}}, "after its result was recorded"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := strings.Join(callsProblems(tc.made, &tc.rec, faults), "\n")
+			got := strings.Join(loadProblems(tc.made, &tc.rec, faults), "\n")
 			if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
-				t.Errorf("problems are %q, want %q", got, tc.want)
+				t.Errorf("problems = %q, want %q", got, tc.want)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-// Package chaos tests workers, servers and clusters that fail at every step of the sample flows.
+// Package chaos tests that runs survive failures of workers, servers and clusters at every step of the sample flows.
 package chaos
 
 import (

@@ -20,15 +20,15 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// Moments at which a blow falls.
+// Moments at which a fault is injected.
 const (
-	atRequest   = "request" // a call has come and is not answered
+	atRequest   = "request" // a call has been received but not answered
 	afterAnswer = "answer"  // a call has been answered
-	atEvent     = "event"   // the tree's histories have so many events
-	atServer    = "server"  // so many calls have come; the server is hit, not the worker
+	atEvent     = "event"   // the histories of the tree have n events
+	atServer    = "server"  // n calls have been received; the server is killed, not the worker
 )
 
-// moment is a moment of a run: the n-th of its kind.
+// moment is the n-th moment of its kind in a run.
 type moment struct {
 	kind string
 	n    int
@@ -36,59 +36,59 @@ type moment struct {
 
 func (m moment) String() string { return fmt.Sprintf("%s %d", m.kind, m.n) }
 
-// blow falls once, at one moment.
-type blow struct {
+// fault is a fault that is injected once, at one moment.
+type fault struct {
 	moment
-	fall func()
-	once sync.Once
+	inject func()
+	once   sync.Once
 }
 
-// when strikes if the blow is meant for this moment, and says so.
-func (b *blow) when(m moment) bool {
-	if b == nil || b.moment != m {
+// at injects the fault if it is due at m, and reports whether it is.
+func (f *fault) at(m moment) bool {
+	if f == nil || f.moment != m {
 		return false
 	}
-	b.once.Do(b.fall)
+	f.once.Do(f.inject)
 	return true
 }
 
-// callOff keeps a blow from falling later, or says that it has fallen.
-func (b *blow) callOff() (inTime bool) {
-	if b == nil {
+// cancel cancels the fault and reports whether it was still pending.
+func (f *fault) cancel() (inTime bool) {
+	if f == nil {
 		return true
 	}
-	b.once.Do(func() { inTime = true })
+	f.once.Do(func() { inTime = true })
 	return inTime
 }
 
-// seen is one call that came.
-type seen struct {
-	// generation is the worker process that made it.
+// request is one received call.
+type request struct {
+	// generation is that of the worker process that sent it.
 	generation string
-	// key is the idempotency key; empty for a listing of tools and a look at a task, which have none.
+	// key is the idempotency key; empty for tools/list and tasks/get, which have none.
 	key string
-	// what is the request, shortened; body its hash.
+	// what is the shortened request; body is its hash.
 	what, body string
-	// listing marks these, never a call that must not be repeated.
-	listing, never bool
+	// keyless marks requests without a key, noRetry calls that must not be repeated.
+	keyless, noRetry bool
 }
 
-// outside is the world outside of one lane: a model server and two MCP servers. The path of
-// a request begins with the generation of the worker that makes it.
-type outside struct {
+// services has the fake services of one lane: a model server and MCP servers. The path of a
+// request begins with the generation of the worker that sends it.
+type services struct {
 	url   string
 	tools http.Handler
 
-	mu   sync.Mutex
-	jobs *programs.TaskServer // one for each run
-	flow *chaosFlow
-	run  string
-	blow *blow
-	pass func()
-	log  []seen
+	mu     sync.Mutex
+	jobs   *programs.TaskServer // one for each run
+	flow   *chaosFlow
+	run    string
+	fault  *fault
+	onCall func()
+	log    []request
 }
 
-func newOutside(t testing.TB) *outside {
+func newServices(t testing.TB) *services {
 	s := server.NewMCPServer("chaos", "1", server.WithToolCapabilities(false))
 	declared := map[string]mcp.ToolOption{"search": mcp.WithReadOnlyHintAnnotation(true), "pay": mcp.WithIdempotentHintAnnotation(true),
 		"send": mcp.WithIdempotentHintAnnotation(false)}
@@ -98,7 +98,7 @@ func newOutside(t testing.TB) *outside {
 			return mcp.NewToolResultText(fmt.Sprintf("%s found %d", name, req.GetInt("n", -1))), nil
 		})
 	}
-	o := &outside{tools: server.NewStreamableHTTPServer(s)}
+	o := &services{tools: server.NewStreamableHTTPServer(s)}
 	srv := httptest.NewServer(http.HandlerFunc(o.serve))
 	t.Cleanup(func() {
 		srv.CloseClientConnections()
@@ -108,81 +108,81 @@ func newOutside(t testing.TB) *outside {
 	return o
 }
 
-// expect begins the log of a run with an id.
-func (o *outside) expect(f *chaosFlow, id string, b *blow) {
+// reset resets the log for the next run.
+func (o *services) reset(f *chaosFlow, id string, pending *fault) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.flow, o.run, o.blow, o.pass, o.log = f, id, b, nil, nil
+	o.flow, o.run, o.fault, o.onCall, o.log = f, id, pending, nil, nil
 	o.jobs = &programs.TaskServer{Modern: true, States: []string{"working", "completed"}, PollMillis: 100}
 }
 
-// under is the id of the run whose calls come.
-func (o *outside) under() string {
+// runID returns the workflow id of the current run.
+func (o *services) runID() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.run
 }
 
-// each makes fn hear of each call, besides.
-func (o *outside) each(fn func()) {
+// onRequest sets a function that is called for each request.
+func (o *services) onRequest(fn func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.pass = fn
+	o.onCall = fn
 }
 
-// came lists the calls since expect.
-func (o *outside) came() []seen {
+// requests returns the requests since reset.
+func (o *services) requests() []request {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return append([]seen(nil), o.log...)
+	return append([]request(nil), o.log...)
 }
 
-func (o *outside) note(s seen) (n int, b *blow, f *chaosFlow) {
+func (o *services) record(s request) (n int, pending *fault, f *chaosFlow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.log = append(o.log, s)
-	if o.pass != nil {
-		o.pass()
+	if o.onCall != nil {
+		o.onCall()
 	}
-	return len(o.log), o.blow, o.flow
+	return len(o.log), o.fault, o.flow
 }
 
-func (o *outside) serve(w http.ResponseWriter, r *http.Request) {
+func (o *services) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the worker was killed while it wrote
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	generation, service, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	s := seen{generation: generation}
+	call := request{generation: generation}
 	model := strings.HasPrefix(service, "v1/")
 	if model {
-		// A model is told the ids of sessions, and tells them again.
-		body = anyRun(body, o.under())
-		s.describeModel(r, body)
+		// Session ids, which contain the id of the run, occur in the messages and tool calls of a model.
+		body = replaceRunID(body, o.runID())
+		call.describeModel(r, body)
 	}
 	tools := o.server(service)
-	if !model && !s.describeTool(service, body) {
-		tools.ServeHTTP(w, r) // the handshake and the listening stream
+	if !model && !call.describeTool(service, body) {
+		tools.ServeHTTP(w, r) // the handshake and the notification stream
 		return
 	}
-	n, b, f := o.note(s)
-	if b.when(moment{atRequest, n}) {
+	n, pending, f := o.record(call)
+	if pending.at(moment{atRequest, n}) {
 		panic(http.ErrAbortHandler)
 	}
 	if model {
-		f.complete(naming{w, o.under()}, body)
+		f.complete(runIDWriter{w, o.runID()}, body)
 	} else {
 		tools.ServeHTTP(w, r)
 	}
 	if fl, ok := w.(http.Flusher); ok {
 		fl.Flush()
 	}
-	b.when(moment{afterAnswer, n})
+	pending.at(moment{afterAnswer, n})
 }
 
-// server is the MCP server of a path; that of carts is told what they ship.
-func (o *outside) server(service string) http.Handler {
+// server returns the MCP server for a path. For carts it only accepts the reports of [serveCart].
+func (o *services) server(service string) http.Handler {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch service {
@@ -194,13 +194,13 @@ func (o *outside) server(service string) http.Handler {
 	return o.tools
 }
 
-func (s *seen) describeModel(r *http.Request, body []byte) {
+func (s *request) describeModel(r *http.Request, body []byte) {
 	s.key = r.Header.Get("Idempotency-Key")
 	s.what, s.body = "model", hash(body)
 }
 
-// describeTool reports whether the request is one that counts.
-func (s *seen) describeTool(service string, body []byte) bool {
+// describeTool describes a request of MCP and reports whether it counts as a call.
+func (s *request) describeTool(service string, body []byte) bool {
 	var in struct {
 		Method string
 		Params struct {
@@ -216,10 +216,10 @@ func (s *seen) describeTool(service string, body []byte) bool {
 	}
 	switch in.Method {
 	case "tools/list", "tasks/get":
-		s.what, s.listing = in.Method, true
+		s.what, s.keyless = in.Method, true
 		return true
 	case "tools/call":
-		s.key, s.never = in.Params.Meta.Key, service == "mail" || service == "jobs" || in.Params.Name == "ship"
+		s.key, s.noRetry = in.Params.Meta.Key, service == "mail" || service == "jobs" || in.Params.Name == "ship"
 		s.what = in.Params.Name + " " + string(in.Params.Arguments)
 		s.body = hash([]byte(s.what))
 		return true
@@ -227,14 +227,14 @@ func (s *seen) describeTool(service string, body []byte) bool {
 	return false
 }
 
-// naming writes the run's id where all runs have the same.
-type naming struct {
+// runIDWriter replaces [anyRunID] in a response with the run's id.
+type runIDWriter struct {
 	http.ResponseWriter
 	run string
 }
 
-func (n naming) Write(b []byte) (int, error) {
-	_, err := n.ResponseWriter.Write(bytes.ReplaceAll(b, []byte(noRun), []byte(n.run)))
+func (n runIDWriter) Write(b []byte) (int, error) {
+	_, err := n.ResponseWriter.Write(bytes.ReplaceAll(b, []byte(anyRunID), []byte(n.run)))
 	return len(b), err
 }
 
@@ -243,7 +243,7 @@ func hash(b []byte) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// completion is a request of the wire format of OpenAI-compatible servers.
+// completion is a request in the OpenAI-compatible wire format.
 type completion struct {
 	Messages []struct {
 		Role    string
@@ -251,36 +251,36 @@ type completion struct {
 	}
 }
 
-// complete answers as the flow's model.
+// complete answers a request with the flow's model.
 func (f *chaosFlow) complete(w http.ResponseWriter, body []byte) {
 	var in completion
 	if err := json.Unmarshal(body, &in); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	t, who := in.talk(f)
-	answer, ok := f.say[who]
+	t, model := in.conversation(f)
+	answer, ok := f.models[model]
 	if !ok {
-		http.Error(w, "nobody answers as "+who, http.StatusBadRequest)
+		http.Error(w, "no model for "+model, http.StatusBadRequest)
 		return
 	}
 	time.Sleep(15 * time.Millisecond) // branches overlap
-	said := answer(t)
-	delta := map[string]any{"role": "assistant", "content": said.text}
+	reply := answer(t)
+	delta := map[string]any{"role": "assistant", "content": reply.text}
 	finish := "stop"
-	if len(said.calls) > 0 {
+	if len(reply.calls) > 0 {
 		finish = "tool_calls"
 		var list []any
-		for i, c := range said.calls {
+		for i, c := range reply.calls {
 			list = append(list, map[string]any{"index": i, "id": fmt.Sprintf("call_%d_%d", t.turn, i), "type": "function",
 				"function": map[string]any{"name": c.tool, "arguments": c.arguments}})
 		}
 		delta["tool_calls"] = list
 	}
-	// The tokens count the conversation's bytes: usage is the same only if all that was
-	// shown is.
+	// The token counts are the bytes of the conversation, so usage is equal only if all
+	// messages are.
 	raw, err := json.Marshal(map[string]any{"model": "m", "choices": []any{map[string]any{"delta": delta, "finish_reason": finish}},
-		"usage": map[string]any{"prompt_tokens": len(body), "completion_tokens": len(said.text)}})
+		"usage": map[string]any{"prompt_tokens": len(body), "completion_tokens": len(reply.text)}})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -289,16 +289,16 @@ func (f *chaosFlow) complete(w http.ResponseWriter, body []byte) {
 	fmt.Fprintf(w, "data: %s\n\ndata: [DONE]\n\n", raw)
 }
 
-// talk reads what the model is shown, and as whom it answers.
-func (c *completion) talk(f *chaosFlow) (t talk, who string) {
-	t.turn, who = 1, "judge"
+// conversation returns the conversation and the key of the model that answers it.
+func (c *completion) conversation(f *chaosFlow) (t conversation, model string) {
+	t.turn, model = 1, "judge"
 	for _, m := range c.Messages {
 		content := contentOf(m.Content)
 		switch m.Role {
 		case "system":
-			for mark := range f.say {
+			for mark := range f.models {
 				if strings.HasPrefix(mark, "[") && strings.Contains(content, mark) {
-					who = mark
+					model = mark
 				}
 			}
 			continue
@@ -311,10 +311,10 @@ func (c *completion) talk(f *chaosFlow) (t talk, who string) {
 		}
 		t.last = content
 	}
-	return t, who
+	return t, model
 }
 
-// contentOf is a content's text, be it a string or a list of parts.
+// contentOf returns the text of a content, which is a string or a list of parts.
 func contentOf(v any) string {
 	switch c := v.(type) {
 	case string:

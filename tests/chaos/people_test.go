@@ -12,17 +12,17 @@ import (
 	"weft/activities/contract"
 )
 
-// answer answers a run's requests: the newest first, each of them twice by signal and once by
-// Update, every time that it looks, besides answers to nothing.
+// answer polls a run and answers its requests: in every round all known requests, the newest first,
+// each twice by signal and once by Update, and a request that does not exist.
 func (l *lane) answer(ctx context.Context, f *chaosFlow, id string) {
 	if f.answer == nil {
 		return
 	}
 	var known []contract.Request
 	for ctx.Err() == nil {
-		asked, stop := context.WithTimeout(ctx, 5*time.Second)
-		v, err := l.client.QueryWorkflow(asked, id, "", contract.QueryStatus)
-		stop()
+		queryCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		v, err := l.client.QueryWorkflow(queryCtx, id, "", contract.QueryStatus)
+		cancel()
 		var s contract.Status
 		if err == nil && v.Get(&s) == nil {
 			if s.Status != contract.StatusRunning && s.Status != contract.StatusWaiting && s.Status != contract.StatusIdle {
@@ -35,7 +35,7 @@ func (l *lane) answer(ctx context.Context, f *chaosFlow, id string) {
 			}
 		}
 		for _, q := range slices.Backward(known) {
-			l.say(ctx, id, q.Kind, f.answer(q))
+			l.send(ctx, id, q.Kind, f.answer(q))
 		}
 		if len(known) > 0 {
 			_ = l.client.SignalWorkflow(ctx, id, "", contract.RequestConfirm, map[string]any{"id": "nobody", "approve": false})
@@ -44,47 +44,45 @@ func (l *lane) answer(ctx context.Context, f *chaosFlow, id string) {
 	}
 }
 
-// prompt gives a session its prompts: each when the turn before it has ended, and those before it
-// again, the newest first, every time that it looks. Then it stops the session.
+// prompt sends a session its prompts: each after the previous turn has ended, and all earlier ones
+// again in every round, the newest first. Then it closes the session.
 func (l *lane) prompt(ctx context.Context, f *chaosFlow, id string) {
 	for f.prompts != nil && ctx.Err() == nil {
 		for i, text := range slices.Backward(f.prompts[:min(len(f.prompts), l.turns(ctx, id))]) {
-			l.say(ctx, id, contract.UpdatePrompt, contract.PromptInput{ID: string(rune('a' + i)), Prompt: text})
+			l.send(ctx, id, contract.UpdatePrompt, contract.PromptInput{ID: string(rune('a' + i)), Prompt: text})
 		}
 		if l.turns(ctx, id) > len(f.prompts)+f.callbacks {
-			l.say(ctx, id, contract.UpdateCloseSession, contract.CloseSessionInput{Reason: "enough"})
+			l.send(ctx, id, contract.UpdateCloseSession, contract.CloseSessionInput{Reason: "enough"})
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
 }
 
-// turns counts the turns of a session that have ended.
+// turns counts the ended turns of a session.
 func (l *lane) turns(ctx context.Context, id string) int {
-	asked, stop := context.WithTimeout(ctx, 5*time.Second)
-	defer stop()
+	queryCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
 	var turns []contract.Turn
-	if v, err := l.client.QueryWorkflow(asked, id, "", contract.QueryTurns); err != nil || v.Get(&turns) != nil {
+	if v, err := l.client.QueryWorkflow(queryCtx, id, "", contract.QueryTurns); err != nil || v.Get(&turns) != nil {
 		return 0
 	}
 	return len(slices.DeleteFunc(turns, func(t contract.Turn) bool { return !t.Done() }))
 }
 
-// say says something by Update, between two signals. Whether one of them comes through does not matter:
-// the next round says it again.
-func (l *lane) say(ctx context.Context, id, name string, what any) {
-	_ = l.client.SignalWorkflow(ctx, id, "", name, what)
-	update, stop := context.WithTimeout(ctx, time.Second)
-	defer stop()
-	if u, err := l.client.UpdateWorkflow(update, client.UpdateWorkflowOptions{
-		WorkflowID: id, UpdateName: name, Args: []any{what}, WaitForStage: client.WorkflowUpdateStageAccepted}); err == nil {
-		_ = u.Get(update, nil)
+// send sends a message by Update, between two signals. Errors do not matter: the next round sends it again.
+func (l *lane) send(ctx context.Context, id, name string, arg any) {
+	_ = l.client.SignalWorkflow(ctx, id, "", name, arg)
+	updateCtx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if u, err := l.client.UpdateWorkflow(updateCtx, client.UpdateWorkflowOptions{
+		WorkflowID: id, UpdateName: name, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageAccepted}); err == nil {
+		_ = u.Get(updateCtx, nil)
 	}
-	_ = l.client.SignalWorkflow(ctx, id, "", name, what)
+	_ = l.client.SignalWorkflow(ctx, id, "", name, arg)
 }
 
-// timeless is a result without times and without the run's id, which are others each time. What sessions
-// below told while a turn was under way is of that turn's usage; where they call back, that is another time.
-func timeless(f *chaosFlow, r *contract.RunResult, id string) (*contract.RunResult, error) {
+// normalized removes times and the id of the run, and the usage of turns if nested sessions call back: which turn it counts for depends on timing.
+func normalized(f *chaosFlow, r *contract.RunResult, id string) (*contract.RunResult, error) {
 	for i := range r.Turns {
 		r.Turns[i].StartedAt, r.Turns[i].EndedAt = nil, nil
 		if f.callbacks > 0 {
@@ -96,11 +94,13 @@ func timeless(f *chaosFlow, r *contract.RunResult, id string) (*contract.RunResu
 		return nil, err
 	}
 	var out contract.RunResult
-	return &out, json.Unmarshal(anyRun(raw, id), &out)
+	return &out, json.Unmarshal(replaceRunID(raw, id), &out)
 }
 
-// noRun stands for the id of whatever run it is.
-const noRun = "no-run-id"
+// anyRunID replaces the id of any run.
+const anyRunID = "no-run-id"
 
-// anyRun is what names a run as if all runs had one id.
-func anyRun(raw []byte, id string) []byte { return bytes.ReplaceAll(raw, []byte(id), []byte(noRun)) }
+// replaceRunID replaces the id of a run with [anyRunID], so that runs can be compared.
+func replaceRunID(raw []byte, id string) []byte {
+	return bytes.ReplaceAll(raw, []byte(id), []byte(anyRunID))
+}

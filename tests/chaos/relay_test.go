@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// relay passes TCP connections on. While it is lossy, it does to them what loss of packets
-// does: pieces come late, as if they were sent again, and now and then one never does, which
-// stalls the connection and then breaks it.
+// relay forwards TCP connections. While it is lossy, it simulates packet loss: chunks are
+// delayed, as by retransmission, and now and then one is dropped, which stalls the
+// connection and then closes it.
 type relay struct {
-	address, to string
-	mu          sync.Mutex
-	dice        *rand.Rand
-	lossy       bool
-	late, gone  int
+	address, to      string
+	mu               sync.Mutex
+	rng              *rand.Rand
+	lossy            bool
+	delayed, dropped int
 }
 
-// newRelay listens at host:0 and passes on to an address.
+// newRelay listens on a free port of host and forwards to an address.
 func newRelay(t *testing.T, host, to string) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
@@ -28,12 +28,12 @@ func newRelay(t *testing.T, host, to string) *relay {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	r := &relay{address: l.Addr().String(), to: to, dice: rand.New(rand.NewPCG(9, 9))}
+	r := &relay{address: l.Addr().String(), to: to, rng: rand.New(rand.NewPCG(9, 9))}
 	go func() {
 		for {
 			in, err := l.Accept()
 			if err != nil {
-				return // the test is over
+				return // the test has ended
 			}
 			go r.pass(in)
 		}
@@ -53,20 +53,20 @@ func (r *relay) pass(in net.Conn) {
 	both.Wait()
 }
 
-// copy passes one direction on, and ends both with it.
+// copy forwards one direction, and closes both connections at its end.
 func (r *relay) copy(from, to net.Conn) {
 	defer from.Close()
 	defer to.Close()
-	piece := make([]byte, 1400)
+	chunk := make([]byte, 1400)
 	for {
-		n, err := from.Read(piece)
+		n, err := from.Read(chunk)
 		if n > 0 {
-			wait, lost := r.fate()
+			wait, lost := r.simulateLoss()
 			time.Sleep(wait)
 			if lost {
 				return
 			}
-			if _, err := to.Write(piece[:n]); err != nil {
+			if _, err := to.Write(chunk[:n]); err != nil {
 				return
 			}
 		}
@@ -76,21 +76,21 @@ func (r *relay) copy(from, to net.Conn) {
 	}
 }
 
-// fate is how late the next piece comes, and whether it is lost for good: one in 10 is late by
-// 0.2 to 1 s, one in 500 is lost, after 2 s.
-func (r *relay) fate() (wait time.Duration, lost bool) {
+// simulateLoss returns the delay of the next chunk, and whether it is dropped: one in 10 is delayed by
+// 0.2 to 1 s, one in 500 is dropped after 2 s.
+func (r *relay) simulateLoss() (wait time.Duration, lost bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.lossy {
 		return 0, false
 	}
-	switch n := r.dice.IntN(500); {
+	switch n := r.rng.IntN(500); {
 	case n == 0:
-		r.gone++
+		r.dropped++
 		return 2 * time.Second, true
 	case n <= 50:
-		r.late++
-		return 200*time.Millisecond + time.Duration(r.dice.IntN(800))*time.Millisecond, false
+		r.delayed++
+		return 200*time.Millisecond + time.Duration(r.rng.IntN(800))*time.Millisecond, false
 	}
 	return 0, false
 }
@@ -101,14 +101,14 @@ func (r *relay) lose(on bool) {
 	r.lossy = on
 }
 
-// counts are the pieces that came late and that were lost.
-func (r *relay) counts() (late, gone int) {
+// counts returns how many chunks were delayed and dropped.
+func (r *relay) counts() (late, dropped int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.late, r.gone
+	return r.delayed, r.dropped
 }
 
-// TestRelay passes bytes unharmed, and breaks connections while it is lossy.
+// TestRelay checks that a relay forwards bytes unchanged, and delays or drops some while it is lossy.
 func TestRelay(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -143,7 +143,7 @@ func TestRelay(t *testing.T) {
 		}
 	}
 	r.lose(true)
-	for range 500 { // two pieces each, of which one in ten is late
+	for range 500 { // two chunks each, of which one in ten is delayed
 		if late, gone := r.counts(); late+gone > 0 {
 			return
 		}
@@ -152,6 +152,6 @@ func TestRelay(t *testing.T) {
 		}
 	}
 	if late, gone := r.counts(); late+gone == 0 {
-		t.Error("nothing is late or lost")
+		t.Error("no chunk was delayed or dropped")
 	}
 }

@@ -16,77 +16,77 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndRepeatedSignals sends every signal that a run, or a run below it, has had again and again: those of
-// people and those that runs say to each other, later, and the newest first. It changes nothing.
+// TestEndToEndRepeatedSignals sends every signal that a run or a descendant has received again, later and the newest
+// first: those of clients and those between runs. It checks that the result does not change.
 func TestEndToEndRepeatedSignals(t *testing.T) {
 	t.Parallel()
 	lanes := newLanes(t, harness.ServerAddress(t), "again", 4)
 	flows := slices.DeleteFunc(slices.Clone(chaosFlows), func(f chaosFlow) bool { return f.answer == nil })
 	inLanes(lanes, len(flows), func(l *lane, i int) {
 		f := &flows[i]
-		calm := l.undisturbed(f)
+		baseline := l.baseline(f)
 		l.repeater = &repeater{client: l.client}
-		p := l.play(f, nil)
-		problems := append(calm.problems(f, calm), p.problems(f, calm)...)
+		p := l.runFlow(f, nil)
+		problems := append(baseline.problems(f, baseline), p.problems(f, baseline)...)
 		n := l.repeater.sent()
 		l.repeater = nil
 		if len(problems) > 0 || n == 0 {
-			t.Errorf("%s, %d signals sent again: %s\nthe worker said: %s", f.name, n, strings.Join(problems, "\n"), l.tail())
+			t.Errorf("%s, %d signals sent again: %s\nworker log: %s", f.name, n, strings.Join(problems, "\n"), l.logTail())
 		}
 		t.Logf("%s: %d signals sent again", f.name, n)
 	})
 }
 
-// repeater repeats signals.
+// repeater sends the signals of a run again.
 type repeater struct {
-	client client.Client
-	mu     sync.Mutex
-	heard  []heard
-	n      int
+	client  client.Client
+	mu      sync.Mutex
+	signals []sentSignal
+	n       int
 }
 
-// heard is a signal that a run has had.
-type heard struct {
+// sentSignal is a signal that a run has received.
+type sentSignal struct {
 	id, name, body string
-	// again counts how often it was sent again.
-	again int
+	// repeats counts how often it was repeated.
+	repeats int
 }
 
-// sent is how many signals were sent again.
+// sent returns how many signals were repeated.
 func (p *repeater) sent() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.n
 }
 
-// follow hears what is signalled to a run and to all below it.
+// follow records the signals of a run and its descendants.
 func (p *repeater) follow(ctx context.Context, id, run string) {
 	it := p.client.GetWorkflowHistory(ctx, id, run, true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for it.HasNext() {
 		event, err := it.Next()
 		if err != nil {
-			return // the run is over, or its time
+			return // the run has ended, or timed out
 		}
 		if s := event.GetWorkflowExecutionSignaledEventAttributes(); len(s.GetInput().GetPayloads()) == 1 {
-			p.hear(heard{id: id, name: s.SignalName, body: string(s.Input.Payloads[0].Data)})
+			p.add(sentSignal{id: id, name: s.SignalName, body: string(s.Input.Payloads[0].Data)})
 		}
-		if nextID, next := leadsTo(event, id); next != "" {
+		if nextID, next := startedBy(event, id); next != "" {
 			go p.follow(ctx, nextID, next)
 		}
 	}
 }
 
-// hear notes a signal. One to give way has no body and is not repeated: it is a wish, not news.
-func (p *repeater) hear(s heard) {
+// add records a signal. SignalYield has no body and is not repeated: repeating it would have an effect.
+func (p *repeater) add(s sentSignal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	known := func(o heard) bool { return o.id == s.id && o.name == s.name && o.body == s.body }
-	if s.name != contract.SignalYield && !slices.ContainsFunc(p.heard, known) {
-		p.heard = append(p.heard, s)
+	known := func(o sentSignal) bool { return o.id == s.id && o.name == s.name && o.body == s.body }
+	if s.name != contract.SignalYield && !slices.ContainsFunc(p.signals, known) {
+		p.signals = append(p.signals, s)
 	}
 }
 
-// repeat sends all that was heard again, the newest first, a few times each.
+// repeat sends all recorded signals again, the newest first, three times each.
 func (p *repeater) repeat(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, s := range p.due() {
@@ -101,14 +101,14 @@ func (p *repeater) repeat(ctx context.Context) {
 	}
 }
 
-// due are the signals to be sent now.
-func (p *repeater) due() []heard {
+// due returns the signals to send in this round.
+func (p *repeater) due() []sentSignal {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var out []heard
-	for i := range slices.Backward(p.heard) {
-		if s := &p.heard[i]; s.again < 3 {
-			s.again++
+	var out []sentSignal
+	for i := range slices.Backward(p.signals) {
+		if s := &p.signals[i]; s.repeats < 3 {
+			s.repeats++
 			out = append(out, *s)
 		}
 	}

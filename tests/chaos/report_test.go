@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// chaosReport is the table: flow × faults × outcome.
+// chaosReport is a table of outcomes by flow and fault.
 type chaosReport struct {
 	mu   sync.Mutex
 	rows map[[2]string]*chaosRow
@@ -23,7 +23,7 @@ type chaosRow struct {
 
 func newChaosReport() *chaosReport { return &chaosReport{rows: map[[2]string]*chaosRow{}} }
 
-func (r *chaosReport) add(f *chaosFlow, kind string, p *passage, problems []string) (runs int) {
+func (r *chaosReport) add(f *chaosFlow, kind string, p *flowRun, problems []string) (runs int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := [2]string{f.name, kind}
@@ -53,10 +53,10 @@ func (r *chaosReport) add(f *chaosFlow, kind string, p *passage, problems []stri
 // String renders the table.
 func (r *chaosReport) String() string {
 	faults := []string{atRequest, afterAnswer, atEvent, atServer}
-	names := map[string]string{atRequest: "worker, call unanswered", afterAnswer: "worker, call just answered",
+	names := map[string]string{atRequest: "worker, during a call", afterAnswer: "worker, after a call",
 		atEvent: "worker, at an event", atServer: "server"}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-32s  %-27s %5s %5s %8s %5s %7s %5s %9s\n", "flow", "killed", "runs", "kills", "repeated", "equal", "unknown", "wrong", "slowest")
+	fmt.Fprintf(&b, "%-32s  %-27s %5s %5s %8s %5s %7s %5s %9s\n", "flow", "killed", "runs", "kills", "repeated", "equal", "unknown", "bad", "slowest")
 	var all chaosRow
 	line := func(flow, fault string, row *chaosRow) {
 		fmt.Fprintf(&b, "%-32s  %-27s %5d %5d %8d %5d %7d %5d %7.1f s\n", flow, fault,

@@ -9,9 +9,9 @@ import (
 	"weft/workflows/plan"
 )
 
-// offices is a boss who keeps a lead, who keeps one helper or two, all of them sessions. Helpers search, and pay,
-// which needs a yes.
-func offices() *plan.Flow {
+// nestedSessions is a boss that starts a lead, which starts one or two helpers, all of them sessions. Helpers have the tools search
+// and pay, which requires confirmation.
+func nestedSessions() *plan.Flow {
 	flow := func(name string, starts ...plan.Startable) *plan.Flow {
 		f := harness.AgentFlow(name, starts...)
 		f.Nodes[0].Agent.System = "[" + name + "]"
@@ -19,79 +19,79 @@ func offices() *plan.Flow {
 		return f
 	}
 	helper := plan.Startable{Agent: "helper", Type: "autonomous"}
-	helping := flow("helper")
+	helperFlow := flow("helper")
 	for _, tool := range []string{"search", "pay"} {
-		helping.Nodes[0].Agent.Tools = append(helping.Nodes[0].Agent.Tools, plan.Tool{Name: tool, As: tool, Connection: "web"})
+		helperFlow.Nodes[0].Agent.Tools = append(helperFlow.Nodes[0].Agent.Tools, plan.Tool{Name: tool, As: tool, Connection: "web"})
 	}
 	f := flow("boss", plan.Startable{Agent: "lead", Type: "autonomous"})
-	f.Agents = []plan.Flow{*flow("lead", helper), *helping}
+	f.Agents = []plan.Flow{*flow("lead", helper), *helperFlow}
 	return f
 }
 
-// officeSays has the boss and the lead pass on what they are asked, and say what they were shown.
-var officeSays = map[string]func(talk) says{
-	"[boss]": func(t talk) says {
+// nestedModels has the models of nestedSessions: boss and lead forward their prompts and answer with what they received.
+var nestedModels = map[string]func(conversation) modelReply{
+	"[boss]": func(t conversation) modelReply {
 		switch t.last {
 		case "hello":
-			return calls(starts("lead", "look"))
+			return calls(startCall("lead", "look"))
 		case "hello you":
-			return calls(starts("lead", "look twice"))
+			return calls(startCall("lead", "look twice"))
 		case "pay it":
-			return calls(resumes(t, 0, "sync", "pay"))
+			return calls(resumeCall(t, 0, "sync", "pay"))
 		case "pay later":
-			return calls(resumes(t, 0, "async_callback", "pay later"))
+			return calls(resumeCall(t, 0, "async_callback", "pay later"))
 		}
 		return summary(t)
 	},
-	"[lead]": func(t talk) says {
+	"[lead]": func(t conversation) modelReply {
 		switch t.last {
 		case "look":
-			return calls(starts("helper", "find it"))
+			return calls(startCall("helper", "find it"))
 		case "look twice":
-			return calls(starts("helper", "find it"), starts("helper", "find it"))
+			return calls(startCall("helper", "find it"), startCall("helper", "find it"))
 		case "pay":
-			return calls(resumes(t, 1, "sync", "pay 1"), resumes(t, 0, "sync", "pay 2"))
+			return calls(resumeCall(t, 1, "sync", "pay 1"), resumeCall(t, 0, "sync", "pay 2"))
 		case "pay later":
-			return calls(resumes(t, 0, "async_callback", "pay 3"))
+			return calls(resumeCall(t, 0, "async_callback", "pay 3"))
 		}
 		return summary(t)
 	},
-	"[helper]": func(t talk) says {
+	"[helper]": func(t conversation) modelReply {
 		n, pays := strings.CutPrefix(t.last, "pay ")
 		switch {
 		case t.last == "find it":
-			return calls(asks{"search", `{"n":5}`})
+			return calls(toolCall{"search", `{"n":5}`})
 		case pays:
-			return calls(asks{"pay", `{"n":` + n + `}`})
+			return calls(toolCall{"pay", `{"n":` + n + `}`})
 		}
 		return summary(t)
 	},
 }
 
-// starts is a call that starts a session and waits for its turn.
-func starts(agent, prompt string) asks {
-	return asks{plan.SessionStart, fmt.Sprintf(`{"agent_name":%q,"parameters":{"prompt":%q}}`, agent, prompt)}
+// startCall returns a call that starts a session and waits for its turn.
+func startCall(agent, prompt string) toolCall {
+	return toolCall{plan.SessionStart, fmt.Sprintf(`{"agent_name":%q,"parameters":{"prompt":%q}}`, agent, prompt)}
 }
 
-// resumes is a call that gives a prompt to the n-th session of which tools have told.
-func resumes(t talk, n int, mode, prompt string) asks {
+// resumeCall returns a call that sends a prompt to the n-th session in the tool results.
+func resumeCall(t conversation, n int, mode, prompt string) toolCall {
 	var known []string
 	for _, r := range t.replies {
-		var said struct {
+		var started struct {
 			Session string `json:"session_id"`
 		}
-		if json.Unmarshal([]byte(r), &said) == nil {
-			known = append(known, said.Session)
+		if json.Unmarshal([]byte(r), &started) == nil {
+			known = append(known, started.Session)
 		}
 	}
 	id := "unknown"
 	if n < len(known) {
 		id = known[n]
 	}
-	return asks{plan.SessionResume, fmt.Sprintf(`{"session_id":%q,"mode":%q,"parameters":{"prompt":%q}}`, id, mode, prompt)}
+	return toolCall{plan.SessionResume, fmt.Sprintf(`{"session_id":%q,"mode":%q,"parameters":{"prompt":%q}}`, id, mode, prompt)}
 }
 
-// summary is [digest] for talks that hold what others digested.
-func summary(t talk) says {
+// summary is [digest] for conversations that contain digests.
+func summary(t conversation) modelReply {
 	return text("%d messages, seen: %s, the last: %s", len(t.users)+len(t.replies), hash([]byte(strings.Join(append(t.users, t.replies...), " | "))), t.last)
 }

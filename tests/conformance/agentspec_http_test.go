@@ -14,10 +14,10 @@ import (
 	"weft/tests/harness"
 )
 
-// suiteHTTP serves the suite's addresses.
+// suiteHTTP serves the HTTP endpoints that the suite's documents use, and returns their base URL.
 func suiteHTTP(t *testing.T) string {
 	mux := http.NewServeMux()
-	answers := func(path string, fn func(in map[string]any) any) {
+	handle := func(path string, fn func(in map[string]any) any) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			in := map[string]any{}
 			if r.Method != http.MethodGet {
@@ -39,7 +39,7 @@ func suiteHTTP(t *testing.T) string {
 	}
 	number := func(v any) float64 {
 		if s, ok := v.(string); ok {
-			f, _ := strconv.ParseFloat(s, 64) // what is none counts as 0
+			f, _ := strconv.ParseFloat(s, 64) // an invalid number counts as 0
 			return f
 		}
 		f, _ := v.(float64)
@@ -52,13 +52,13 @@ func suiteHTTP(t *testing.T) string {
 		}
 		return out
 	}
-	answers("/calculator/sum", func(in map[string]any) any { return map[string]any{"result": number(in["a"]) + number(in["b"])} })
-	answers("/calculator/sum_multiply", func(in map[string]any) any {
+	handle("/calculator/sum", func(in map[string]any) any { return map[string]any{"result": number(in["a"]) + number(in["b"])} })
+	handle("/calculator/sum_multiply", func(in map[string]any) any {
 		return map[string]any{"sum": number(in["a"]) + number(in["b"]), "product": number(in["a"]) * number(in["b"])}
 	})
-	answers("/calculator/exponential", func(in map[string]any) any { return map[string]any{"result": power(number(in["a"]), number(in["b"]))} })
+	handle("/calculator/exponential", func(in map[string]any) any { return map[string]any{"result": power(number(in["a"]), number(in["b"]))} })
 	table := func(path, key, name string, rows map[string]any) {
-		answers(path, func(in map[string]any) any {
+		handle(path, func(in map[string]any) any {
 			k, _ := in[key].(string)
 			if v, ok := rows[k]; ok {
 				return map[string]any{name: v}
@@ -66,20 +66,20 @@ func suiteHTTP(t *testing.T) string {
 			return rows[""]
 		})
 	}
-	sky := func(degrees int, words string) any {
+	weather := func(degrees int, words string) any {
 		return map[string]any{"temperature": degrees, "weather": words}
 	}
 	table("/animalFinder", "country", "animal", map[string]any{"China": "Panda", "Morocco": "Atlas Lion"})
 	table("/findCountry", "continent", "country", map[string]any{"Africa": "Morocco", "America": "Canada"})
 	table("/findCity", "country", "city", map[string]any{"Morocco": "Casablanca", "Switzerland": "Zurich"})
-	table("/findWeather", "city", "weather", map[string]any{"Casablanca": sky(22, "Sunny"), "Zurich": sky(15, "Rainy"), "": map[string]any{"weather": sky(0, "CITY NOT FOUND")}})
-	answers("/weather/forecast_top_json", func(in map[string]any) any { return map[string]any{"weather": "sunny in " + in["city"].(string)} })
-	answers("/weather/forecast_nested_json", func(in map[string]any) any {
+	table("/findWeather", "city", "weather", map[string]any{"Casablanca": weather(22, "Sunny"), "Zurich": weather(15, "Rainy"), "": map[string]any{"weather": weather(0, "CITY NOT FOUND")}})
+	handle("/weather/forecast_top_json", func(in map[string]any) any { return map[string]any{"weather": "sunny in " + in["city"].(string)} })
+	handle("/weather/forecast_nested_json", func(in map[string]any) any {
 		return map[string]any{"weather": "sunny in " + in["location"].(map[string]any)["city"].(string)}
 	})
 	mux.HandleFunc("POST /weather/forecast_form", func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
-			http.Error(w, "want a form", http.StatusUnsupportedMediaType)
+			http.Error(w, "not a form", http.StatusUnsupportedMediaType)
 			return
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"weather": "sunny in " + r.FormValue("city")})
@@ -88,7 +88,7 @@ func suiteHTTP(t *testing.T) string {
 		raw, _ := io.ReadAll(r.Body)
 		var in []any
 		if err := json.Unmarshal(raw, &in); err != nil || len(in) != 2 {
-			http.Error(w, "want a list of two", http.StatusUnprocessableEntity)
+			http.Error(w, "not an array of two elements", http.StatusUnprocessableEntity)
 			return
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"processed_city": in[1].(map[string]any)["location"]})
@@ -98,7 +98,7 @@ func suiteHTTP(t *testing.T) string {
 	return srv.URL
 }
 
-// A run's input chooses the server of an ApiNode, in the bounds of its list.
+// agentspecServer is a flow whose input selects the server of an ApiNode, restricted by its url_allow_list.
 const agentspecServer = `{"component_type":"Flow","agentspec_version":"26.1.2","name":"f","start_node":{"$component_ref":"s"},
 "nodes":[{"$component_ref":"s"},{"$component_ref":"n"},{"$component_ref":"e"}],
 "control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"n"}},
@@ -118,7 +118,7 @@ func TestAgentSpecServer(t *testing.T) {
 			t.Errorf("%v, %+v", p.Err, p.Result)
 		}
 		if want != "" && (p.Err == nil || !strings.Contains(p.Err.Text, want)) {
-			t.Errorf("with %s: %v, %+v", base, p.Err, p.Result)
+			t.Errorf("base URL %s: %v, %+v", base, p.Err, p.Result)
 		}
 	}
 }

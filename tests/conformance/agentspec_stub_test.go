@@ -16,8 +16,8 @@ import (
 	"weft/activities/tool"
 )
 
-// suiteAsked is a request of chat completions, as far as the stub looks at it.
-type suiteAsked struct {
+// suiteRequest has the fields of a chat completion request that the stub reads.
+type suiteRequest struct {
 	Messages []struct {
 		Role    string
 		Content json.RawMessage
@@ -35,10 +35,10 @@ type suiteAsked struct {
 	} `json:"response_format"`
 }
 
-// suiteModel serves the suite's model: it answers by the text of the last message.
+// suiteModel serves the suite's stub model, whose answer depends on the text of the last message.
 func suiteModel(t *testing.T, table map[string]json.RawMessage) string {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var in suiteAsked
+		var in suiteRequest
 		if err := json.NewDecoder(r.Body).Decode(&in); err != nil || len(in.Messages) == 0 {
 			http.Error(w, fmt.Sprint(err), http.StatusBadRequest)
 			return
@@ -53,16 +53,16 @@ func suiteModel(t *testing.T, table map[string]json.RawMessage) string {
 	return srv.URL
 }
 
-func words(text string) map[string]any {
+func textMessage(text string) map[string]any {
 	return map[string]any{"role": "assistant", "content": text}
 }
 
-func calling(name string, args json.RawMessage) map[string]any {
+func callMessage(name string, args json.RawMessage) map[string]any {
 	return map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{
 		map[string]any{"id": "call", "type": "function", "function": map[string]any{"name": name, "arguments": string(args)}}}}
 }
 
-func (in *suiteAsked) answer(table map[string]json.RawMessage) map[string]any {
+func (in *suiteRequest) answer(table map[string]json.RawMessage) map[string]any {
 	last := in.Messages[len(in.Messages)-1]
 	text := textIn(last.Content)
 	for key, reply := range table {
@@ -71,29 +71,29 @@ func (in *suiteAsked) answer(table map[string]json.RawMessage) map[string]any {
 		}
 	}
 	if last.Role != "tool" {
-		return words("Unhandled")
+		return textMessage("Unhandled")
 	}
-	value := bare(text)
+	value := scalarJSON(text)
 	for _, f := range in.Tools {
 		if f.Function.Name != "submit_result" {
 			continue
 		}
 		for name := range f.Function.Parameters.Properties {
-			return calling("submit_result", fmt.Appendf(nil, "{%q:%s}", name, value))
+			return callMessage("submit_result", fmt.Appendf(nil, "{%q:%s}", name, value))
 		}
 	}
-	return words(string(value))
+	return textMessage(string(value))
 }
 
-func (in *suiteAsked) reply(raw json.RawMessage) map[string]any {
+func (in *suiteRequest) reply(raw json.RawMessage) map[string]any {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		if p := in.Format.Schema.Schema.Properties; len(p) == 1 {
 			for name := range p {
-				return words(fmt.Sprintf("{%q:%s}", name, bare(text)))
+				return textMessage(fmt.Sprintf("{%q:%s}", name, scalarJSON(text)))
 			}
 		}
-		return words(text)
+		return textMessage(text)
 	}
 	var call struct {
 		Call struct {
@@ -102,14 +102,14 @@ func (in *suiteAsked) reply(raw json.RawMessage) map[string]any {
 		} `json:"tool_call"`
 	}
 	if err := json.Unmarshal(raw, &call); err != nil {
-		return words(err.Error())
+		return textMessage(err.Error())
 	}
-	return calling(in.offered(call.Call.Name), call.Call.Args)
+	return callMessage(in.toolName(call.Call.Name), call.Call.Args)
 }
 
-// offered is the tool of a name, or else the first that there is: the suite's table has one row
-// for agents with different tools.
-func (in *suiteAsked) offered(name string) string {
+// toolName returns name if the request has that tool, and otherwise its first tool: the suite's table
+// has one row for agents with different tools.
+func (in *suiteRequest) toolName(name string) string {
 	first := name
 	for i, f := range in.Tools {
 		if i == 0 {
@@ -122,22 +122,22 @@ func (in *suiteAsked) offered(name string) string {
 	return first
 }
 
-// textIn is the text of a message's content, in either of its forms.
+// textIn returns the text of a message's content, which is a string or a list of parts.
 func textIn(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		return text
 	}
 	var parts []struct{ Text string }
-	_ = json.Unmarshal(raw, &parts) // what is no content has no text
+	_ = json.Unmarshal(raw, &parts) // an invalid content has no text
 	for _, p := range parts {
 		text += p.Text
 	}
 	return text
 }
 
-// bare is a tool's result as JSON: of an object with one scalar, that.
-func bare(text string) json.RawMessage {
+// scalarJSON returns a tool result as JSON. An object with a single scalar is reduced to the scalar.
+func scalarJSON(text string) json.RawMessage {
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(text), &object) == nil && len(object) == 1 {
 		for _, v := range object {
@@ -149,11 +149,11 @@ func bare(text string) json.RawMessage {
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text)
 	}
-	raw, _ := json.Marshal(text) // a text always encodes
+	raw, _ := json.Marshal(text) // a string can always be encoded
 	return raw
 }
 
-// suiteServer is the suite's MCP server.
+// suiteServer serves the suite's MCP server and returns its URL.
 func suiteServer(t *testing.T) string {
 	s := server.NewMCPServer("suite", "1", server.WithToolCapabilities(false))
 	s.AddTool(mcp.NewTool("get_user_session"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -173,35 +173,35 @@ type twoNumbers struct {
 }
 
 var (
-	suitePeople = map[string][]string{"Bob": {"No", "USA"}, "Steve": {"No", "USA"}, "Samir": {"Yes", "Morocco"}, "Ayoub": {"Yes", "Morocco"}}
-	suiteStaff  = map[string]string{"Bob": "1000", "Steve": "1000", "Samir": "3000", "Ayoub": "3000"}
-	suiteSky    = map[string]string{"Agadir": "Sunny", "Nunavut": "Cold", "Unknown": "Unknown"}
+	suitePeople  = map[string][]string{"Bob": {"No", "USA"}, "Steve": {"No", "USA"}, "Samir": {"Yes", "Morocco"}, "Ayoub": {"Yes", "Morocco"}}
+	suiteStaff   = map[string]string{"Bob": "1000", "Steve": "1000", "Samir": "3000", "Ayoub": "3000"}
+	suiteWeather = map[string]string{"Agadir": "Sunny", "Nunavut": "Cold", "Unknown": "Unknown"}
 )
 
-// suiteTools are the suite's tools.
+// suiteTools returns the suite's tools.
 func suiteTools(calls *suiteCalls) []tool.Function {
 	return []tool.Function{
-		counted(calls, "multiplication_tool", func(in twoNumbers) any { return map[string]any{"product": in.A * in.B} }),
-		counted(calls, "summation_tool", func(in twoNumbers) any { return map[string]any{"sum": in.A + in.B} }),
-		counted(calls, "multiply_tool", func(in twoNumbers) any { return in.A * in.B }),
-		counted(calls, "divide_tool", func(in twoNumbers) any { return in.A / in.B }),
-		counted(calls, "weather_tool", func(in struct {
+		countedTool(calls, "multiplication_tool", func(in twoNumbers) any { return map[string]any{"product": in.A * in.B} }),
+		countedTool(calls, "summation_tool", func(in twoNumbers) any { return map[string]any{"sum": in.A + in.B} }),
+		countedTool(calls, "multiply_tool", func(in twoNumbers) any { return in.A * in.B }),
+		countedTool(calls, "divide_tool", func(in twoNumbers) any { return in.A / in.B }),
+		countedTool(calls, "weather_tool", func(in struct {
 			City string `json:"city"`
 		}) any {
-			return suiteSky[in.City]
+			return suiteWeather[in.City]
 		}),
-		counted(calls, "square_tool", func(in struct {
+		countedTool(calls, "square_tool", func(in struct {
 			Input float64 `json:"input"`
 		}) any {
 			return in.Input * in.Input
 		}),
-		counted(calls, "division_tool", func(in struct {
+		countedTool(calls, "division_tool", func(in struct {
 			Numerator   float64 `json:"numerator"`
 			Denominator float64 `json:"denominator"`
 		}) any {
 			return in.Numerator / in.Denominator
 		}),
-		counted(calls, "squared_sum_root_tool", func(in struct {
+		countedTool(calls, "squared_sum_root_tool", func(in struct {
 			List []float64 `json:"input_list"`
 		}) any {
 			sum := 0.0
@@ -210,8 +210,8 @@ func suiteTools(calls *suiteCalls) []tool.Function {
 			}
 			return math.Sqrt(sum)
 		}),
-		counted(calls, "wait_2_seconds_tool", func(struct{}) any { return nil }),
-		counted(calls, "search_person_info_tool", func(in struct {
+		countedTool(calls, "wait_2_seconds_tool", func(struct{}) any { return nil }),
+		countedTool(calls, "search_person_info_tool", func(in struct {
 			Query string `json:"query"`
 		}) any {
 			if p := suitePeople[in.Query]; p != nil {
@@ -219,7 +219,7 @@ func suiteTools(calls *suiteCalls) []tool.Function {
 			}
 			return []string{in.Query, "Unknown", "Unknown"}
 		}),
-		counted(calls, "search_number_employees_info_tool", func(in struct {
+		countedTool(calls, "search_number_employees_info_tool", func(in struct {
 			Query string `json:"query"`
 		}) any {
 			if n := suiteStaff[in.Query]; n != "" {
@@ -227,7 +227,7 @@ func suiteTools(calls *suiteCalls) []tool.Function {
 			}
 			return []string{in.Query, "Unknown"}
 		}),
-		counted(calls, "merge_info_tool", func(in struct {
+		countedTool(calls, "merge_info_tool", func(in struct {
 			People []string `json:"search_person_info_results"`
 			Staff  []string `json:"search_number_employees_info_results"`
 		}) any {
@@ -236,9 +236,9 @@ func suiteTools(calls *suiteCalls) []tool.Function {
 	}
 }
 
-func counted[In any](calls *suiteCalls, name string, fn func(In) any) tool.Function {
+func countedTool[In any](calls *suiteCalls, name string, fn func(In) any) tool.Function {
 	return tool.Func(name, "", func(_ context.Context, in In) (any, error) {
-		calls.called(name)
+		calls.record(name)
 		return fn(in), nil
 	})
 }

@@ -24,7 +24,7 @@ import (
 	"weft/workflows"
 )
 
-// suiteCase is a case of Agent Spec's conformance suite.
+// suiteCase is a case of the Agent Spec conformance suite.
 type suiteCase struct {
 	ID, Config string
 	LLM        map[string]json.RawMessage
@@ -47,7 +47,7 @@ type suiteExpect struct {
 	OutputContains []string          `json:"output_contains"`
 	OutputApprox   []json.RawMessage `json:"output_approx"`
 	AnyOf          []suiteExpect     `json:"any_of"`
-	Said           json.RawMessage   `json:"last_agent_message_contains"`
+	LastMessage    json.RawMessage   `json:"last_agent_message_contains"`
 	Status         string
 	StatusIn       []string `json:"status_in"`
 	StatusNot      string   `json:"status_not"`
@@ -60,17 +60,17 @@ type suiteExpect struct {
 	NoServerTool   bool   `json:"no_server_tool_called"`
 }
 
-// suiteSecrets are what the suite's documents hold as secrets. Here they are references, as the
-// refusal of such a document advises.
+// suiteSecrets replaces inline secrets in the suite's documents, which are rejected, with references, as
+// the error message recommends.
 var suiteSecrets = strings.NewReplacer("auth_file_location: Auth File Location", `auth_file_location: {"$component_ref": "oci.auth_file_location"}`)
 
-// TestAgentSpecSuite runs the conformance suite's cases through the interpreter: with a model
-// that answers as the suite's stub does, and its tools as functions of the worker.
+// TestAgentSpecSuite executes the cases of the conformance suite with a model that answers like the
+// suite's stub, and with the suite's tools as functions of the worker.
 func TestAgentSpecSuite(t *testing.T) {
 	t.Parallel()
 	lines := strings.Split(strings.TrimSpace(string(harness.SpecFile(t, "corpus/agentspec/CTS_CASES.jsonl"))), "\n")
 	if len(lines) < 89 {
-		t.Fatalf("%d cases", len(lines))
+		t.Fatalf("got %d cases, want at least 89", len(lines))
 	}
 	var passed atomic.Int32
 	t.Run("cases", func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestAgentSpecSuite(t *testing.T) {
 	t.Logf("Agent Spec's suite: %d of %d cases pass", passed.Load(), len(lines))
 }
 
-// suiteRun is one case under way.
+// suiteRun is the execution of one case.
 type suiteRun struct {
 	t     *testing.T
 	env   *testsuite.TestWorkflowEnvironment
@@ -123,7 +123,7 @@ func (c *suiteCase) execute(t *testing.T, text string) {
 	activities.New(activities.Deps{Models: models, Tools: tools, Compile: harness.CompileWith(suiteTools(calls)...), Begin: host.Begin, Source: harness.FixedSource{}}).Register(r.env)
 	steps := c.Steps
 	if steps[0].Op != "start" {
-		t.Fatalf("the case begins with %s", steps[0].Op)
+		t.Fatalf("first step = %s, want start", steps[0].Op)
 	}
 	in.Params = steps[0].Inputs
 	if steps = steps[1:]; steps[0].Op == "user_message" {
@@ -136,24 +136,24 @@ func (c *suiteCase) execute(t *testing.T, text string) {
 	harness.AtTime(r.env, time.Duration(len(steps)+1)*time.Hour, r.env.CancelWorkflow)
 	r.env.ExecuteWorkflow(contract.WorkflowFlow, in)
 	if !r.env.IsWorkflowCompleted() {
-		t.Fatal("the run did not end")
+		t.Fatal("the workflow did not complete")
 	}
 	if err := r.env.GetWorkflowError(); err != nil && !contract.Cancelled(err) {
 		t.Fatal(contract.FailureOf(err))
 	}
-	// The test environment does not call back once the workflow has ended.
+	// The test environment executes no callbacks after the workflow has completed.
 	for i := range steps {
 		switch {
 		case done[i] || steps[i].Op == "run":
 		case steps[i].Op == "expect":
 			r.expect(&steps[i].suiteExpect)
 		default:
-			t.Errorf("the run ended before the step %s", steps[i].Op)
+			t.Errorf("the run ended before step %s", steps[i].Op)
 		}
 	}
 }
 
-// step takes one step; false where the run has ended before.
+// step executes one step; it returns false if the run has already ended.
 func (r *suiteRun) step(s *suiteStep) bool {
 	if r.env.IsWorkflowCompleted() {
 		return false
@@ -175,25 +175,25 @@ func (r *suiteRun) step(s *suiteStep) bool {
 	case "expect":
 		r.expect(&s.suiteExpect)
 	default:
-		r.t.Errorf("the case has a step %s", s.Op)
+		r.t.Errorf("unknown step %s", s.Op)
 	}
 	return true
 }
 
 func (r *suiteRun) expect(e *suiteExpect) {
 	r.t.Helper()
-	if err := r.holds(e); err != nil {
+	if err := r.check(e); err != nil {
 		r.t.Error(err)
 	}
 }
 
 var suiteStatus = map[string]string{contract.RequestMessage: "user_message_request", contract.RequestToolResult: "tool_request", contract.RequestConfirm: "tool_confirmation"}
 
-func (r *suiteRun) holds(e *suiteExpect) error {
+func (r *suiteRun) check(e *suiteExpect) error {
 	if len(e.AnyOf) > 0 {
 		var all []error
 		for i := range e.AnyOf {
-			err := r.holds(&e.AnyOf[i])
+			err := r.check(&e.AnyOf[i])
 			if err == nil {
 				return nil
 			}
@@ -201,24 +201,24 @@ func (r *suiteRun) holds(e *suiteExpect) error {
 		}
 		return errors.Join(all...)
 	}
-	return errors.Join(r.status(e), r.outputs(e), r.said(e), r.calls.holds(e))
+	return errors.Join(r.checkStatus(e), r.checkOutputs(e), r.checkMessage(e), r.calls.check(e))
 }
 
-func (r *suiteRun) status(e *suiteExpect) error {
+func (r *suiteRun) checkStatus(e *suiteExpect) error {
 	now := "finished"
 	if !r.env.IsWorkflowCompleted() && len(r.last.Requests) > 0 {
 		now = suiteStatus[r.last.Requests[0].Kind]
 	}
 	switch {
 	case e.Status != "" && e.Status != now, e.StatusNot != "" && e.StatusNot == now, len(e.StatusIn) > 0 && !slices.Contains(e.StatusIn, now):
-		return fmt.Errorf("the status is %s, want %s%v, not %q", now, e.Status, e.StatusIn, e.StatusNot)
+		return fmt.Errorf("status = %s, want %s%v, not %q", now, e.Status, e.StatusIn, e.StatusNot)
 	case e.Count > 0 && len(r.last.Requests) != e.Count:
-		return fmt.Errorf("%d requests are open, want %d", len(r.last.Requests), e.Count)
+		return fmt.Errorf("got %d open requests, want %d", len(r.last.Requests), e.Count)
 	case e.Name != "" && r.last.Requests[0].Name != e.Name:
-		return fmt.Errorf("the request is for %s, want %s", r.last.Requests[0].Name, e.Name)
-	// A value in <> is no value but a remark.
+		return fmt.Errorf("request name = %s, want %s", r.last.Requests[0].Name, e.Name)
+	// A value in <> is a placeholder.
 	case e.Args != nil && !bytes.Contains(e.Args, []byte(`"<`)) && !sameJSON(e.Args, r.last.Requests[0].Arguments):
-		return fmt.Errorf("the request has the arguments %s, want %s", r.last.Requests[0].Arguments, e.Args)
+		return fmt.Errorf("request arguments = %s, want %s", r.last.Requests[0].Arguments, e.Args)
 	}
 	return nil
 }
@@ -233,7 +233,7 @@ func sameJSON(a, b []byte) bool {
 	return bytes.Equal(p, q)
 }
 
-func (r *suiteRun) outputs(e *suiteExpect) error {
+func (r *suiteRun) checkOutputs(e *suiteExpect) error {
 	if e.OutputsEqual == nil && e.OutputEquals == nil && e.OutputContains == nil && e.OutputApprox == nil {
 		return nil
 	}
@@ -253,14 +253,14 @@ func (r *suiteRun) outputs(e *suiteExpect) error {
 	case e.OutputsEqual != nil && !sameJSON(e.OutputsEqual, out.ResultData):
 	case e.OutputEquals != nil && !sameJSON(e.OutputEquals[1], all[name(e.OutputEquals[0])]):
 	case e.OutputContains != nil && !strings.Contains(string(all[e.OutputContains[0]]), e.OutputContains[1]):
-	case e.OutputApprox != nil && !near(e.OutputApprox[1], all[name(e.OutputApprox[0])]):
+	case e.OutputApprox != nil && !approxEqual(e.OutputApprox[1], all[name(e.OutputApprox[0])]):
 	default:
 		return nil
 	}
-	return fmt.Errorf("outputs are %s, want %s%s%v%s", out.ResultData, e.OutputsEqual, e.OutputEquals, e.OutputContains, e.OutputApprox)
+	return fmt.Errorf("outputs = %s, want %s%s%v%s", out.ResultData, e.OutputsEqual, e.OutputEquals, e.OutputContains, e.OutputApprox)
 }
 
-func near(a, b json.RawMessage) bool {
+func approxEqual(a, b json.RawMessage) bool {
 	var x, y []float64
 	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil || len(x) != len(y) {
 		return false
@@ -273,16 +273,16 @@ func near(a, b json.RawMessage) bool {
 	return true
 }
 
-// said looks at the last message of an assistant that has words, or a result.
-func (r *suiteRun) said(e *suiteExpect) error {
-	if e.Said == nil {
+// checkMessage checks the last assistant message with a text or a submitted result.
+func (r *suiteRun) checkMessage(e *suiteExpect) error {
+	if e.LastMessage == nil {
 		return nil
 	}
 	var want []string
 	var one string
-	if json.Unmarshal(e.Said, &one) == nil {
+	if json.Unmarshal(e.LastMessage, &one) == nil {
 		want = []string{one}
-	} else if err := json.Unmarshal(e.Said, &want); err != nil {
+	} else if err := json.Unmarshal(e.LastMessage, &want); err != nil {
 		return err
 	}
 	var page contract.TranscriptPage
@@ -300,25 +300,25 @@ func (r *suiteRun) said(e *suiteExpect) error {
 	}
 	for _, w := range want {
 		if !strings.Contains(last, w) {
-			return fmt.Errorf("the last message is %q, want %q in it", last, w)
+			return fmt.Errorf("last message = %q, want it to contain %q", last, w)
 		}
 	}
 	return nil
 }
 
-// suiteCalls counts calls of tools.
+// suiteCalls records tool calls.
 type suiteCalls struct {
 	mu    sync.Mutex
 	names []string
 }
 
-func (s *suiteCalls) called(name string) {
+func (s *suiteCalls) record(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.names = append(s.names, name)
 }
 
-func (s *suiteCalls) holds(e *suiteExpect) error {
+func (s *suiteCalls) check(e *suiteExpect) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	once := 0
@@ -329,7 +329,7 @@ func (s *suiteCalls) holds(e *suiteExpect) error {
 	}
 	switch {
 	case e.Called != "" && !slices.Contains(s.names, e.Called), e.CalledOnce != "" && once != 1, (e.NoneCalled || e.NoServerTool) && len(s.names) > 0:
-		return fmt.Errorf("called were %v, want %s%s, none: %v", s.names, e.Called, e.CalledOnce, e.NoneCalled || e.NoServerTool)
+		return fmt.Errorf("tool calls = %v, want %s%s, none: %v", s.names, e.Called, e.CalledOnce, e.NoneCalled || e.NoServerTool)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// graphCase is one of the graphs with LangGraph's trace beside ours.
+// graphCase is a graph with the expected trace, which was recorded with LangGraph.
 type graphCase struct {
 	Name   string
 	Nodes  []harness.GraphNode
@@ -34,7 +34,7 @@ type graphCase struct {
 	}
 }
 
-// judgeByVisit answers conditions by how often their source has run.
+// judgeByVisit evaluates conditions by the number of executions of their source node.
 func judgeByVisit(answers map[string][]bool) func(contract.JudgeInput) (bool, error) {
 	var mu sync.Mutex
 	visits := map[string]int{}
@@ -57,22 +57,22 @@ func graphCases(t *testing.T) []graphCase {
 	return in.Cases
 }
 
-// different lists the cases whose trace differs from the file's, with the reason. Steps
-// without a barrier and causal state make none of the file's traces differ.
-var different = map[string]string{}
+// knownDifferences lists cases whose trace is expected to differ from the file, with the reason.
+var knownDifferences = map[string]string{}
 
-// forms are the two in which branches run.
-var forms = map[string]func(*plan.Flow) *plan.Flow{"in place": func(f *plan.Flow) *plan.Flow { return f }, "children": harness.AsChildren}
+// branchModes are the two ways to execute branches: inline and as child workflows.
+var branchModes = map[string]func(*plan.Flow) *plan.Flow{"inline": func(f *plan.Flow) *plan.Flow { return f }, "children": harness.AsChildren}
 
+// TestContinuumGraphCases checks the executions, exits and errors of the specification's graphs.
 func TestContinuumGraphCases(t *testing.T) {
 	t.Parallel()
 	for _, c := range graphCases(t) {
-		for name, form := range forms {
+		for name, mode := range branchModes {
 			t.Run(c.Name+"/"+name, func(t *testing.T) {
-				if why := different[c.Name]; why != "" {
-					t.Skip(why)
+				if reason := knownDifferences[c.Name]; reason != "" {
+					t.Skip(reason)
 				}
-				out, status, err := runPlan(t, harness.NewGraphEnv(t, harness.Fakes{Judge: judgeByVisit(c.Judge)}), form(harness.GraphPlan(c.Name, c.Nodes, c.Edges)))
+				out, status, err := runPlan(t, harness.NewGraphEnv(t, harness.Fakes{Judge: judgeByVisit(c.Judge)}), mode(harness.GraphPlan(c.Name, c.Nodes, c.Edges)))
 				checkGraphCase(t, &c, out, status, err)
 			})
 		}
@@ -99,7 +99,7 @@ func checkGraphCase(t *testing.T, c *graphCase, out *contract.RunResult, status 
 	if c.Expect.Status == "failed" {
 		f := contract.FailureOf(err)
 		if f == nil || f.Class != c.Expect.Error {
-			t.Fatalf("error is %v, want class %s", err, c.Expect.Error)
+			t.Fatalf("error = %v, want class %s", err, c.Expect.Error)
 		}
 		return
 	}
@@ -107,7 +107,7 @@ func checkGraphCase(t *testing.T, c *graphCase, out *contract.RunResult, status 
 		t.Fatal(err)
 	}
 	if out.ResultNode != c.Expect.Result {
-		t.Errorf("result comes from %q, want %q", out.ResultNode, c.Expect.Result)
+		t.Errorf("result node = %q, want %q", out.ResultNode, c.Expect.Result)
 	}
 	var exits []string
 	for _, e := range out.ExitOutputs {
@@ -123,11 +123,11 @@ func checkGraphCase(t *testing.T, c *graphCase, out *contract.RunResult, status 
 		}
 	}
 	if len(noRoute)+len(c.Expect.NoRoute) > 0 && !slices.Equal(noRoute, c.Expect.NoRoute) {
-		t.Errorf("no route from %v, want %v", noRoute, c.Expect.NoRoute)
+		t.Errorf("nodes without a route = %v, want %v", noRoute, c.Expect.NoRoute)
 	}
 }
 
-// ruleCase is one of the random graphs with the executions that must come out.
+// ruleCase is a random graph with the expected executions.
 type ruleCase struct {
 	Name       string
 	Nodes      []harness.GraphNode
@@ -162,10 +162,11 @@ func ruleCases(t *testing.T) []ruleCase {
 	return in.Cases
 }
 
+// TestStepRuleCases checks the executions of the specification's random graphs.
 func TestStepRuleCases(t *testing.T) {
 	t.Parallel()
 	for i, c := range ruleCases(t) {
-		check := func(t *testing.T, form func(*plan.Flow) *plan.Flow) {
+		check := func(t *testing.T, mode func(*plan.Flow) *plan.Flow) {
 			t.Parallel()
 			var mu sync.Mutex
 			rng := rand.New(rand.NewSource(int64(i)))
@@ -174,7 +175,7 @@ func TestStepRuleCases(t *testing.T) {
 				defer mu.Unlock()
 				return time.Duration(rng.Intn(1000)) * time.Millisecond
 			}})
-			_, status, err := runPlan(t, env, form(harness.GraphPlan(c.Name, c.Nodes, c.Edges)))
+			_, status, err := runPlan(t, env, mode(harness.GraphPlan(c.Name, c.Nodes, c.Edges)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,15 +183,14 @@ func TestStepRuleCases(t *testing.T) {
 				t.Errorf("executions (-want +got):\n%s", diff)
 			}
 		}
-		for name, form := range forms {
-			t.Run(c.Name+"/"+name, func(t *testing.T) { check(t, form) })
+		for name, mode := range branchModes {
+			t.Run(c.Name+"/"+name, func(t *testing.T) { check(t, mode) })
 		}
 	}
 }
 
-// TestSlowBranchDelaysNoOther is three chains of 500/100/100, 100/500/100 and
-// 100/100/500 ms before a join: with a barrier after each step it would take 1500 ms.
-func TestSlowBranchDelaysNoOther(t *testing.T) {
+// TestSlowBranchDoesNotDelayOthers checks the duration of three chains before a join: with a barrier after each step it would be 1500 ms.
+func TestSlowBranchDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	ms := map[string]int{"A1": 500, "A2": 100, "A3": 100, "B1": 100, "B2": 500, "B3": 100, "C1": 100, "C2": 100, "C3": 500}
 	env := harness.NewGraphEnv(t, harness.Fakes{})
@@ -199,16 +199,16 @@ func TestSlowBranchDelaysNoOther(t *testing.T) {
 			Return(harness.AnswerModel).After(time.Duration(d) * time.Millisecond)
 	}
 	env.OnActivity(contract.ActivityCallModel, mock.Anything, mock.Anything).Return(harness.AnswerModel)
-	began := env.Now()
+	start := env.Now()
 	_, status, err := runPlan(t, env, threeChains())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := env.Now().Sub(began); took < 700*time.Millisecond || took >= 1500*time.Millisecond { // a busy machine lets the virtual clock run on
+	if took := env.Now().Sub(start); took < 700*time.Millisecond || took >= 1500*time.Millisecond { // on a busy machine the virtual clock advances further
 		t.Errorf("took %s of virtual time, want 700ms", took)
 	}
 	if len(status.Executions) != 10 {
-		t.Errorf("executions are %v", harness.Executions(status))
+		t.Errorf("executions = %v, want 10", harness.Executions(status))
 	}
 }
 
@@ -228,7 +228,7 @@ func threeChains() *plan.Flow {
 	return harness.GraphPlan("three chains", nodes, append(edges, harness.GraphEdge{Source: "J", Target: plan.End}))
 }
 
-// nodeOf names the node of a model call, as far as the call says it itself.
+// nodeOf returns the node of a model call, or "" if the call does not contain it.
 func nodeOf(in contract.ModelInput) string {
 	var p contract.Profile
 	if len(in.Profile.Body) == 0 || json.Unmarshal(in.Profile.Body, &p) != nil {

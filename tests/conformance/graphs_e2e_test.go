@@ -14,8 +14,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestEndToEndContinueAsNewGraphs lets random graphs continue as new at every boundary: the
-// executions are those of the rule.
+// TestEndToEndContinueAsNewGraphs checks the executions of random graphs that continue as new at
+// every opportunity.
 func TestEndToEndContinueAsNewGraphs(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -23,14 +23,14 @@ func TestEndToEndContinueAsNewGraphs(t *testing.T) {
 		if i%30 != 3 {
 			continue
 		}
-		check := func(t *testing.T, form func(*plan.Flow) *plan.Flow) {
+		check := func(t *testing.T, mode func(*plan.Flow) *plan.Flow) {
 			t.Parallel()
 			rules := "rules:\n"
 			for key, answer := range c.Answers {
 				question, step, _ := strings.Cut(key, "@")
 				rules += fmt.Sprintf("- {question: %s, step: %s, yes: %v}\n", question, step, answer == "yes")
 			}
-			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: form(harness.GraphPlan(c.Name, c.Nodes, c.Edges))}, MaxEvents: 1, Script: harness.Script(t, rules+"- {say: done}\n")})
+			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: mode(harness.GraphPlan(c.Name, c.Nodes, c.Edges))}, MaxEvents: 1, Script: harness.Script(t, rules+"- {say: done}\n")})
 			if _, err := harness.Result(t, run); err != nil {
 				t.Fatal(err)
 			}
@@ -46,13 +46,13 @@ func TestEndToEndContinueAsNewGraphs(t *testing.T) {
 				t.Errorf("executions (-want +got):\n%s", diff)
 			}
 		}
-		for name, form := range forms {
-			t.Run(c.Name+"/"+name, func(t *testing.T) { check(t, form) })
+		for name, mode := range branchModes {
+			t.Run(c.Name+"/"+name, func(t *testing.T) { check(t, mode) })
 		}
 	}
 }
 
-// TestEndToEndGraphs runs a graph of each kind on a real server, judged by script.
+// TestEndToEndGraphs executes a graph of each kind on a Temporal server, with a script for its conditions.
 func TestEndToEndGraphs(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -64,8 +64,8 @@ func TestEndToEndGraphs(t *testing.T) {
 			if c.Name != kind {
 				continue
 			}
-			check := func(t *testing.T, form func(*plan.Flow) *plan.Flow) {
-				run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: form(harness.GraphPlan(c.Name, c.Nodes, c.Edges))}, Script: harness.Script(t, visitScript(&c))})
+			check := func(t *testing.T, mode func(*plan.Flow) *plan.Flow) {
+				run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: mode(harness.GraphPlan(c.Name, c.Nodes, c.Edges))}, Script: harness.Script(t, visitScript(&c))})
 				out, err := harness.Result(t, run)
 				var status contract.Status
 				v, qerr := h.Client.QueryWorkflow(context.Background(), run.GetID(), "", contract.QueryStatus)
@@ -77,14 +77,14 @@ func TestEndToEndGraphs(t *testing.T) {
 				}
 				checkGraphCase(t, &c, out, status, err)
 			}
-			for name, form := range forms {
-				t.Run(c.Name+"/"+name, func(t *testing.T) { check(t, form) })
+			for name, mode := range branchModes {
+				t.Run(c.Name+"/"+name, func(t *testing.T) { check(t, mode) })
 			}
 		}
 	}
 }
 
-// visitScript answers conditions by the step at which each visit falls.
+// visitScript returns a script that evaluates conditions by the step of each execution.
 func visitScript(c *graphCase) string {
 	var rounds [][]string
 	_ = json.Unmarshal(c.Expect.Steps, &rounds)
@@ -94,8 +94,8 @@ func visitScript(c *graphCase) string {
 		question, node, _ := strings.Cut(key, "@")
 		visit := 0
 		for step, round := range rounds {
-			for _, ran := range round {
-				if ran == node {
+			for _, executed := range round {
+				if executed == node {
 					fmt.Fprintf(&b, "- {kind: judge, node: %s, question: %q, step: %d, yes: %v}\n", node, question, step+1, answers[min(visit, len(answers)-1)])
 					visit++
 				}

@@ -1,4 +1,4 @@
-// Package conformance tests graphs of the specification and Agent Spec's own suite.
+// Package conformance runs the graphs of the specification and the Agent Spec conformance suite.
 package conformance
 
 import (

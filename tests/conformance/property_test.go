@@ -15,9 +15,9 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestExecutionsAreAPropertyOfTheGraph runs random graphs through the interpreter, each under
-// several random timings: which nodes run at which steps is always the same.
-func TestExecutionsAreAPropertyOfTheGraph(t *testing.T) {
+// TestExecutionsDoNotDependOnTiming checks with random graphs and random timings that timing does not
+// affect which nodes are executed at which steps.
+func TestExecutionsDoNotDependOnTiming(t *testing.T) {
 	t.Parallel()
 	const graphs, timings = 80, 4
 	compared := 0
@@ -37,7 +37,7 @@ func TestExecutionsAreAPropertyOfTheGraph(t *testing.T) {
 			})
 			_, status, err := runPlan(t, env, f)
 			if class := harness.FailureClass(contract.FailureOf(err)); class == contract.ClassStepLimit {
-				break // such a run stops at once, wherever its other branches are
+				break // such a run stops immediately, so the progress of other branches depends on timing
 			} else if class != "" && class != contract.ClassNoExit {
 				t.Fatalf("graph %d, timing %d: %v", seed, timing, err)
 			}
@@ -47,23 +47,23 @@ func TestExecutionsAreAPropertyOfTheGraph(t *testing.T) {
 			}
 			compared++
 			if diff := cmp.Diff(first, harness.Executions(status)); diff != "" {
-				t.Fatalf("graph %d, timing %d (-first +now):\n%s\n%+v", seed, timing, diff, f.Edges)
+				t.Fatalf("graph %d, timing %d (-first +got):\n%s\n%+v", seed, timing, diff, f.Edges)
 			}
 		}
 	}
 	if compared < graphs {
-		t.Errorf("only %d runs were compared", compared)
+		t.Errorf("compared only %d runs, want at least %d", compared, graphs)
 	}
 }
 
-// answerAt answers a condition by its text and step alone, no more and more often.
+// answerAt evaluates a condition by its text and step only. The probability of a no grows with the step, so that loops end.
 func answerAt(seed int64, question string, step int) bool {
 	h := fnv.New64()
 	fmt.Fprint(h, seed, question, step)
 	return rand.New(rand.NewSource(int64(h.Sum64()))).Intn(10+2*step) < 6
 }
 
-// randomGraph makes a graph with forks, conditions, loops and deferred joins.
+// randomGraph returns a graph with forks, conditions, loops and deferred joins.
 func randomGraph(rng *rand.Rand) *plan.Flow {
 	n := 3 + rng.Intn(6)
 	var nodes []harness.GraphNode

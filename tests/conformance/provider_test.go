@@ -17,12 +17,12 @@ import (
 	"weft/workflows/plan"
 )
 
-// anthropic is a server of Anthropic's that thinks, calls a tool, and then wants its
-// signature back.
+// anthropic is a fake Anthropic server that sends signed reasoning and a tool call, and then
+// requires the signature in the next request.
 type anthropic struct {
 	*httptest.Server
-	mu   sync.Mutex
-	seen []string
+	mu       sync.Mutex
+	requests []string
 }
 
 func newAnthropic(t *testing.T) *anthropic {
@@ -31,7 +31,7 @@ func newAnthropic(t *testing.T) *anthropic {
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		a.mu.Lock()
-		a.seen = append(a.seen, string(raw))
+		a.requests = append(a.requests, string(raw))
 		a.mu.Unlock()
 		if !strings.Contains(string(raw), "tool_result") {
 			fmt.Fprint(w, `{"type":"message","model":"claude-x","stop_reason":"tool_use","usage":{"input_tokens":100,"output_tokens":10,"cache_read_input_tokens":900},"content":[
@@ -50,9 +50,9 @@ func newAnthropic(t *testing.T) *anthropic {
 	return a
 }
 
-// What a model signs goes through the workflow's history and back, a node's parameters reach
-// the provider, and a model that is down is passed over.
-func TestSignedReasoningIsKept(t *testing.T) {
+// TestSignedReasoning checks that signed reasoning is sent back unchanged, that a node's
+// parameters reach the provider, and that the fallback of an unavailable model is used.
+func TestSignedReasoning(t *testing.T) {
 	t.Parallel()
 	server := newAnthropic(t)
 	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(529) }))
@@ -76,24 +76,24 @@ func TestSignedReasoningIsKept(t *testing.T) {
 		t.Fatal(p.Err)
 	}
 	if p.Result.ResultText == nil || *p.Result.ResultText != "There is nothing." {
-		t.Errorf("result %+v", p.Result)
+		t.Errorf("result = %+v", p.Result)
 	}
 	want := contract.Usage{Calls: 2, Input: 1010, Output: 15, Cached: 900, Cost: 1010*3 + 15*15,
 		Fallbacks: []contract.FallbackCount{{From: "first/m", To: "anthropic/claude-opus-4-8", Class: contract.ClassUnavailable, Times: 2}}}
 	if !reflect.DeepEqual(p.Result.Usage, want) {
-		t.Errorf("usage %+v, want %+v", p.Result.Usage, want)
+		t.Errorf("usage = %+v, want %+v", p.Result.Usage, want)
 	}
-	if len(server.seen) != 2 {
-		t.Fatalf("%d calls, want 2", len(server.seen))
+	if len(server.requests) != 2 {
+		t.Fatalf("got %d calls, want 2", len(server.requests))
 	}
 	var sent [2]struct {
 		MaxTokens int             `json:"max_tokens"`
 		Choice    json.RawMessage `json:"tool_choice"`
 	}
 	for i := range sent {
-		harness.DecodeJSON(t, []byte(server.seen[i]), &sent[i])
+		harness.DecodeJSON(t, []byte(server.requests[i]), &sent[i])
 	}
 	if sent[0].MaxTokens != 5000 || string(sent[0].Choice) != `{"type":"any"}` || sent[1].MaxTokens != 5000 || sent[1].Choice != nil {
-		t.Errorf("parameters %+v", sent)
+		t.Errorf("parameters = %+v", sent)
 	}
 }

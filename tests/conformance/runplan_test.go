@@ -15,7 +15,7 @@ func runPlan(t *testing.T, env *testsuite.TestWorkflowEnvironment, f *plan.Flow)
 		V: contract.Version, Flow: contract.FlowRef{Plan: f}, Input: "input", Model: "script",
 	})
 	if !env.IsWorkflowCompleted() {
-		t.Fatal("the run did not end")
+		t.Fatal("the workflow did not complete")
 	}
 	var status contract.Status
 	v, err := env.QueryWorkflow(contract.QueryStatus)

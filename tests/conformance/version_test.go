@@ -12,24 +12,24 @@ import (
 	"weft/tests/harness"
 )
 
-// TestLaterVersionsAreTyped gives runs what a later build has made, in shapes that this build
-// cannot know. A workflow task that fails would be tried again for ever.
-func TestLaterVersionsAreTyped(t *testing.T) {
+// TestLaterVersions checks that runs with inputs from a later build, in shapes that this build does not
+// know, fail with a typed error. A failed workflow task would be retried forever.
+func TestLaterVersions(t *testing.T) {
 	t.Parallel()
 	const later = `{"version": 2, "name": "x", "nodes": {"a": "another shape"}, "wonder": [1]}`
 	tests := map[string]struct{ workflow, in, prepared, class, text string }{
-		"a plan with fields of later":        {in: `{"v": 1, "flow": {"plan": {"version": 2, "wonder": 1}}, "model": "script"}`},
-		"a plan of another shape":            {in: `{"v": 1, "flow": {"plan": ` + later + `}}`},
+		"a plan with unknown fields":         {in: `{"v": 1, "flow": {"plan": {"version": 2, "wonder": 1}}, "model": "script"}`},
+		"a plan with a different shape":      {in: `{"v": 1, "flow": {"plan": ` + later + `}}`},
 		"an agent in a plan":                 {in: `{"v": 1, "model": "script", "flow": {"plan": {"version": 1, "name": "x", "nodes": [], "edges": [], "agents": [{"version": 2, "name": "y"}]}}}`},
 		"a sub-flow's plan":                  {in: `{"v": 1, "depth": 1, "flow": {"plan": ` + later + `}}`},
-		"what a run goes on with":            {in: `{"v": 1, "flow": {}, "snapshot": {"plan": ` + later + `}}`},
+		"a snapshot's plan":                  {in: `{"v": 1, "flow": {}, "snapshot": {"plan": ` + later + `}}`},
 		"a branch's plan":                    {workflow: contract.WorkflowBranch, in: `{"v": 1, "node": "a", "plan": ` + later + `}`},
-		"a branch's plan in the known shape": {workflow: contract.WorkflowBranch, in: `{"v": 1, "node": "a", "plan": {"version": 2, "nodes": [{"id": "a"}]}, "order": [0]}`},
-		"what a later worker compiles":       {in: `{"v": 1, "flow": {"name": "x"}}`, prepared: `{"plan": ` + later + `, "hash": "abc", "model": "script"}`},
-		"the same in the known shape":        {in: `{"v": 1, "flow": {"name": "x"}}`, prepared: `{"plan": {"version": 2, "name": "x"}, "hash": "abc", "model": "script"}`},
-		"an input of a later contract": {in: `{"v": 2, "flow": {"name": "x"}, "wonder": 1}`,
+		"a branch's plan with a known shape": {workflow: contract.WorkflowBranch, in: `{"v": 1, "node": "a", "plan": {"version": 2, "nodes": [{"id": "a"}]}, "order": [0]}`},
+		"a plan compiled by a later worker":  {in: `{"v": 1, "flow": {"name": "x"}}`, prepared: `{"plan": ` + later + `, "hash": "abc", "model": "script"}`},
+		"a compiled plan with a known shape": {in: `{"v": 1, "flow": {"name": "x"}}`, prepared: `{"plan": {"version": 2, "name": "x"}, "hash": "abc", "model": "script"}`},
+		"an input with a later version": {in: `{"v": 2, "flow": {"name": "x"}, "wonder": 1}`,
 			class: contract.ClassBadRequest, text: "the input's v is 2; this build supports v 1"},
-		"a branch's input of no shape": {workflow: contract.WorkflowBranch, in: `{"v": 1, "node": 7}`, class: contract.ClassBadRequest, text: "the branch's input: "},
+		"an invalid branch input": {workflow: contract.WorkflowBranch, in: `{"v": 1, "node": 7}`, class: contract.ClassBadRequest, text: "the branch's input: "},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -48,25 +48,25 @@ func TestLaterVersionsAreTyped(t *testing.T) {
 			if tc.workflow == contract.WorkflowFlow {
 				var status contract.Status
 				if v, err := env.QueryWorkflow(contract.QueryStatus); err != nil || v.Get(&status) != nil || status.Status != contract.StatusFailed {
-					t.Errorf("status is %q, error %v", status.Status, err)
+					t.Errorf("status = %q, error = %v", status.Status, err)
 				}
 			}
 			if harness.FailureClass(f) != tc.class || !strings.HasPrefix(f.Error(), tc.text) {
-				t.Errorf("the run ended with %v, want %s: %s…", f, tc.class, tc.text)
+				t.Errorf("error = %v, want %s: %s…", f, tc.class, tc.text)
 			}
 		})
 	}
 }
 
-// TestWhatOnlyRunsSet starts runs with fields that the interpreter gives the runs below it.
-func TestWhatOnlyRunsSet(t *testing.T) {
+// TestInternalInputFields checks that clients cannot set input fields that the interpreter sets for child workflows.
+func TestInternalInputFields(t *testing.T) {
 	t.Parallel()
 	for field, value := range map[string]string{"depth": `3`, "owner": `"somebody"`, "script_ref": `{}`} {
 		env := harness.NewGraphEnv(t, harness.Fakes{})
 		env.ExecuteWorkflow(contract.WorkflowFlow, json.RawMessage(`{"v": 1, "model": "script", "flow": {"name": "x"}, "`+field+`": `+value+`}`))
 		f := contract.FailureOf(env.GetWorkflowError())
 		if harness.FailureClass(f) != contract.ClassBadRequest || !strings.HasPrefix(f.Text, field+" is set") {
-			t.Errorf("%s: the run ended with %v", field, f)
+			t.Errorf("%s: error = %v", field, f)
 		}
 	}
 }

@@ -25,7 +25,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// picnic is the flow that the worker in examples/embed has the tools for.
+// picnic returns a run of the flow in examples/embed, whose tools are Go functions of the worker.
 func picnic(t *testing.T) harness.TestRun {
 	return harness.TestRun{Document: harness.ReadFile(t, "../examples/embed/picnic.json"), Script: harness.ReadFile(t, "../examples/embed/picnic.script"),
 		Input: "a picnic", Functions: exampleFunctions}
@@ -43,24 +43,24 @@ func TestFunctionsAsTools(t *testing.T) {
 		`{"degrees":22,"sky":"clear"}`, "a table for 4 in Frogner",
 	}
 	if got := toolReplies(t, p, "plan#1"); strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("the tools said:\n%s", strings.Join(got, "\n"))
+		t.Errorf("tool replies:\n%s", strings.Join(got, "\n"))
 	}
 }
 
-// halfRolledOut sends the first calls of tools to a worker that has no functions.
-type halfRolledOut struct {
+// partialRollout routes the first tool calls to a worker without functions, as during a rollout.
+type partialRollout struct {
 	worker.ActivityRegistry
-	behind *activities.Activities
-	calls  *atomic.Int32
-	first  int32
+	old   *activities.Activities
+	calls *atomic.Int32
+	first int32
 }
 
-// RegisterActivityWithOptions registers an activity of the worker that has the functions.
-func (h halfRolledOut) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
+// RegisterActivityWithOptions replaces the activity that calls tools.
+func (h partialRollout) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
 	if next, ok := fn.(func(context.Context, contract.ToolInput, *contract.Grant) (*contract.ToolResult, error)); ok && o.Name == contract.ActivityCallTool {
 		fn = func(ctx context.Context, in contract.ToolInput, g *contract.Grant) (*contract.ToolResult, error) {
 			if h.calls.Add(1) <= h.first {
-				return h.behind.CallTool(ctx, in)
+				return h.old.CallTool(ctx, in)
 			}
 			return next(ctx, in, g)
 		}
@@ -68,7 +68,7 @@ func (h halfRolledOut) RegisterActivityWithOptions(fn any, o activity.RegisterOp
 	h.ActivityRegistry.RegisterActivityWithOptions(fn, o)
 }
 
-// A call that reaches a worker of an older build is made again, and by then by another.
+// TestFunctionsDuringRollout checks that a call that reaches a worker of an older build, without the function, is retried.
 func TestFunctionsDuringRollout(t *testing.T) {
 	t.Parallel()
 	none, err := tool.Open(tool.Settings{})
@@ -79,23 +79,23 @@ func TestFunctionsDuringRollout(t *testing.T) {
 	var calls atomic.Int32
 	r := picnic(t)
 	r.Wrap = func(to worker.ActivityRegistry) worker.ActivityRegistry {
-		return halfRolledOut{to, activities.New(activities.Deps{Tools: none}), &calls, 2}
+		return partialRollout{to, activities.New(activities.Deps{Tools: none}), &calls, 2}
 	}
 	p := r.Execute(t)
 	if p.Err != nil || *p.Result.ResultText != "Tomorrow, 22 degrees, a table for four in Frogner." {
-		t.Fatalf("the run gave %+v, %v", p.Result, p.Err)
+		t.Fatalf("result = %+v, %v", p.Result, p.Err)
 	}
 	if calls.Load() != 6 {
-		t.Errorf("%d calls, want the four of the script and two again", calls.Load())
+		t.Errorf("%d calls, want 6: four of the script and two retries", calls.Load())
 	}
 }
 
-// Where the outcome of a call is unknown, a function that must not be called twice is not;
-// others of the same connection are.
+// TestFunctionsWithoutRetry checks that a call with an unknown outcome is not retried if its function has
+// the option RetryNever, unlike calls of other functions of the connection.
 func TestFunctionsWithoutRetry(t *testing.T) {
 	t.Parallel()
 	counts := map[string]*atomic.Int32{"charge": {}, "look": {}}
-	shaky := func(name string) func(context.Context, struct{}) (string, error) {
+	failsOnce := func(name string) func(context.Context, struct{}) (string, error) {
 		return func(context.Context, struct{}) (string, error) {
 			if counts[name].Add(1) == 1 {
 				return "", &contract.Failure{Class: contract.ClassUnavailable, Text: "the line is dead"}
@@ -106,22 +106,22 @@ func TestFunctionsWithoutRetry(t *testing.T) {
 	p := harness.TestRun{
 		Document:  harness.OneNode(`,"tools":[{"name":"charge"},{"name":"look"}]`),
 		Script:    `rules: [{turn: 1, call: [{tool: charge}, {tool: look}]}, {say: done}]`,
-		Functions: []tool.Function{tool.Func("charge", "", shaky("charge"), tool.RetryNever()), tool.Func("look", "", shaky("look"))},
+		Functions: []tool.Function{tool.Func("charge", "", failsOnce("charge"), tool.RetryNever()), tool.Func("look", "", failsOnce("look"))},
 	}.Execute(t)
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}
 	want := "!outcome unknown: the line is dead; the call may have taken effect and is not retried: check whether it has before you repeat it\nlook done"
 	if got := strings.Join(toolReplies(t, p, "a#1"), "\n"); got != want || counts["charge"].Load() != 1 || counts["look"].Load() != 2 {
-		t.Errorf("the tools said:\n%s", got)
+		t.Errorf("tool replies:\n%s", got)
 	}
 }
 
-// TestUnknownOutcome has a call end without anybody knowing what came of it. It is made again only if the operator says so,
-// in the settings or when asked.
+// TestUnknownOutcome checks that a call with an unknown outcome of a function with RetryNever is retried only if the operator
+// allows it, in the settings or by answering a request.
 func TestUnknownOutcome(t *testing.T) {
 	t.Parallel()
-	const told = "!outcome unknown: the line is dead; the call may have taken effect and is not retried: check whether it has before you repeat it"
+	const unknown = "!outcome unknown: the line is dead; the call may have taken effect and is not retried: check whether it has before you repeat it"
 	tests := map[string]struct {
 		retry, onError string
 		giveUp         bool
@@ -129,12 +129,12 @@ func TestUnknownOutcome(t *testing.T) {
 		reply          string
 		asked          bool
 	}{
-		"told":                  {calls: 1, reply: told},
-		"never":                 {retry: "never", calls: 1, reply: told},
-		"always":                {retry: "always", calls: 2, reply: "paid"},
-		"asked, and made again": {retry: "ask", asked: true, calls: 2, reply: "paid"},
-		"asked, and given up":   {retry: "ask", asked: true, giveUp: true, calls: 1, reply: strings.Replace(told, ";", " (given up: no);", 1)},
-		"nobody is to be asked": {retry: "ask", onError: contract.OnErrorFail, calls: 1, reply: told},
+		"default":                {calls: 1, reply: unknown},
+		"never":                  {retry: "never", calls: 1, reply: unknown},
+		"always":                 {retry: "always", calls: 2, reply: "paid"},
+		"ask, operator retries":  {retry: "ask", asked: true, calls: 2, reply: "paid"},
+		"ask, operator gives up": {retry: "ask", asked: true, giveUp: true, calls: 1, reply: strings.Replace(unknown, ";", " (given up: no);", 1)},
+		"ask, on_error is fail":  {retry: "ask", onError: contract.OnErrorFail, calls: 1, reply: unknown},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestUnknownOutcome(t *testing.T) {
 				t.Fatal(p.Err)
 			}
 			if got := strings.Join(toolReplies(t, p, "a#1"), "\n"); got != tc.reply || calls.Load() != tc.calls || asked != tc.asked {
-				t.Errorf("%d calls, asked %v, and the tool said %q", calls.Load(), asked, got)
+				t.Errorf("%d calls, operator asked: %v, tool reply %q", calls.Load(), asked, got)
 			}
 		})
 	}
@@ -179,9 +179,9 @@ func TestMissingFunctions(t *testing.T) {
 	p := r.Execute(t)
 	if p.Err == nil || p.Err.Class != contract.ClassInvalidFlow || !strings.Contains(strings.Join(p.Err.Diagnostics, "\n"),
 		"flow.json:11:17: error: the tool \"wether\" of node \"plan\" has no data_connection_id [V10]\n\tdid you mean \"weather\"?") {
-		t.Errorf("the failure is %#v", p.Err)
+		t.Errorf("failure = %#v", p.Err)
 	}
-	// A plan that was compiled for another worker.
+	// A plan compiled for another worker.
 	r = picnic(t)
 	r.SetInput = func(in *contract.RunInput) {
 		compiled, err := harness.CompileWith(exampleFunctions...)(in.Flow)
@@ -194,18 +194,18 @@ func TestMissingFunctions(t *testing.T) {
 	p = r.Execute(t)
 	if p.Err == nil || p.Err.Class != contract.ClassConnection ||
 		!strings.Contains(p.Err.Text, `tool "swim" is not bound to a connection; available connections: web; functions of the worker: reserve, weather`) {
-		t.Errorf("the failure is %#v", p.Err)
+		t.Errorf("failure = %#v", p.Err)
 	}
 }
 
-// TestReadmeProgramBuilds builds the program that worker/README.md shows.
+// TestReadmeProgramBuilds checks that the program in worker/README.md compiles.
 func TestReadmeProgramBuilds(t *testing.T) {
 	t.Parallel()
 	_, rest, ok := strings.Cut(harness.ReadFile(t, "../../worker/README.md"), "```go\n")
 	program, _, ok2 := strings.Cut(rest, "```")
 	root, err := filepath.Abs("../..")
 	if !ok || !ok2 || err != nil || !strings.HasPrefix(program, "package main") {
-		t.Fatalf("worker/README.md shows no program: %q, %v", program, err)
+		t.Fatalf("worker/README.md contains no program: %q, %v", program, err)
 	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{"main.go": program, "go.sum": harness.ReadFile(t, "../examples/embed/go.sum"),
@@ -221,11 +221,11 @@ func TestReadmeProgramBuilds(t *testing.T) {
 	}
 }
 
-// TestEndToEndFunctionsLive: a slow function is alive, whatever it does, and is told when its
-// run is cancelled.
-func TestEndToEndFunctionsLive(t *testing.T) {
+// TestEndToEndFunctionHeartbeats checks that the worker sends heartbeats for a slow function, and that
+// the function's context is cancelled with its run.
+func TestEndToEndFunctionHeartbeats(t *testing.T) {
 	t.Parallel()
-	entered, told := make(chan string, 9), make(chan error, 9)
+	entered, ctxErrs := make(chan string, 9), make(chan error, 9)
 	functions := []tool.Function{
 		tool.Func("slow", "", func(context.Context, struct{}) (string, error) {
 			entered <- "slow"
@@ -235,7 +235,7 @@ func TestEndToEndFunctionsLive(t *testing.T) {
 		tool.Func("forever", "", func(ctx context.Context, _ struct{}) (string, error) {
 			entered <- "forever"
 			<-ctx.Done()
-			told <- ctx.Err()
+			ctxErrs <- ctx.Err()
 			return "", ctx.Err()
 		}),
 	}
@@ -265,20 +265,20 @@ func TestEndToEndFunctionsLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := harness.Result(t, cancelled); !contract.Cancelled(err) {
-		t.Errorf("the cancelled run ends with %v", err)
+		t.Errorf("cancelled run ended with %v", err)
 	}
 	select {
-	case err := <-told:
+	case err := <-ctxErrs:
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("the function was told %v", err)
+			t.Errorf("context error of the function = %v, want context.Canceled", err)
 		}
 	case <-time.After(time.Minute):
-		t.Error("the function was not told that its run is cancelled")
+		t.Error("the context of the function was not cancelled")
 	}
 }
 
-// TestEndToEndEmbed runs the flow in examples/embed on the worker there, which is a module of its own, started as anybody
-// would. Without a Temporal it says so, as any worker does.
+// TestEndToEndEmbed runs the flow in examples/embed on the worker there, a separate module, built and started as a user
+// would. It also checks that this worker reports a missing Temporal server as any other.
 func TestEndToEndEmbed(t *testing.T) {
 	t.Parallel()
 	address := harness.ServerAddress(t)
@@ -290,10 +290,10 @@ func TestEndToEndEmbed(t *testing.T) {
 	}
 	alone := exec.Command(bin)
 	alone.Dir, alone.Env = t.TempDir(), append(programs.Clean(), "TEMPORAL_ADDRESS=127.0.0.1:1")
-	said, err := alone.CombinedOutput()
+	output, err := alone.CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.HasPrefix(string(said), "worker: no Temporal at 127.0.0.1:1") {
-		t.Errorf("without a Temporal it ends with %v and says %s", err, said)
+	if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.HasPrefix(string(output), "worker: no Temporal at 127.0.0.1:1") {
+		t.Errorf("without a Temporal server the worker exited with %v: %s", err, output)
 	}
 	queue := fmt.Sprintf("embed-%d", time.Now().UnixNano())
 	cmd := exec.Command(bin, "-task-queue", queue)
@@ -309,7 +309,7 @@ func TestEndToEndEmbed(t *testing.T) {
 	run := h.Start(t, contract.RunInput{Flow: flow, Script: harness.Script(t, harness.ReadFile(t, "../examples/embed/picnic.script"))})
 	out, err := harness.Result(t, run)
 	if err != nil || *out.ResultText != "Tomorrow, 22 degrees, a table for four in Frogner." {
-		t.Fatalf("the run gave %+v, %v", out, err)
+		t.Fatalf("result = %+v, %v", out, err)
 	}
 	want := []string{
 		`!there is no forecast for "Bergen", only for Oslo`,
@@ -317,28 +317,28 @@ func TestEndToEndEmbed(t *testing.T) {
 		`{"sky":"clear","degrees":22}`,
 		"a table for 4 in Frogner, reference " + run.GetRunID() + "/plan#1/tool/3.1",
 	}
-	if got := repliesOf(t, h.Client, run, "plan#1"); strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("the tools said:\n%s", strings.Join(got, "\n"))
+	if got := queryToolReplies(t, h.Client, run, "plan#1"); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("tool replies:\n%s", strings.Join(got, "\n"))
 	}
-	if said := harness.ReadFile(t, log.Name()); !strings.Contains(said, "worker: functions: reserve, weather\n") {
-		t.Errorf("the worker said %s", said)
+	if text := harness.ReadFile(t, log.Name()); !strings.Contains(text, "worker: functions: reserve, weather\n") {
+		t.Errorf("log of the worker: %s", text)
 	}
 
 	flow.Text = strings.Replace(flow.Text, `"name": "weather"`, `"name": "swim"`, 1)
 	_, err = harness.Result(t, h.Start(t, contract.RunInput{Flow: flow}))
 	if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassInvalidFlow || !strings.Contains(f.Text, "tools that need no connection here: \"reserve\", \"weather\"") {
-		t.Errorf("a tool that is not there gives %+v", f)
+		t.Errorf("unknown tool: failure = %+v", f)
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("told to stop, the worker ends with %v", err)
+		t.Errorf("interrupted worker exited with %v", err)
 	}
 }
 
-// repliesOf lists the texts of a run's tool messages, with ! before errors.
-func repliesOf(t *testing.T, c client.Client, run client.WorkflowRun, thread string) []string {
+// queryToolReplies queries a run for the texts of a thread's tool messages, with ! before errors.
+func queryToolReplies(t *testing.T, c client.Client, run client.WorkflowRun, thread string) []string {
 	t.Helper()
 	v, err := c.QueryWorkflow(context.Background(), run.GetID(), run.GetRunID(), contract.QueryTranscript, contract.TranscriptQuery{Thread: thread})
 	if err != nil {

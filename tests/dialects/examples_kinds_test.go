@@ -13,25 +13,25 @@ import (
 	"weft/tests/harness"
 )
 
-// Each kind of node of Agent Spec stands in an example, and each example has a recorded history.
-func TestExamplesHaveEveryKindOfNode(t *testing.T) {
+// TestExamplesCoverNodeTypes checks that every node type of Agent Spec occurs in an example, and that each example has a recorded history.
+func TestExamplesCoverNodeTypes(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../examples/agentspec/*.yaml")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("there are no examples: %v", err)
+		t.Fatalf("no examples: %v", err)
 	}
-	stands := map[string]string{}
+	seen := map[string]string{}
 	for _, file := range files {
 		parsed, diags := source.Parse(filepath.Base(file), []byte(harness.ReadFile(t, file)))
 		if parsed == nil {
-			t.Fatalf("%s is not parsed: %v", file, diags)
+			t.Fatalf("%s does not parse: %v", file, diags)
 		}
 		doc, ok, diags := model.Read(parsed, model.Options{})
 		if !ok {
 			t.Fatalf("%s does not load: %v", file, diags)
 		}
 		for _, c := range doc.Components {
-			stands[c.Type.Name] = file
+			seen[c.Type.Name] = file
 		}
 		history := "../testdata/history/example-agentspec-" + strings.TrimSuffix(filepath.Base(file), ".yaml") + ".json"
 		if _, err := os.Stat(history); err != nil {
@@ -44,11 +44,11 @@ func TestExamplesHaveEveryKindOfNode(t *testing.T) {
 			continue
 		}
 		nodes++
-		if stands[kind.Name] == "" {
-			t.Errorf("%s stands in no example; write one into examples/agentspec", kind.Name)
+		if seen[kind.Name] == "" {
+			t.Errorf("no example has a %s; add one to examples/agentspec", kind.Name)
 		}
 	}
 	if nodes < 14 {
-		t.Errorf("only %d kinds of nodes are known", nodes)
+		t.Errorf("%d node types, want at least 14", nodes)
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"weft/tests/harness"
 )
 
-// exampleTools are the tools of the connection web that examples may bind.
+// exampleTools are the tools that the connection web offers to the examples.
 var exampleTools = map[string]func(string) (string, bool){
 	"search": func(string) (string, bool) {
 		return "durable-execution.md: a run's event history lets any worker go on", false
@@ -30,8 +30,8 @@ var exampleTools = map[string]func(string) (string, bool){
 	"send_mail": func(string) (string, bool) { return "sent", false },
 }
 
-// exampleFunctions are the tools that examples bind to no connection, as the worker in
-// examples/embed has them.
+// exampleFunctions are the worker's own tools, which examples use without a connection, as the
+// worker in examples/embed registers them.
 var exampleFunctions = []tool.Function{
 	tool.Func("weather", "", func(_ context.Context, in struct {
 		City string `json:"city"`
@@ -50,24 +50,24 @@ var exampleFunctions = []tool.Function{
 	}, tool.RetryNever()),
 }
 
-// TestExamples runs every example with its script, and without one. NAME.want holds what must come
-// out with the script; UPDATE=1 rewrites it.
+// TestExamples runs every example with its script, and without one. NAME.want holds the expected
+// outcome with the script; UPDATE=1 rewrites it.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	eachExample(t, runExample)
 }
 
-// needsTools are the examples of which a node that is no agent calls what the worker must have.
+// needsTools are the examples with a tool node, which fails on a worker that lacks the tool.
 var needsTools = []string{"forecast", "stock", "word-count"}
 
-// TestExamplesAlone runs every example with the model script and nothing else: no script, no tools, no servers.
+// TestExamplesAlone runs every example with the scripted model only: no script, no tools, no servers.
 func TestExamplesAlone(t *testing.T) {
 	t.Parallel()
 	eachExample(t, func(t *testing.T, file, base string) {
 		r := exampleRun(t, base, harness.TestRun{Document: harness.ReadFile(t, file)})
 		res := loadExample(t, file)
 		r.SetInput = func(in *contract.RunInput) {
-			begin(t, res, base, in)
+			setExampleFlow(t, res, base, in)
 			in.OnError = contract.OnErrorFail
 		}
 		if p := r.Execute(t); (p.Err != nil) != slices.Contains(needsTools, filepath.Base(base)) {
@@ -76,7 +76,7 @@ func TestExamplesAlone(t *testing.T) {
 	})
 }
 
-// eachExample runs a test for every example, whose files of its name are base.*.
+// eachExample runs a test for every example; the files of an example are base.*.
 func eachExample(t *testing.T, run func(t *testing.T, file, base string)) {
 	files, err := filepath.Glob("../examples/*/*.*")
 	if err != nil {
@@ -89,7 +89,7 @@ func eachExample(t *testing.T, run func(t *testing.T, file, base string)) {
 	ran := 0
 	for _, file := range folders {
 		ran++
-		// What belongs to the folder of an agent stands beside agents/.
+		// The script and the expected outcome of an agent's folder are next to agents/.
 		folder := filepath.Dir(file)
 		base := filepath.Join(filepath.Dir(filepath.Dir(folder)), filepath.Base(folder))
 		t.Run(base, func(t *testing.T) { run(t, file, base) })
@@ -97,14 +97,14 @@ func eachExample(t *testing.T, run func(t *testing.T, file, base string)) {
 	for _, file := range files {
 		ext := filepath.Ext(file)
 		if ext != ".json" && ext != ".yaml" || strings.HasPrefix(file, "../examples/elsewhere/") || strings.HasPrefix(file, "../examples/weather/") {
-			continue // the latter's tools are elsewhere: other_worker_test.go, weather_test.go
+			continue // tested with their own servers in other_worker_test.go and weather_test.go
 		}
 		ran++
 		base := strings.TrimSuffix(file, ext)
 		t.Run(base, func(t *testing.T) { run(t, file, base) })
 	}
 	if ran == 0 {
-		t.Fatal("there are no examples")
+		t.Fatal("found no examples")
 	}
 }
 
@@ -125,7 +125,7 @@ func runExample(t *testing.T, file, base string) {
 	}
 	r := exampleRun(t, base, harness.TestRun{ToolSettings: settings, Document: doc, Script: harness.ReadFile(t, base+".script"), Tools: exampleTools, Functions: exampleFunctions})
 	if res.Flow.Inputs != nil {
-		r.SetInput = func(in *contract.RunInput) { begin(t, res, base, in) }
+		r.SetInput = func(in *contract.RunInput) { setExampleFlow(t, res, base, in) }
 	}
 	p := r.Execute(t)
 	if p.Err != nil {
@@ -136,7 +136,7 @@ func runExample(t *testing.T, file, base string) {
 	if p := unscripted.Execute(t); p.Err != nil {
 		t.Errorf("without a script: %v", p.Err)
 	}
-	got := wantOf(t, p)
+	got := formatOutcome(t, p)
 	if os.Getenv("UPDATE") != "" {
 		if err := os.WriteFile(base+".want", []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -148,7 +148,7 @@ func runExample(t *testing.T, file, base string) {
 	}
 }
 
-// exampleRun is a run with an example's input and answers.
+// exampleRun adds an example's input and answers to a run.
 func exampleRun(t *testing.T, base string, r harness.TestRun) harness.TestRun {
 	t.Helper()
 	if raw, err := os.ReadFile(base + ".input.txt"); err == nil {
@@ -160,13 +160,13 @@ func exampleRun(t *testing.T, base string, r harness.TestRun) harness.TestRun {
 	return r
 }
 
-// articles is the service that examples ask for articles. It is busy at first.
+// articles starts the service from which examples fetch articles. Its first request fails with status 503.
 func articles(t *testing.T) string {
 	t.Helper()
-	var asked atomic.Int32
+	var requests atomic.Int32
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case asked.Add(1) == 1:
+		case requests.Add(1) == 1:
 			http.Error(w, "busy", http.StatusServiceUnavailable)
 		case r.URL.Path != "/articles/green lamp" || r.URL.Query().Get("currency") != "EUR":
 			http.NotFound(w, r)
@@ -178,7 +178,7 @@ func articles(t *testing.T) string {
 	return srv.URL
 }
 
-// loadExample reads a flow, with its folder where it has one.
+// loadExample loads a flow, with the files of its folder if it has one.
 func loadExample(t *testing.T, file string) *specadapter.Result {
 	t.Helper()
 	folder := &specadapter.Folder{Name: filepath.Base(file), Text: []byte(harness.ReadFile(t, file))}
@@ -200,9 +200,9 @@ func loadExample(t *testing.T, file string) *specadapter.Result {
 	return res
 }
 
-// begin gives a run of a flow that declares inputs its parameters: NAME.params, beside the
-// text of NAME.input.txt.
-func begin(t *testing.T, res *specadapter.Result, base string, in *contract.RunInput) {
+// setExampleFlow sets the flow of a run, and its parameters if there is a NAME.params. The
+// text of NAME.input.txt is set elsewhere.
+func setExampleFlow(t *testing.T, res *specadapter.Result, base string, in *contract.RunInput) {
 	t.Helper()
 	in.Flow = contract.FlowRef{Plan: res.Flow, Source: &res.Source}
 	if raw, err := os.ReadFile(base + ".params"); err == nil {
@@ -210,8 +210,8 @@ func begin(t *testing.T, res *specadapter.Result, base string, in *contract.RunI
 	}
 }
 
-// wantOf writes what came out of a run: its executions, its state and its result.
-func wantOf(t *testing.T, p harness.Outcome) string {
+// formatOutcome formats the outcome of a run: its executions, its state and its result.
+func formatOutcome(t *testing.T, p harness.Outcome) string {
 	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "executions: %s\n", strings.Join(harness.Executions(p.Status), " "))

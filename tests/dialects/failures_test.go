@@ -20,8 +20,8 @@ var (
 	oneOfProof = regexp.MustCompile(`^([a-z][a-z0-9/]*)\.(Test\w+)(?:/(.+))?$`)
 )
 
-// TestFailuresAreProved reads the tables of docker/FAILURES.md and docker/SECURITY.md: every line is whole, stands
-// there once, and names tests that exist.
+// TestFailuresAreProved checks the tables of docker/FAILURES.md and docker/SECURITY.md: every line is complete and
+// unique, and the tests that it names exist.
 func TestFailuresAreProved(t *testing.T) {
 	for _, doc := range []struct {
 		file, header string
@@ -40,13 +40,13 @@ func TestFailuresAreProved(t *testing.T) {
 			t.Errorf("%s: %s", doc.file, p)
 		}
 		if lines < doc.atLeast {
-			t.Errorf("the table of %s has %d lines", doc.file, lines)
+			t.Errorf("the table of %s has %d lines, want at least %d", doc.file, lines, doc.atLeast)
 		}
 	}
 }
 
-// tableProblems are what is wrong with a table of so many columns, whose last one names tests of the module at root;
-// lines counts what was read.
+// tableProblems lists the problems of a table with this number of columns, the last of which names tests of the module
+// at root. It adds the number of lines read to lines.
 func tableProblems(text, root string, columns int, lines *int) (problems []string) {
 	known, seen := map[string]map[string]testSource{}, map[string]bool{}
 	for line := range strings.SplitSeq(text, "\n") {
@@ -66,13 +66,13 @@ func tableProblems(text, root string, columns int, lines *int) (problems []strin
 			continue
 		}
 		if key := cells[0] + "/" + cells[1]; seen[key] {
-			add("%s stands there twice", key)
+			add("duplicate entry %s", key)
 		} else {
 			seen[key] = true
 		}
 		named := proofs.FindAllStringSubmatch(cells[columns-1], -1)
 		if len(named) == 0 {
-			add("no test proves it")
+			add("names no test")
 		}
 		for _, n := range named {
 			if err := proofExists(root, n[1], known); err != nil {
@@ -83,12 +83,12 @@ func tableProblems(text, root string, columns int, lines *int) (problems []strin
 	return problems
 }
 
-// testSource is a test function and the texts in its file, among which are the names of its
-// subtests.
+// testSource holds the string literals of a test function's file, among which are the names of
+// its subtests.
 type testSource struct{ texts map[string]bool }
 
-// proofExists reports whether there is a test package.Test, or package.Test/subtest. A subtest's
-// name is a text in the test's file, or a script in the package's testdata.
+// proofExists returns an error unless the test package.Test, or package.Test/subtest, exists. A subtest's
+// name is a string literal in the test's file, or the name of a script in the package's testdata.
 func proofExists(root, name string, known map[string]map[string]testSource) error {
 	m := oneOfProof.FindStringSubmatch(name)
 	if m == nil {
@@ -119,7 +119,7 @@ func proofExists(root, name string, known map[string]map[string]testSource) erro
 	return nil
 }
 
-// testsIn are the test functions of a folder.
+// testsIn returns the test functions of a folder by name.
 func testsIn(dir string) (map[string]testSource, error) {
 	files, err := fs.Glob(os.DirFS(dir), "*_test.go")
 	if err != nil || len(files) == 0 {
@@ -149,26 +149,26 @@ func testsIn(dir string) (map[string]testSource, error) {
 	return out, nil
 }
 
-// TestFailuresCheckFindsErrors gives the check tables that must not pass.
+// TestFailuresCheckFindsErrors checks that invalid tables are reported.
 func TestFailuresCheckFindsErrors(t *testing.T) {
 	row := func(proof string) string { return "| A | b | c | d | e | f | " + proof + " |" }
 	tests := map[string]struct{ text, want string }{
-		"as it should be":     {row("`tests/dialects.TestFailuresCheckFindsErrors/as it should be`, `worker.TestExitCodes/wrong settings`"), ""},
-		"no proof":            {row("somebody saw it"), "no test proves it"},
-		"no such test":        {row("`tests/dialects.TestNobody`"), "tests/dialects has no test TestNobody"},
-		"no such package":     {row("`nowhere.TestA`"), "has no tests"},
-		"no such subtest":     {row("`tests/chaos.TestChaosCheckFindsErrors/the moon falls`"), `no subtest "the moon falls"`},
-		"a name that is none": {row("`make test`"), "is not of the form"},
-		"a cell too few":      {"| A | b | `tests/replay.TestReplay` |", "3 cells"},
-		"an empty cell":       {"| A | b | c | | e | f | `tests/replay.TestReplay` |", "an empty one"},
-		"a line twice":        {row("`tests/replay.TestReplay`") + "\n" + row("`tests/replay.TestReplay`"), "A/b stands there twice"},
+		"valid":           {row("`tests/dialects.TestFailuresCheckFindsErrors/valid`, `worker.TestExitCodes/wrong settings`"), ""},
+		"no proof":        {row("somebody saw it"), "names no test"},
+		"no such test":    {row("`tests/dialects.TestNobody`"), "tests/dialects has no test TestNobody"},
+		"no such package": {row("`nowhere.TestA`"), "has no tests"},
+		"no such subtest": {row("`tests/chaos.TestChaosCheckFindsErrors/the moon falls`"), `no subtest "the moon falls"`},
+		"malformed name":  {row("`make test`"), "is not of the form"},
+		"missing cell":    {"| A | b | `tests/replay.TestReplay` |", "3 cells"},
+		"empty cell":      {"| A | b | c | | e | f | `tests/replay.TestReplay` |", "an empty one"},
+		"duplicate line":  {row("`tests/replay.TestReplay`") + "\n" + row("`tests/replay.TestReplay`"), "duplicate entry A/b"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var lines int
 			got := strings.Join(tableProblems(tc.text, "../..", 7, &lines), "\n")
 			if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
-				t.Errorf("problems are %q, want %q", got, tc.want)
+				t.Errorf("problems = %q, want %q", got, tc.want)
 			}
 		})
 	}

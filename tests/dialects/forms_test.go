@@ -16,7 +16,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// formRead is what commands read of a run.
+// formRead holds what the commands read from the history of a run.
 type formRead struct {
 	Result      string
 	Usage       contract.Usage
@@ -25,12 +25,12 @@ type formRead struct {
 	Calls       []rehearse.Call
 }
 
-// TestEndToEndForms runs the examples with branches and elements of maps in their run, and as child workflows: commands read
-// the same of both.
+// TestEndToEndForms checks that commands read the same from a run whose branches and map elements run in the parent workflow and
+// from one whose branches are child workflows.
 func TestEndToEndForms(t *testing.T) {
 	t.Parallel()
 	for _, f := range yieldExamples(t) {
-		if !slices.ContainsFunc(append(slices.Clip(f.in.Flow.Plan.Agents), *f.in.Flow.Plan), beside) || len(f.messages)+len(f.prompts) > 0 || f.callbacks {
+		if !slices.ContainsFunc(append(slices.Clip(f.in.Flow.Plan.Agents), *f.in.Flow.Plan), hasBranches) || len(f.messages)+len(f.prompts) > 0 || f.callbacks {
 			continue
 		}
 		t.Run(f.name, func(t *testing.T) {
@@ -48,14 +48,14 @@ func TestEndToEndForms(t *testing.T) {
 				read = append(read, readForm(t, f.worker, in))
 			}
 			if diff := gocmp.Diff(read[1], read[0], cmpopts.IgnoreUnexported(transcript.Thread{})); diff != "" {
-				t.Errorf("in place differs (-as children +in place):\n%s", diff)
+				t.Errorf("branches in the parent workflow differ (-as children +in the parent):\n%s", diff)
 			}
 		})
 	}
 }
 
-// beside reports whether a flow has branches beside each other, or a map.
-func beside(f plan.Flow) bool {
+// hasBranches reports whether a flow has concurrent branches or a map.
+func hasBranches(f plan.Flow) bool {
 	return slices.ContainsFunc(f.Nodes, func(n plan.Node) bool { return n.Deferred || n.Call != nil && n.Call.Map })
 }
 
@@ -81,7 +81,7 @@ func readForm(t *testing.T, w *harness.Worker, in contract.RunInput) formRead {
 	return got.sorted()
 }
 
-// sorted is what was read in an order of its own: calls beside each other end as they do.
+// sorted returns the reading in a fixed order: the order in which concurrent calls end varies.
 func (r formRead) sorted() formRead {
 	slices.Sort(r.Places)
 	r.Places = slices.Compact(r.Places)

@@ -21,7 +21,7 @@ import (
 	"weft/tests/harness"
 )
 
-// picture is a real image of a kind.
+// picture returns a small image in the format that encode writes.
 func picture(t *testing.T, encode func(io.Writer, image.Image) error) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -31,11 +31,11 @@ func picture(t *testing.T, encode func(io.Writer, image.Image) error) []byte {
 	return b.Bytes()
 }
 
-// imageServer is a server of OpenAI's protocol that notes what it is shown and calls the tool search once.
+// imageServer is an OpenAI-compatible server that records its requests and calls the tool search once.
 type imageServer struct {
 	*httptest.Server
-	mu   sync.Mutex
-	asks []imageRequest
+	mu       sync.Mutex
+	requests []imageRequest
 }
 
 type imageRequest struct {
@@ -50,16 +50,16 @@ func newImageServer(t *testing.T) *imageServer {
 	s := &imageServer{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
-		var ask imageRequest
-		_ = json.Unmarshal(raw, &ask)
-		if ask.Messages == nil {
-			http.NotFound(w, r) // it says nothing of its models
+		var req imageRequest
+		_ = json.Unmarshal(raw, &req)
+		if req.Messages == nil {
+			http.NotFound(w, r) // no list of models
 			return
 		}
 		s.mu.Lock()
-		s.asks = append(s.asks, ask)
+		s.requests = append(s.requests, req)
 		s.mu.Unlock()
-		if len(ask.Messages) > 0 && !strings.Contains(string(raw), `"role":"tool"`) && strings.Contains(string(raw), `"search"`) {
+		if len(req.Messages) > 0 && !strings.Contains(string(raw), `"role":"tool"`) && strings.Contains(string(raw), `"search"`) {
 			fmt.Fprint(w, `{"model":"m","choices":[{"finish_reason":"tool_calls","message":{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"search","arguments":"{}"}}]}}]}`)
 			return
 		}
@@ -69,15 +69,15 @@ func newImageServer(t *testing.T) *imageServer {
 	return s
 }
 
-// last is the text and the images of the last message that a user wrote in the n-th request.
+// last returns the text and the images of the last user message in the n-th request.
 func (s *imageServer) last(t *testing.T, n int) (text string, images []string) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n >= len(s.asks) {
-		t.Fatalf("%d requests, want %d", len(s.asks), n+1)
+	if n >= len(s.requests) {
+		t.Fatalf("%d requests, want %d", len(s.requests), n+1)
 	}
-	messages := s.asks[n].Messages
+	messages := s.requests[n].Messages
 	for i := len(messages) - 1; i >= 0; i-- {
 		if messages[i].Role != "user" {
 			continue
@@ -98,7 +98,7 @@ func (s *imageServer) last(t *testing.T, n int) (text string, images []string) {
 		}
 		return text, images
 	}
-	t.Fatalf("no user speaks: %s", messages)
+	t.Fatalf("no user message in %s", messages)
 	return "", nil
 }
 
@@ -106,16 +106,16 @@ func dataURL(kind string, file []byte) string {
 	return "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(file)
 }
 
-// What a run is given as an image, and what a tool returns as one, is seen by the model; a
-// provider whose models know text alone is told of it.
+// TestModelsSeeImages checks that the model is sent the images of a run's input and of tool results,
+// and that a model without image support is sent a note instead.
 func TestModelsSeeImages(t *testing.T) {
 	t.Parallel()
-	given, found := picture(t, func(w io.Writer, m image.Image) error { return gif.Encode(w, m, nil) }), picture(t, png.Encode)
-	for _, blind := range []bool{false, true} {
-		t.Run(fmt.Sprintf("blind %v", blind), func(t *testing.T) {
+	input, found := picture(t, func(w io.Writer, m image.Image) error { return gif.Encode(w, m, nil) }), picture(t, png.Encode)
+	for _, noImages := range []bool{false, true} {
+		t.Run(fmt.Sprintf("no images %v", noImages), func(t *testing.T) {
 			server := newImageServer(t)
 			models, err := llm.Open(llm.Settings{Providers: map[string]llm.ProviderSettings{
-				"eyes": {Kind: "compatible", BaseURL: server.URL, Unary: true, NoImages: blind},
+				"eyes": {Kind: "compatible", BaseURL: server.URL, Unary: true, NoImages: noImages},
 			}})
 			if err != nil {
 				t.Fatal(err)
@@ -124,7 +124,7 @@ func TestModelsSeeImages(t *testing.T) {
 				Document: harness.OneNode(harness.SearchTool), Input: "What is this?", Models: models, Pictures: map[string][]byte{"search": found},
 				Tools: map[string]func(string) (string, bool){"search": func(string) (string, bool) { return "here:", false }},
 				SetInput: func(in *contract.RunInput) {
-					shown, err := contract.NewMedia(given, "")
+					shown, err := contract.NewMedia(input, "")
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -136,31 +136,31 @@ func TestModelsSeeImages(t *testing.T) {
 			}
 			note := fmt.Sprintf("[image 1, image/png, %d bytes]", len(found))
 			if replies := toolReplies(t, p, "a#1"); len(replies) != 1 || replies[0] != "here:\n"+note {
-				t.Errorf("replies %q", replies)
+				t.Errorf("tool replies = %q", replies)
 			}
 			first, firstImages := server.last(t, 0)
 			second, secondImages := server.last(t, 1)
-			if !strings.Contains(first, fmt.Sprintf("What is this?\n[image 1, image/gif, %d bytes]", len(given))) {
-				t.Errorf("the model reads %q", first)
+			if !strings.Contains(first, fmt.Sprintf("What is this?\n[image 1, image/gif, %d bytes]", len(input))) {
+				t.Errorf("the first request has the text %q", first)
 			}
-			if blind {
+			if noImages {
 				if len(firstImages)+len(secondImages) > 0 || !strings.Contains(first, "does not support images") {
-					t.Errorf("it is sent %v and %v, and reads %q", firstImages, secondImages, first)
+					t.Errorf("the model is sent the images %v and %v, and the text %q", firstImages, secondImages, first)
 				}
 				return
 			}
-			if len(firstImages) != 1 || firstImages[0] != dataURL("image/gif", given) {
-				t.Errorf("it sees %v", firstImages)
+			if len(firstImages) != 1 || firstImages[0] != dataURL("image/gif", input) {
+				t.Errorf("images of the first request = %v", firstImages)
 			}
 			if len(secondImages) != 1 || secondImages[0] != dataURL("image/png", found) || !strings.Contains(second, "result of search") {
-				t.Errorf("of the result it sees %v and reads %q", secondImages, second)
+				t.Errorf("for the tool result the model is sent the images %v and the text %q", secondImages, second)
 			}
 		})
 	}
 }
 
-// What a session's prompt shows is seen in its turn and, as a part of the conversation, in those
-// behind it. It is a part of what makes a prompt another.
+// TestSessionsSeeImages checks that the images of a prompt are sent in its turn and in later turns, and
+// that a prompt with the same ID but other images is rejected as a different prompt.
 func TestSessionsSeeImages(t *testing.T) {
 	t.Parallel()
 	first, shown := picture(t, func(w io.Writer, m image.Image) error { return gif.Encode(w, m, nil) }), picture(t, png.Encode)
@@ -180,25 +180,25 @@ func TestSessionsSeeImages(t *testing.T) {
 		}
 		return string(raw)
 	}
-	var second, again, other, wrong, third *reply
+	var second, again, other, invalid, third *updateResult
 	stores := []*contract.Message{
 		contract.InputMessage("one", []contract.Media{{MediaType: "image/gif", Data: base64.StdEncoding.EncodeToString(first)}}),
 		contract.InputMessage("two", []contract.Media{{MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(shown)}}),
 	}
 	r := harness.TestRun{Models: models, Stores: stores, SetInput: func(in *contract.RunInput) {
-		given, err := contract.NewMedia(first, "")
+		media, err := contract.NewMedia(first, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		in.Flow, in.Params, in.Session = contract.FlowRef{Plan: harness.AgentFlow("talker")}, json.RawMessage(`{"prompt":"one"}`), true
-		in.Model, in.Media = "eyes/m", []contract.Media{given}
+		in.Model, in.Media = "eyes/m", []contract.Media{media}
 	}}
 	r.Started = func(env harness.Outcome) {
 		for i, step := range []func(){
 			func() { second = resume(t, env, "u1", prompt("a", "two", shown)) },
 			func() {
 				again, other = resume(t, env, "u2", prompt("a", "two", shown)), resume(t, env, "u3", prompt("a", "two"))
-				wrong, third = resume(t, env, "u4", prompt("b", "x", first)), resume(t, env, "u5", prompt("c", "three"))
+				invalid, third = resume(t, env, "u4", prompt("b", "x", first)), resume(t, env, "u5", prompt("c", "three"))
 			},
 			func() { stop(t)(env) },
 		} {
@@ -220,33 +220,33 @@ func TestSessionsSeeImages(t *testing.T) {
 	if f := contract.FailureOf(other.err); f == nil || f.Class != contract.ClassAlreadyAnswered {
 		t.Errorf("the prompt without its image: %v", other.err)
 	}
-	if f := contract.FailureOf(wrong.err); f == nil || f.Class != contract.ClassBadRequest || !strings.Contains(f.Text, `media_type is "image/png", but data is image/gif`) {
-		t.Errorf("an image of another type: %v", wrong.err)
+	if f := contract.FailureOf(invalid.err); f == nil || f.Class != contract.ClassBadRequest || !strings.Contains(f.Text, `media_type is "image/png", but data is image/gif`) {
+		t.Errorf("an image of another type: %v", invalid.err)
 	}
 	text, images := server.last(t, 1)
 	if note := fmt.Sprintf("two\n[image 1, image/png, %d bytes]", len(shown)); !strings.Contains(text, note) || len(images) != 1 || images[0] != dataURL("image/png", shown) {
-		t.Errorf("the second turn reads %q and sees %v", text, images)
+		t.Errorf("the second turn is sent the text %q and the images %v", text, images)
 	}
 	server.mu.Lock()
 	defer server.mu.Unlock()
-	whole, err := json.Marshal(server.asks[2])
+	request, err := json.Marshal(server.requests[2])
 	if err != nil {
 		t.Fatal(err)
 	}
 	for kind, file := range map[string][]byte{"image/gif": first, "image/png": shown} {
-		if n := strings.Count(string(whole), dataURL(kind, file)); n != 1 {
-			t.Errorf("the third turn sees the %s %d times", kind, n)
+		if n := strings.Count(string(request), dataURL(kind, file)); n != 1 {
+			t.Errorf("the third turn is sent the %s %d times, want once", kind, n)
 		}
 	}
 }
 
-// A document that a run is given goes to models that take it; another fails at once and says which do. Of a document in a
-// tool's result such a model is told.
+// TestModelsReadDocuments checks that a document in a run's input is sent to models that support documents and fails the run
+// with the others, which are sent a note for a document in a tool result.
 func TestModelsReadDocuments(t *testing.T) {
 	t.Parallel()
 	pdf := []byte("%PDF-1.7\nx")
-	for kind, given := range map[string]bool{"compatible": true, "groq": true, "ollama": false} {
-		t.Run(fmt.Sprintf("%s %v", kind, given), func(t *testing.T) {
+	for kind, inInput := range map[string]bool{"compatible": true, "groq": true, "ollama": false} {
+		t.Run(fmt.Sprintf("%s %v", kind, inInput), func(t *testing.T) {
 			server := newImageServer(t)
 			models, err := llm.Open(llm.Settings{Providers: map[string]llm.ProviderSettings{"p": {Kind: kind, BaseURL: server.URL, Key: "k", Unary: true}}})
 			if err != nil {
@@ -261,14 +261,14 @@ func TestModelsReadDocuments(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if given {
+					if inInput {
 						in.Media = []contract.Media{file}
 					}
 				},
 			}.Execute(t)
 			if kind == "groq" {
 				if f := contract.FailureOf(p.Err); p.Err == nil || f.Class != contract.ClassBadRequest || !strings.Contains(f.Error(), "does not support documents") {
-					t.Errorf("the run ends with %v", p.Err)
+					t.Errorf("run failed with %v", p.Err)
 				}
 				return
 			}
@@ -277,12 +277,12 @@ func TestModelsReadDocuments(t *testing.T) {
 			}
 			server.mu.Lock()
 			defer server.mu.Unlock()
-			first, second := string(harness.EncodeJSON(t, server.asks[0])), string(harness.EncodeJSON(t, server.asks[1]))
-			if sent := strings.Count(first, "file_data"); given && (sent != 1 || !strings.Contains(first, "[document 1, q3.pdf, application/pdf, 10 bytes]")) {
-				t.Errorf("it is sent %s", first)
+			first, second := string(harness.EncodeJSON(t, server.requests[0])), string(harness.EncodeJSON(t, server.requests[1]))
+			if sent := strings.Count(first, "file_data"); inInput && (sent != 1 || !strings.Contains(first, "[document 1, q3.pdf, application/pdf, 10 bytes]")) {
+				t.Errorf("the first request is %s", first)
 			}
 			if kind == "ollama" && (strings.Contains(second, "file_data") || !strings.Contains(second, "this model does not support documents")) {
-				t.Errorf("of the result it is told %s", second)
+				t.Errorf("the request with the tool result is %s", second)
 			}
 		})
 	}

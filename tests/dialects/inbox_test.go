@@ -17,9 +17,9 @@ import (
 	"weft/workflows/runtime"
 )
 
-// later runs steps at moments of a run. The check of an answer takes two seconds, in
-// which virtual time does not hurry: tests that use it are not parallel.
-func later(at map[time.Duration]func(env *testsuite.TestWorkflowEnvironment)) func(worker.ActivityRegistry) worker.ActivityRegistry {
+// atTimes runs steps at times of a run. Validating an answer takes two seconds of real
+// time, in which virtual time does not skip ahead: tests that use it are not parallel.
+func atTimes(at map[time.Duration]func(env *testsuite.TestWorkflowEnvironment)) func(worker.ActivityRegistry) worker.ActivityRegistry {
 	return func(r worker.ActivityRegistry) worker.ActivityRegistry {
 		env := r.(*testsuite.TestWorkflowEnvironment)
 		for when, step := range at {
@@ -29,12 +29,12 @@ func later(at map[time.Duration]func(env *testsuite.TestWorkflowEnvironment)) fu
 	}
 }
 
-// slowCheck is a worker that checks answers slowly.
+// slowCheck is an environment in which validating an answer takes two seconds.
 type slowCheck struct {
 	*testsuite.TestWorkflowEnvironment
 }
 
-// RegisterActivityWithOptions puts a slow check in the place of the real one.
+// RegisterActivityWithOptions replaces the activity that validates answers.
 func (s slowCheck) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
 	if o.Name == contract.ActivityValidateAnswer {
 		fn = func(ctx context.Context, _ contract.ValidateAnswerInput) (*contract.ValidateAnswerResult, error) {
@@ -49,84 +49,84 @@ func (s slowCheck) RegisterActivityWithOptions(fn any, o activity.RegisterOption
 	s.TestWorkflowEnvironment.RegisterActivityWithOptions(fn, o)
 }
 
-// ask sends an Update to a run and keeps what it gives.
-func ask(env *testsuite.TestWorkflowEnvironment, name string, answer any, out *error) {
+// sendUpdate sends an Update to a run and stores its error in out.
+func sendUpdate(env *testsuite.TestWorkflowEnvironment, name string, answer any, out *error) {
 	env.UpdateWorkflow(name, "", &testsuite.TestUpdateCallback{OnAccept: func() {}, OnReject: func(err error) { *out = err },
 		OnComplete: func(_ any, err error) { *out = err }}, answer)
 }
 
-// openOf is the only open request of a run.
-func openOf(t *testing.T, env *testsuite.TestWorkflowEnvironment) contract.Request {
+// openRequest returns the only open request of a run.
+func openRequest(t *testing.T, env *testsuite.TestWorkflowEnvironment) contract.Request {
 	t.Helper()
 	var s contract.Status
 	harness.Query(t, env, contract.QueryStatus, &s)
 	if len(s.Requests) != 1 {
-		t.Fatalf("open: %+v", s.Requests)
+		t.Fatalf("open requests = %+v, want one", s.Requests)
 	}
 	return s.Requests[0]
 }
 
-// longResult is longer than what is checked in a workflow task.
+// longResult is too long to be validated in a workflow task.
 var longResult = strings.Repeat("a", runtime.LocalBytes)
 
-// TestMessageAtTheEnd reports a message as unread that came while the run waited for
-// the check of a late answer.
+// TestMessageAtTheEnd checks that a message is reported as unread if it arrives while the
+// run waits for the validation of a late answer.
 func TestMessageAtTheEnd(t *testing.T) {
 	var late, message error
 	p := harness.TestRun{Document: harness.OneNode(harness.ClientTools), Script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
 		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 300) },
-		Wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
+		Wrap: atTimes(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
 			299500 * time.Millisecond: func(env *testsuite.TestWorkflowEnvironment) {
-				ask(env, "tool_result", map[string]any{"id": openOf(t, env).ID, "result": longResult}, &late)
+				sendUpdate(env, "tool_result", map[string]any{"id": openRequest(t, env).ID, "result": longResult}, &late)
 			},
 			300800 * time.Millisecond: func(env *testsuite.TestWorkflowEnvironment) {
-				ask(env, "message", map[string]any{"text": "wait"}, &message)
+				sendUpdate(env, "message", map[string]any{"text": "wait"}, &message)
 			},
 		})}.Execute(t)
 	if p.Err != nil || message != nil || len(p.Result.UnreadMessages) != 1 || p.Result.UnreadMessages[0].Text != "wait" {
-		t.Errorf("%+v, %v, message %v", p.Result, p.Err, message)
+		t.Errorf("result = %+v, %v; message: %v", p.Result, p.Err, message)
 	}
 	if late == nil {
-		t.Error("an answer that came too late was taken")
+		t.Error("a late answer was accepted")
 	}
 }
 
-// TestCancelBeforeContinueAsNew cancels a run that waits for a check before it continues as
-// new.
+// TestCancelBeforeContinueAsNew checks that a run can be cancelled while it waits for a
+// validation before it continues as new.
 func TestCancelBeforeContinueAsNew(t *testing.T) {
 	var late error
 	p := harness.TestRun{Document: harness.OneNode(harness.ClientTools), Script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
 		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 0) },
-		Wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
+		Wrap: atTimes(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
 			300 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
-				ask(env, "tool_result", map[string]any{"id": openOf(t, env).ID, "result": longResult}, &late)
+				sendUpdate(env, "tool_result", map[string]any{"id": openRequest(t, env).ID, "result": longResult}, &late)
 			},
 			300500 * time.Millisecond: func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(contract.SignalYield, nil) },
 			301 * time.Second:         func(env *testsuite.TestWorkflowEnvironment) { env.CancelWorkflow() },
 		})}.Execute(t)
 	if err := p.Env.GetWorkflowError(); workflow.IsContinueAsNewError(err) || !contract.Cancelled(err) {
-		t.Errorf("the run ends with %v", err)
+		t.Errorf("run ended with %v, want a cancellation", err)
 	}
 }
 
-// TestLargeTimeout takes a limit that is longer than a time can say for a long one.
+// TestLargeTimeout checks that a timeout which overflows time.Duration is treated as a long one.
 func TestLargeTimeout(t *testing.T) {
 	f := harness.AskFlow()
 	f.Nodes, f.Edges = f.Nodes[:1], []plan.Edge{f.Edges[0], {ID: "e2", From: "ask", To: plan.End}}
 	f.Nodes[0].Ask.Timeout, f.Nodes[0].Exit = 1<<40, true
 	var answered error
 	p := harness.TestRun{SetInput: func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: f} },
-		Wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
+		Wrap: atTimes(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
 			300 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
-				ask(env, "message", map[string]any{"id": openOf(t, env).ID, "text": "blue"}, &answered)
+				sendUpdate(env, "message", map[string]any{"id": openRequest(t, env).ID, "text": "blue"}, &answered)
 			},
 		})}.Execute(t)
 	if p.Err != nil || answered != nil || *p.Result.ResultText != "blue" {
-		t.Errorf("%+v, %v, %v", p.Result, p.Err, answered)
+		t.Errorf("result = %+v, %v; answer: %v", p.Result, p.Err, answered)
 	}
 }
 
-// TestStatusOfManyRequests shows a run that waits for more than one answer of a query holds.
+// TestStatusOfManyRequests checks that the status counts open requests which would exceed the size limit of a query result.
 func TestStatusOfManyRequests(t *testing.T) {
 	branches := []string{"b1", "b2", "b3"}
 	f := harness.FanIn("many", branches...)
@@ -139,27 +139,27 @@ func TestStatusOfManyRequests(t *testing.T) {
 	call := `{tool: look_up, arguments: {q: ` + strings.Repeat("x", 15<<10) + `}}`
 	calls := strings.Repeat(call+",", 99) + call
 	var s contract.Status
-	tries := 0
-	var look func(env *testsuite.TestWorkflowEnvironment)
-	// Virtual time does not wait for branches that are at work: one looks until they have asked.
-	look = func(env *testsuite.TestWorkflowEnvironment) {
+	polls := 0
+	var poll func(env *testsuite.TestWorkflowEnvironment)
+	// Virtual time does not wait for running branches, so poll until all requests are open.
+	poll = func(env *testsuite.TestWorkflowEnvironment) {
 		s = contract.Status{}
 		harness.Query(t, env, contract.QueryStatus, &s)
-		if tries++; len(s.Requests)+s.MoreRequests < 300 && tries < 5000 {
+		if polls++; len(s.Requests)+s.MoreRequests < 300 && polls < 5000 {
 			time.Sleep(10 * time.Millisecond)
-			env.RegisterDelayedCallback(func() { look(env) }, 100*time.Millisecond)
+			env.RegisterDelayedCallback(func() { poll(env) }, 100*time.Millisecond)
 		}
 	}
 	harness.TestRun{Script: `rules: [{turn: 1, node: join, say: done}, {turn: 1, call: [` + calls + `]}, {say: done}]`,
 		SetInput: func(in *contract.RunInput) {
 			in.Flow, in.DataConnections = contract.FlowRef{Plan: f}, harness.ClientConnection("look_up", 3600)
 		},
-		Wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){time.Minute: look})}.Execute(t)
+		Wrap: atTimes(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){time.Minute: poll})}.Execute(t)
 	if len(s.Requests) < 30 || len(s.Requests)+s.MoreRequests != 300 {
-		t.Errorf("%d requests and %d more", len(s.Requests), s.MoreRequests)
+		t.Errorf("status has %d requests and %d more, want 300 in total", len(s.Requests), s.MoreRequests)
 	}
 	size := len(harness.EncodeJSON(t, s))
 	if size > 1900<<10 {
-		t.Errorf("the status has %d bytes", size)
+		t.Errorf("status has %d bytes", size)
 	}
 }

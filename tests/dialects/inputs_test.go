@@ -11,10 +11,10 @@ import (
 	"weft/workflows"
 )
 
-const undeclaring = `{"name":"one","nodes":[{"id":"a","name":"A","prompt":"p","is_exit_node":true}],
+const noInputs = `{"name":"one","nodes":[{"id":"a","name":"A","prompt":"p","is_exit_node":true}],
  "edges":[{"id":"1","source":"START","target":"a"},{"id":"2","source":"a","target":"END"}]}`
 
-// A flow that declares no inputs refuses params: dropping them would be a silent default.
+// TestUndeclaredParams checks that params of a flow that declares no inputs are rejected, not silently dropped.
 func TestUndeclaredParams(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -27,10 +27,10 @@ func TestUndeclaredParams(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := harness.TestRun{Document: undeclaring, Script: "default: {say: done}", SetInput: func(in *contract.RunInput) { in.Params = json.RawMessage(tc.params) }}.Execute(t)
+			p := harness.TestRun{Document: noInputs, Script: "default: {say: done}", SetInput: func(in *contract.RunInput) { in.Params = json.RawMessage(tc.params) }}.Execute(t)
 			switch {
 			case tc.err == "" && (p.Err != nil || harness.ResultText(p.Result) != "done"):
-				t.Errorf("got %v", p.Err)
+				t.Errorf("run failed with %v", p.Err)
 			case tc.err != "" && (p.Err == nil || p.Err.Class != contract.ClassBadRequest || !strings.Contains(p.Err.Text, tc.err)):
 				t.Errorf("failure is %v, want %q", p.Err, tc.err)
 			}
@@ -38,13 +38,13 @@ func TestUndeclaredParams(t *testing.T) {
 	}
 }
 
-// A worker that runs the flows of its folder alone takes nothing from clients that a policy does not list.
-func TestNamedFlowsRunAsTheyAre(t *testing.T) {
+// TestNamedFlowsRejectClientInputs checks that a worker restricted to its own flows rejects client inputs that no policy allows.
+func TestNamedFlowsRejectClientInputs(t *testing.T) {
 	t.Parallel()
-	everything := []string{contract.SuppliesFlow, "model", "script", "limits", "state", "connections"}
+	allInputs := []string{contract.SuppliesFlow, "model", "script", "limits", "state", "connections"}
 	tests := map[string]struct {
-		brings string
-		set    func(*contract.RunInput)
+		supplies string
+		set      func(*contract.RunInput)
 	}{
 		"a document":  {contract.SuppliesFlow, func(*contract.RunInput) {}},
 		"a plan":      {contract.SuppliesFlow, func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: harness.FanIn("own", "a")} }},
@@ -59,16 +59,16 @@ func TestNamedFlowsRunAsTheyAre(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			clients := slices.DeleteFunc(slices.Clone(everything), func(what string) bool { return what == tc.brings })
+			clients := slices.DeleteFunc(slices.Clone(allInputs), func(what string) bool { return what == tc.supplies })
 			r := harness.TestRun{Settings: workflows.Settings{Named: true, Policies: []contract.Policy{{Name: "clerks", Clients: clients, Scripts: true}}},
 				Document: harness.OneNode(""), Script: "rules: [{say: ok}]", SetInput: tc.set}
 			p := r.Execute(t)
-			if p.Err == nil || !strings.Contains(p.Err.Text, "the run supplies "+tc.brings+", but") || p.Err.Remedy == "" {
-				t.Errorf("the run ended with %v", p.Err)
+			if p.Err == nil || !strings.Contains(p.Err.Text, "the run supplies "+tc.supplies+", but") || p.Err.Remedy == "" {
+				t.Errorf("run failed with %v", p.Err)
 			}
 		})
 	}
-	p := harness.TestRun{Settings: workflows.Settings{Named: true, Policies: []contract.Policy{{Name: "clerks", Clients: everything, Scripts: true}}}, Document: harness.SubAgentFlow, Script: `rules:
+	p := harness.TestRun{Settings: workflows.Settings{Named: true, Policies: []contract.Policy{{Name: "clerks", Clients: allInputs, Scripts: true}}}, Document: harness.SubAgentFlow, Script: `rules:
 - {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: one}}]}
 - {say: done}`}.Execute(t)
 	if p.Err != nil {

@@ -10,9 +10,9 @@ import (
 	"weft/tests/harness"
 )
 
-// exactly plays a flow with as many steps as it takes, and with one less. LIMIT stands in the
-// document for the steps.
-func exactly(t *testing.T, steps int, r harness.TestRun) {
+// checkStepLimit checks that a flow completes within this number of steps and fails with one less.
+// The document has the placeholder LIMIT for the number.
+func checkStepLimit(t *testing.T, steps int, r harness.TestRun) {
 	t.Helper()
 	doc := r.Document
 	r.Profile, r.Input = "koog", "x"
@@ -31,13 +31,13 @@ const (
 	verified = `call: [{tool: finalize_task_result, arguments: {isCorrect: true, feedback: fine}}]`
 )
 
-// koogLater is a flow in the syntax of Koog's later code.
+// koogLater returns a flow in the syntax of Koog's later code.
 func koogLater(agents, transitions string) string {
-	return strings.Replace(agentsOf(agents, transitions), `"agents"`, `"defaultModel":"openai/gpt4o","agents"`, 1)
+	return strings.Replace(koogFlow(agents, transitions), `"agents"`, `"defaultModel":"openai/gpt4o","agents"`, 1)
 }
 
-// Steps of parallel agents count each for itself, and the rest of the run goes on with those of
-// the result that is picked.
+// TestStepsOfParallelAgents checks that the steps of each parallel agent are counted separately, and
+// that the run continues with the count of the selected result.
 func TestStepsOfParallelAgents(t *testing.T) {
 	t.Parallel()
 	agents := `{"name":"p","type":"parallel","config":{"maxIterations":LIMIT},"params":{"agents":["a","b","c"]%s}},
@@ -51,14 +51,14 @@ func TestStepsOfParallelAgents(t *testing.T) {
 	}
 	pick := func(i int) string { return fmt.Sprintf(merge, i) }
 	noData := strings.Replace(transitions, `,"condition":{"variable":"output.data","operation":"not_equals","value":"x"}`, "", 1)
-	exactly(t, 2+4+7+8, flow(""))
-	exactly(t, 2+4+7+8, flow(pick(0)))
+	checkStepLimit(t, 2+4+7+8, flow(""))
+	checkStepLimit(t, 2+4+7+8, flow(pick(0)))
 	r := flow(pick(1)) // a critique result has no data
 	r.Document = strings.Replace(r.Document, transitions, noData, 1)
-	exactly(t, 2+4+16+8, r)
+	checkStepLimit(t, 2+4+16+8, r)
 	r = flow(pick(2))
 	r.Document = strings.Replace(r.Document, transitions, noData, 1)
-	exactly(t, 1+3+16, func() harness.TestRun { // the run is short of what the agent beside takes
+	checkStepLimit(t, 1+3+16, func() harness.TestRun { // the other agent exceeds the limit
 		r := r
 		r.Document = strings.Replace(r.Document, noData, "", 1)
 		r.Document = strings.Replace(r.Document, `"transitions":[]`, `"transitions":[{"from":"p","to":"__finish__"}]`, 1)
@@ -66,11 +66,11 @@ func TestStepsOfParallelAgents(t *testing.T) {
 	}())
 }
 
-// A run whose node has no edge to take fails for that, also where its limit leaves no step
-// more; it fails by the limit where a step is missing before.
+// TestNoEdgeAtTheLimit checks that a run whose node has no matching edge fails with no_route even if
+// no steps are left, and with step_limit if the limit is reached before.
 func TestNoEdgeAtTheLimit(t *testing.T) {
 	t.Parallel()
-	doc := agentsOf(`{"name":"g","type":"transform","model":"openai/gpt4o","config":{"maxIterations":LIMIT}}`,
+	doc := koogFlow(`{"name":"g","type":"transform","model":"openai/gpt4o","config":{"maxIterations":LIMIT}}`,
 		`{"from":"g","to":"__finish__","condition":{"variable":"input.data","operation":"equals","value":"y"}}`)
 	for limit, want := range map[string]string{"4": contract.ClassStepLimit, "5": contract.ClassNoRoute, "6": contract.ClassNoRoute} {
 		p := harness.TestRun{Document: strings.Replace(doc, "LIMIT", limit, 1), Profile: "koog", Input: "x"}.Execute(t)
@@ -86,13 +86,13 @@ func TestNoEdgeAtTheLimit(t *testing.T) {
 	}
 }
 
-// Steps of a react agent: its graph around that of thoughts and calls.
+// TestStepsOfReactAgents checks the steps of a react agent: those of its own graph and of the inner one for thoughts and calls.
 func TestStepsOfReactAgents(t *testing.T) {
 	t.Parallel()
 	doc := koogLater(`{"name":"r","type":"react","config":{"maxIterations":LIMIT},"params":{"task":"r"}}`, "")
-	exactly(t, 2+11, harness.TestRun{Document: doc, Script: "rules: [{turn: 1, say: a thought}, {say: the answer}]"})
+	checkStepLimit(t, 2+11, harness.TestRun{Document: doc, Script: "rules: [{turn: 1, say: a thought}, {say: the answer}]"})
 	withTool := strings.Replace(doc, `"agents"`, `"tools":[{"name":"web","type":"mcp","parameters":{"transport":"sse","url":"http://localhost:1/"}}],"agents"`, 1)
-	exactly(t, 2+11+3+3, harness.TestRun{Document: withTool, Script: `rules:
+	checkStepLimit(t, 2+11+3+3, harness.TestRun{Document: withTool, Script: `rules:
 - {turn: 1, say: a thought}
 - {turn: 2, call: [{tool: search}]}
 - {turn: 3, say: a thought}
@@ -101,9 +101,9 @@ func TestStepsOfReactAgents(t *testing.T) {
 - {say: the answer}`, Tools: exampleTools, SetInput: func(in *contract.RunInput) { in.DataConnections = []contract.DataConnection{{ID: "web"}} }})
 }
 
-// A model that Koog's tables do not have fails a run in the profile koog at its start, and is
-// none the less one in the profile default.
-func TestModelsRefusedByKoog(t *testing.T) {
+// TestUnknownModelsInKoog checks that a model missing from Koog's tables fails a run in the profile
+// koog before its first call, and is accepted in the profile default.
+func TestUnknownModelsInKoog(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ first, later string }{
 		"openai/gpt-4o":             {"", "(normalized: 'openai.chat.gpt_4o')"},
@@ -131,7 +131,7 @@ func TestModelsRefusedByKoog(t *testing.T) {
 	}
 	for model, want := range tests {
 		t.Run(model, func(t *testing.T) {
-			doc := strings.Replace(agentsOf(`{"name":"a","type":"task","params":{"task":"t"}},{"name":"x","type":"transform"}`, `{"from":"a","to":"x"}`),
+			doc := strings.Replace(koogFlow(`{"name":"a","type":"task","params":{"task":"t"}},{"name":"x","type":"transform"}`, `{"from":"a","to":"x"}`),
 				`"agents"`, `"defaultModel":"`+model+`","agents"`, 1)
 			second := strings.Replace(doc, `"to":"x"`, `"to":"x","condition":{"variable":"output.data","operation":"equals","value":"done"}`, 1)
 			script := "rules: [{" + wrapped + "}]"
@@ -139,23 +139,23 @@ func TestModelsRefusedByKoog(t *testing.T) {
 				p := harness.TestRun{Document: c.doc, Script: script, Profile: "koog"}.Execute(t)
 				switch {
 				case c.want == "" && p.Err != nil:
-					t.Errorf("failure is %v", p.Err)
+					t.Errorf("failure = %v, want none", p.Err)
 				case c.want != "" && (p.Err == nil || !strings.Contains(p.Err.Text, c.want) || p.Status.Usage.Calls != 0 || p.Err.At != "flow.json:2"):
-					t.Errorf("failure is %+v, want %q at the model's place", p.Err, c.want)
+					t.Errorf("failure = %+v, want %q at the position of the model", p.Err, c.want)
 				}
 			}
 			if p := (harness.TestRun{Document: doc, Script: script}).Execute(t); p.Err != nil {
-				t.Errorf("the profile default: %v", p.Err)
+				t.Errorf("profile default: %v", p.Err)
 			}
 		})
 	}
 }
 
-// The default model is looked up, too, even where each agent has its own; a run that is given
-// nothing begins with the task of the first agent, by the transitions, or not at all.
+// TestFirstMessagesInKoog checks that the default model must be known even if no agent uses it, and that a
+// run without input starts with the task of the first agent in the transitions, or fails without one.
 func TestFirstMessagesInKoog(t *testing.T) {
 	t.Parallel()
-	doc := strings.Replace(agentsOf(`{"name":"x","type":"transform","model":"openai/o3"},{"name":"a","type":"task","model":"openai/o3","params":{"task":"the task"}}`, `{"from":"a","to":"x"}`),
+	doc := strings.Replace(koogFlow(`{"name":"x","type":"transform","model":"openai/o3"},{"name":"a","type":"task","model":"openai/o3","params":{"task":"the task"}}`, `{"from":"a","to":"x"}`),
 		`"agents"`, `"defaultModel":"openai/gpt-4o","agents"`, 1)
 	r := harness.TestRun{Document: doc, Profile: "koog", Script: `rules: [{match: "^the task$", call: [{tool: finalize_task_result, arguments: {__wrapped_value__: done}}]}]`}
 	if p := r.Execute(t); p.Err != nil || *p.Result.ResultText != "done" {
@@ -163,7 +163,7 @@ func TestFirstMessagesInKoog(t *testing.T) {
 	}
 	r.Document = strings.Replace(doc, "gpt-4o", "gpt-4.1", 1)
 	if p := r.Execute(t); p.Err == nil || p.Err.Node != "models" {
-		t.Errorf("a default model that nobody uses: %v", p.Err)
+		t.Errorf("an unused unknown default model: %v", p.Err)
 	}
 	r.Document = strings.Replace(doc, `{"from":"a","to":"x"}`, "", 1)
 	if p := r.Execute(t); harness.FailureClass(p.Err) != contract.ClassBadRequest || p.Err.Text != "No agents found" {
@@ -171,12 +171,12 @@ func TestFirstMessagesInKoog(t *testing.T) {
 	}
 	r.Input = "x"
 	if p := r.Execute(t); p.Err != nil {
-		t.Errorf("the same with an input: %v", p.Err)
+		t.Errorf("a transform agent first, with an input: %v", p.Err)
 	}
 }
 
-// A variable without input. or output. and tool names that are no list are what the first code
-// takes, and so does the profile default.
+// TestLooseSyntax checks that the profile default accepts, as Koog's first code does, variables without
+// the prefix input. or output. and tool names that are not a list.
 func TestLooseSyntax(t *testing.T) {
 	t.Parallel()
 	for variable, want := range map[string]string{"success": "no", "feedback": "yes", "input": "yes", "output.success": "no"} {
@@ -184,7 +184,7 @@ func TestLooseSyntax(t *testing.T) {
 		if variable == "input" {
 			agent, value = `{"name":"a","type":"transform"}`, "7"
 		}
-		doc := agentsOf(agent+`,{"name":"yes","type":"transform"},{"name":"no","type":"transform"}`,
+		doc := koogFlow(agent+`,{"name":"yes","type":"transform"},{"name":"no","type":"transform"}`,
 			fmt.Sprintf(`{"from":"a","to":"yes","condition":{"variable":%q,"operation":"equals","value":%s}},{"from":"a","to":"no"}`, variable, value))
 		p := harness.TestRun{Document: doc, Script: "rules: [{call: [{tool: finalize_task_result, arguments: {isCorrect: true, feedback: f}}]}]",
 			SetInput: func(in *contract.RunInput) { in.Value = []byte("7") }}.Execute(t)
@@ -194,8 +194,8 @@ func TestLooseSyntax(t *testing.T) {
 	}
 }
 
-// In the one conversation of the profile koog, an agent is shown the calls of tools that it does
-// not have as texts: a react agent those of the tool by which others end.
+// TestForeignCallsInKoog checks that calls of tools that an agent does not have appear as text in the shared
+// conversation of the profile koog: for a react agent these include finalize_task_result.
 func TestForeignCallsInKoog(t *testing.T) {
 	t.Parallel()
 	doc := koogLater(`{"name":"a","type":"task","params":{"task":"a"}},{"name":"r","type":"react","params":{"task":"r"}},{"name":"z","type":"task","params":{"task":"z"}}`, "")
@@ -206,14 +206,14 @@ func TestForeignCallsInKoog(t *testing.T) {
 - {node: z, contains: '{"tool_name":"finalize_task_result"', say: shown as a text}
 - {node: z, call: [{tool: finalize_task_result, arguments: {__wrapped_value__: end}}]}`}.Execute(t)
 	if p.Err != nil || *p.Result.ResultText != "end" {
-		t.Errorf("%v, %v", p.Result, p.Err)
+		t.Errorf("result = %v, %v", p.Result, p.Err)
 	}
 }
 
-// Parallel agents inside each other: each agent goes on from what came before the outer one, the
-// result is that of the agent which the inner one picks, and its steps are those of all graphs
-// around it.
-func TestParallelAgentsInsideEachOther(t *testing.T) {
+// TestNestedParallelAgents checks parallel agents in parallel agents: each agent starts from the
+// conversation before the outer one, the result is that of the agent selected by the inner one, and
+// the steps of all enclosing graphs are counted.
+func TestNestedParallelAgents(t *testing.T) {
 	t.Parallel()
 	const pick = `,"merge":{"variable":"results.%d.output","operation":"equals","value":0}`
 	agents := `{"name":"before","type":"task","config":{"maxIterations":LIMIT},"params":{"task":"before"}},
@@ -234,17 +234,17 @@ func TestParallelAgentsInsideEachOther(t *testing.T) {
 - {node: before, call: [{tool: finalize_task_result, arguments: {__wrapped_value__: was first}}]}
 - {node: end, contains: ` + seen + `, call: [{tool: finalize_task_result, arguments: {__wrapped_value__: done}}]}`
 	}
-	// Children stand in the order of the document: q has b, r and c; p has a and q.
-	// A run needs what its own way takes, and each agent beside it what that takes: at least r.c.
+	// Children are in the order of the document: q has b, r and c; p has a and q.
+	// The limit must suffice for the path of the selected result and for each other agent: at least r.c.
 	for name, tc := range map[string]struct {
 		p, q         string
 		steps, least int
 		seen         string
 	}{
-		"the outer one's own":        {"", fmt.Sprintf(pick, 1), 7, 4 + 16 + 2, "from a"},
-		"an agent of the inner one":  {fmt.Sprintf(pick, 1), fmt.Sprintf(pick, 2), 2 + 16 + 1, 4 + 16 + 1, "from c"},
-		"the innermost one's":        {fmt.Sprintf(pick, 1), fmt.Sprintf(pick, 1), 4 + 16 + 2, 4 + 16 + 2, "from r"},
-		"the first of the inner one": {fmt.Sprintf(pick, 1), "", 2 + 3 + 1, 4 + 16 + 1, "was first"},
+		"an agent of the outer one":        {"", fmt.Sprintf(pick, 1), 7, 4 + 16 + 2, "from a"},
+		"an agent of the inner one":        {fmt.Sprintf(pick, 1), fmt.Sprintf(pick, 2), 2 + 16 + 1, 4 + 16 + 1, "from c"},
+		"an agent of the innermost one":    {fmt.Sprintf(pick, 1), fmt.Sprintf(pick, 1), 4 + 16 + 2, 4 + 16 + 2, "from r"},
+		"the first agent of the inner one": {fmt.Sprintf(pick, 1), "", 2 + 3 + 1, 4 + 16 + 1, "was first"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := harness.TestRun{Document: koogLater(fmt.Sprintf(agents, tc.p, tc.q), transitions), Script: script(tc.seen), Profile: "koog", Input: "x"}
@@ -260,15 +260,15 @@ func TestParallelAgentsInsideEachOther(t *testing.T) {
 	}
 	r := harness.TestRun{Document: strings.Replace(koogLater(fmt.Sprintf(agents, "", fmt.Sprintf(pick, 3)), transitions), "LIMIT", "99", 1), Script: script("x"), Profile: "koog", Input: "x"}
 	if p := r.Execute(t); p.Err == nil || p.Err.Text != "Index out of bounds in merge condition: 3 (available: 0..2)" {
-		t.Errorf("a result that the inner one does not have: %v", p.Err)
+		t.Errorf("a merge index out of range: %v", p.Err)
 	}
 }
 
-// What a tool of a server answers is its JSON for the models of the profile koog, also where the
-// connection is the worker's, and its text for those of the profile default.
+// TestToolResultsInKoog checks that models are sent tool results as JSON in the profile koog, also from
+// a connection of the worker, and as text in the profile default.
 func TestToolResultsInKoog(t *testing.T) {
 	t.Parallel()
-	doc := strings.Replace(agentsOf(`{"name":"a","type":"task","model":"openai/o3","params":{"task":"t"}}`, ""), `"agents"`,
+	doc := strings.Replace(koogFlow(`{"name":"a","type":"task","model":"openai/o3","params":{"task":"t"}}`, ""), `"agents"`,
 		`"tools":[{"name":"web","type":"mcp","parameters":{"transport":"sse","url":"`+greetings(t)+`/sse"}}],"agents"`, 1)
 	greeting := map[string]func(string) (string, bool){"greeting": func(string) (string, bool) { return "Hello, <A>!", false }}
 	for profile, want := range map[string]string{
@@ -283,13 +283,13 @@ func TestToolResultsInKoog(t *testing.T) {
 		}
 		r.Tools, r.SetInput = greeting, func(in *contract.RunInput) { in.DataConnections = []contract.DataConnection{{ID: "web"}} }
 		if p := r.Execute(t); p.Err != nil || *p.Result.ResultText != "done" {
-			t.Errorf("%s, the worker's connection: %v", profile, p.Err)
+			t.Errorf("%s, connection of the worker: %v", profile, p.Err)
 		}
 	}
 }
 
-// An agent beside others needs the steps of its own way alone, also where it goes on in a new run when the
-// others have ended: alone in that run, or in a branch of it.
+// TestEndToEndStepsOfSlowParallelAgents checks that a parallel agent is charged only for the steps of its own path, also if it
+// continues in a new run after the others have ended: alone in that run, or in a branch of it.
 func TestEndToEndStepsOfSlowParallelAgents(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -297,14 +297,14 @@ func TestEndToEndStepsOfSlowParallelAgents(t *testing.T) {
 {"name":"a","type":"task","params":{"task":"a"}},{"name":"b","type":"react","params":{"task":"b"}},{"name":"c","type":"react","params":{"task":"c"}}`
 	for name, slow := range map[string][]string{"one": {"b"}, "two": {"b", "c"}} {
 		t.Run(name, func(t *testing.T) {
-			said := "rules:\n- {node: p.a, " + wrapped + "}\n- {node: p.b, turn: 1, delay: DELAY, say: a thought}\n- {node: p.c, turn: 1, delay: DELAY, say: a thought}\n- {say: done}"
+			script := "rules:\n- {node: p.a, " + wrapped + "}\n- {node: p.b, turn: 1, delay: DELAY, say: a thought}\n- {node: p.c, turn: 1, delay: DELAY, say: a thought}\n- {say: done}"
 			doc := koogLater(fmt.Sprintf(agents, `"a","`+strings.Join(slow, `","`)+`"`), `{"from":"p","to":"__finish__"}`)
-			quick := harness.TestRun{Document: doc, Script: strings.ReplaceAll(said, "DELAY", "1ms")}
+			quick := harness.TestRun{Document: doc, Script: strings.ReplaceAll(script, "DELAY", "1ms")}
 			const steps = 1 + 3 + 10
-			exactly(t, steps, quick)
+			checkStepLimit(t, steps, quick)
 			for limit, want := range map[int]string{steps: "", steps - 1: contract.ClassStepLimit} {
 				run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: strings.Replace(doc, "LIMIT", fmt.Sprint(limit), 1), Name: "flow.json", Profile: "koog"},
-					Input: "x", MaxEvents: 1, Script: harness.Script(t, strings.ReplaceAll(said, "DELAY", "3s"))})
+					Input: "x", MaxEvents: 1, Script: harness.Script(t, strings.ReplaceAll(script, "DELAY", "3s"))})
 				_, err := harness.Result(t, run)
 				if got := contract.FailureOf(err); err != nil != (want != "") || err != nil && got.Class != want {
 					t.Errorf("%d steps: %v, want %q", limit, err, want)

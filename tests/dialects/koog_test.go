@@ -21,13 +21,13 @@ import (
 	"weft/tests/harness"
 )
 
-// TestKoogManifest reads every file of the corpus in both profiles: the profile koog must take
-// what the real code takes that it stands for, default what either state of that code takes.
+// TestKoogManifest loads every file of the corpus in both profiles: the profile koog must accept
+// what the version of Koog that it models accepts, and default what either version accepts.
 func TestKoogManifest(t *testing.T) {
 	t.Parallel()
 	rows := strings.Split(strings.TrimSpace(string(harness.SpecFile(t, "corpus/koog/MANIFEST.tsv"))), "\n")[1:]
 	if len(rows) < 30 {
-		t.Fatalf("the manifest has %d rows", len(rows))
+		t.Fatalf("the manifest has %d rows, want at least 30", len(rows))
 	}
 	for _, row := range rows {
 		cells := strings.Split(row, "\t")
@@ -46,14 +46,14 @@ func TestKoogManifest(t *testing.T) {
 			for profile, want := range want {
 				res, diags := specadapter.Load(name, text, specadapter.Options{Profile: profile})
 				if (res != nil) != want {
-					t.Errorf("profile %s: accepted is %v, want %v: %v", profile, res != nil, want, diags)
+					t.Errorf("profile %s: accepted = %v, want %v: %v", profile, res != nil, want, diags)
 				}
 			}
 		})
 	}
 }
 
-// laterSyntax reports whether a file uses what only the later code knows.
+// laterSyntax reports whether a file uses syntax that only the later code accepts.
 func laterSyntax(text string) bool {
 	for _, mark := range []string{`"react"`, `"parallel"`, `"transformation"`, `"output.`} {
 		if strings.Contains(text, mark) {
@@ -63,7 +63,7 @@ func laterSyntax(text string) bool {
 	return false
 }
 
-// koogRun is a run of the corpus with what must come of it.
+// koogRun is a run of the corpus with its expected outcome.
 type koogRun struct {
 	Name, Flow, Input string
 	Script            []struct {
@@ -85,7 +85,7 @@ type koogRun struct {
 	Override   map[string]int
 }
 
-// script makes rules of the run's script: the model answers by the text of the last message.
+// script converts the run's script to rules: the model replies according to the text of the last message.
 func (c *koogRun) script(t *testing.T) string {
 	var rules []map[string]any
 	for _, s := range c.Script {
@@ -96,7 +96,7 @@ func (c *koogRun) script(t *testing.T) string {
 		for i, raw := range replies {
 			rule := map[string]any{"match": regexp.QuoteMeta(s.When[0])}
 			if i+1 < len(replies) {
-				rule["step"] = 2 // where the only agent with several replies runs first
+				rule["step"] = 2 // the step in which the only agent with several replies runs first
 			}
 			var reply struct {
 				Tool, Assistant string
@@ -124,8 +124,8 @@ func (c *koogRun) script(t *testing.T) string {
 	return string(out)
 }
 
-// document is the run's flow, with maxIterations of its first agent if limit is positive, and
-// the address of its MCP server.
+// document returns the run's flow with the address of its MCP server and, if limit is positive,
+// with this maxIterations of its first agent.
 func (c *koogRun) document(t *testing.T, limit int, server string) string {
 	dir := "seed-652b437/"
 	if c.Dialect == "later" {
@@ -151,13 +151,13 @@ func (c *koogRun) document(t *testing.T, limit int, server string) string {
 	return string(out)
 }
 
-// TestKoogRuns runs the corpus's runs through the interpreter in the profile koog, with the
-// scripted model and a real MCP server over server-sent events.
+// TestKoogRuns executes the runs of the corpus in the profile koog, with the scripted model and a
+// real MCP server over server-sent events.
 func TestKoogRuns(t *testing.T) {
 	t.Parallel()
 	lines := strings.Split(strings.TrimSpace(string(harness.SpecFile(t, "cases/koog_runs.jsonl"))), "\n")
 	if len(lines) < 20 {
-		t.Fatalf("%d runs", len(lines))
+		t.Fatalf("%d runs, want at least 20", len(lines))
 	}
 	for _, line := range lines {
 		var c koogRun
@@ -170,7 +170,7 @@ func TestKoogRuns(t *testing.T) {
 			p := play(c.Override["agents[0].config.maxIterations"])
 			c.check(t, p)
 			if c.Iterations > 0 && p.Err == nil {
-				// The count of steps is exact: one less is too few.
+				// The number of steps is exact: with one less the run fails.
 				c.check(t, play(c.Iterations))
 				if p := play(c.Iterations - 1); harness.FailureClass(p.Err) != contract.ClassStepLimit {
 					t.Errorf("with %d steps: %v", c.Iterations-1, p.Err)
@@ -180,35 +180,35 @@ func TestKoogRuns(t *testing.T) {
 	}
 }
 
-// otherwise says what comes of runs in the profile default where it differs: an error, or "" for
-// a run that goes well there.
-var otherwise = map[string]string{
+// defaultProfileErrors holds the errors of runs whose outcome differs in the profile default, or ""
+// for a run that completes there.
+var defaultProfileErrors = map[string]string{
 	"branch_score_as_string_is_stuck":               "none of the conditions holds for \"95\"",
 	"branch_score_as_string_later_coerces":          "none of the conditions holds for \"95\"",
 	"retry_one_fix_default_limit":                   "",
 	"retry_one_fix_limit_55":                        "",
-	"unknown_tool_is_reported_to_model":             "the script has no rule", // the answer is worded otherwise
+	"unknown_tool_is_reported_to_model":             "the script has no rule", // the wording of the answer differs
 	"plain_text_answer_fails_with_toolchoice_model": "the script has no rule", // the model is reminded
 }
 
-// TestKoogRunsAsMeant runs the same in the profile default: the document's patterns work, the
-// retry loop gets round.
-func TestKoogRunsAsMeant(t *testing.T) {
+// TestKoogRunsInDefaultProfile executes the same runs in the profile default, in which the patterns of the
+// documents, such as the retry loop, work as documented.
+func TestKoogRunsInDefaultProfile(t *testing.T) {
 	t.Parallel()
 	for _, line := range strings.Split(strings.TrimSpace(string(harness.SpecFile(t, "cases/koog_runs.jsonl"))), "\n") {
 		var c koogRun
 		harness.DecodeJSON(t, []byte(line), &c)
 		t.Run(c.Name, func(t *testing.T) {
-			// The input stands in every agent's message, so it must not be what a rule looks for.
+			// The input is part of every agent's message, so it must not match a rule.
 			p := harness.TestRun{Document: c.document(t, 0, greetings(t)), Script: c.script(t), Input: "begin", ToolSettings: tool.Settings{AllowPrivate: true}}.Execute(t)
-			want, differs := otherwise[c.Name]
+			want, differs := defaultProfileErrors[c.Name]
 			switch {
 			case !differs:
 				c.check(t, p)
 			case want != "" && (p.Err == nil || !strings.Contains(p.Err.Error(), want)):
-				t.Errorf("failure is %v, want %q", p.Err, want)
+				t.Errorf("failure = %v, want %q", p.Err, want)
 			case want == "" && (p.Err != nil || !strings.Contains(string(p.Result.ResultData), `"success":true,"feedback":"fine","input":"fixed"`)):
-				t.Errorf("result is %v, %v", p.Result, p.Err)
+				t.Errorf("result = %v, %v", p.Result, p.Err)
 			}
 		})
 	}
@@ -218,7 +218,7 @@ func (c *koogRun) check(t *testing.T, p harness.Outcome) {
 	t.Helper()
 	if c.Want.Error != "" {
 		if p.Err == nil || !strings.Contains(p.Err.Error(), c.Want.Error) {
-			t.Fatalf("error is %v, want %q", p.Err, c.Want.Error)
+			t.Fatalf("error = %v, want %q", p.Err, c.Want.Error)
 		}
 		return
 	}
@@ -281,8 +281,8 @@ func greetings(t *testing.T) string {
 	return base
 }
 
-// TestKoogDocumentedFlows loads the flows of the protocol's text, as far as they are written
-// out: their agents have "..." for what does not matter there.
+// TestKoogDocumentedFlows loads the complete flows in the protocol's text, whose agents have "..."
+// for omitted parts.
 func TestKoogDocumentedFlows(t *testing.T) {
 	t.Parallel()
 	text := string(harness.SpecFile(t, "specs/koog-agents-protocol.md"))
@@ -300,10 +300,10 @@ func TestKoogDocumentedFlows(t *testing.T) {
 		}
 		loaded++
 		if drawn := drawing.Mermaid(res.Flow, nil); !strings.Contains(drawn, `-->|"input.`) {
-			t.Errorf("the conditions are not drawn:\n%s", drawn)
+			t.Errorf("the drawing has no conditions:\n%s", drawn)
 		}
 	}
 	if loaded != 2 {
-		t.Errorf("%d flows are written out, want 2", loaded)
+		t.Errorf("%d complete flows, want 2", loaded)
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"weft/tests/harness"
 )
 
-// boxesFlow has tools of a server in every kind of agent, beside each other and in a loop that
-// goes round twice.
-func boxesFlow(server string) string {
-	text := agentsOf(`{"name":"all","type":"parallel","config":{"maxIterations":300},"params":{"agents":["one","two"],"merge":{"variable":"results.0.output","operation":"equals","value":"Hello, A!"}}},
+// toolboxesFlow returns a flow in which every kind of agent uses the tools of a server, in parallel
+// and in a loop with two iterations.
+func toolboxesFlow(server string) string {
+	text := koogFlow(`{"name":"all","type":"parallel","config":{"maxIterations":300},"params":{"agents":["one","two"],"merge":{"variable":"results.0.output","operation":"equals","value":"Hello, A!"}}},
 {"name":"one","type":"task","params":{"task":"one"}},{"name":"two","type":"task","params":{"task":"two","toolNames":["greeting"]}},
 {"name":"write","type":"task","params":{"task":"write","toolNames":["greeting","empty"]}},{"name":"check","type":"verify","params":{"task":"check"}},
 {"name":"think","type":"react","params":{"task":"think"}}`,
@@ -23,7 +23,7 @@ func boxesFlow(server string) string {
 	return strings.Replace(text, `"agents"`, `"defaultModel":"openai/gpt4o","tools":[{"name":"g","type":"mcp","parameters":{"transport":"sse","url":"`+server+`/sse"}}],"agents"`, 1)
 }
 
-const boxesScript = `rules:
+const toolboxesScript = `rules:
 - {node: all.one, match: "^one", call: [{tool: greeting, arguments: {name: A}}]}
 - {node: all.one, match: "Hello, A!", call: [{tool: finalize_task_result, arguments: {__wrapped_value__: "Hello, A!"}}]}
 - {node: all.two, match: "^two", call: [{tool: greeting, arguments: {name: B}}]}
@@ -38,10 +38,10 @@ const boxesScript = `rules:
 - {node: think, match: plan the next steps, say: a thought}
 - {node: think, call: [{tool: greeting, arguments: {name: E}}]}`
 
-// TestEndToEndToolboxesContinued lets runs with a server's tools continue as new at every boundary.
+// TestEndToEndToolboxesContinued checks that runs that use a server's tools can continue as new at every boundary.
 func TestEndToEndToolboxesContinued(t *testing.T) {
 	t.Parallel()
-	doc := boxesFlow(greetings(t))
+	doc := toolboxesFlow(greetings(t))
 	for _, profile := range []string{"default", "koog"} {
 		h := harness.NewWorker(t, 0)
 		h.Worker.Stop()
@@ -51,7 +51,7 @@ func TestEndToEndToolboxesContinued(t *testing.T) {
 		}
 		h.Queue += "-" + profile
 		h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, tools)
-		in := contract.RunInput{Flow: contract.FlowRef{Text: doc, Name: "flow.json", Profile: profile}, Input: "go", Script: harness.Script(t, boxesScript)}
+		in := contract.RunInput{Flow: contract.FlowRef{Text: doc, Name: "flow.json", Profile: profile}, Input: "go", Script: harness.Script(t, toolboxesScript)}
 		plain, err := harness.Result(t, h.Start(t, in))
 		if err != nil {
 			t.Fatalf("%s: %v", profile, contract.FailureOf(err))
@@ -66,7 +66,7 @@ func TestEndToEndToolboxesContinued(t *testing.T) {
 			t.Errorf("%s (-plain +continued):\n%s", profile, diff)
 		}
 		if n := harness.RunCount(t, h.Client, run); n < 10 {
-			t.Errorf("%s: only %d runs", profile, n)
+			t.Errorf("%s: %d runs, want at least 10", profile, n)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// koogValue is a value as the case files write it.
+// koogValue is a value in the format of the case files.
 type koogValue struct {
 	T, Feedback string
 	V           json.RawMessage
@@ -47,15 +47,15 @@ func koogLines(t *testing.T, file string, least int, each func(t *testing.T, nam
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(string(harness.SpecFile(t, "cases/"+file))), "\n")
 	if len(lines) < least {
-		t.Fatalf("%s has %d rows, want %d", file, len(lines), least)
+		t.Fatalf("%s has %d rows, want at least %d", file, len(lines), least)
 	}
 	for i, line := range lines {
 		t.Run(fmt.Sprint(i+1), func(t *testing.T) { each(t, file, []byte(line)) })
 	}
 }
 
-// deciding is a flow that takes a value and goes to yes or to no by one condition on it.
-func deciding(c plan.Compare) *plan.Flow {
+// conditionFlow returns a flow that routes its input value to the node yes or no by one condition.
+func conditionFlow(c plan.Compare) *plan.Flow {
 	node := func(id string, exit bool) plan.Node {
 		return plan.Node{ID: id, Name: id, Kind: plan.KindTransform, Exit: exit, Transform: &plan.Transform{}}
 	}
@@ -65,11 +65,11 @@ func deciding(c plan.Compare) *plan.Flow {
 		Edges: []plan.Edge{{ID: "1", From: plan.Start, To: "in"}, {ID: "2", From: "in", To: "yes", Compare: &c}, {ID: "3", From: "in", To: "no"}}}
 }
 
-// decide runs such a flow through the interpreter.
+// decide runs a [conditionFlow] and returns the node that produced the result.
 func decide(t *testing.T, v value.Value, c plan.Compare) (string, *contract.Failure) {
 	t.Helper()
 	env := harness.NewGraphEnv(t, harness.Fakes{})
-	env.ExecuteWorkflow(contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: deciding(c)}, Value: v.JSON(), Model: "script"})
+	env.ExecuteWorkflow(contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: conditionFlow(c)}, Value: v.JSON(), Model: "script"})
 	if err := env.GetWorkflowError(); err != nil {
 		return "", contract.FailureOf(err)
 	}
@@ -80,8 +80,8 @@ func decide(t *testing.T, v value.Value, c plan.Compare) (string, *contract.Fail
 	return out.ResultNode, nil
 }
 
-// byValue are the rows that the profile default decides otherwise, which compares numbers by
-// their value.
+// byValue are the rows whose result differs in the profile default, which compares numbers by
+// value.
 var byValue = map[string]bool{
 	"testConditionEquals_withMixedNumericTypes_intAndDouble": true, "ne_int_vs_double_is_true": true, "zero_vs_negative_zero_equals": true,
 	"nan_equals_nan": true, "array_output": true, "critique_unknown_property": true, "critique_input_not_reachable": true,
@@ -103,22 +103,22 @@ func TestKoogConditions(t *testing.T) {
 		if want == "" {
 			text, _ := strings.CutPrefix(strings.Trim(string(c.Want), `"`), "error: ")
 			if fail == nil || !strings.Contains(fail.Text, strings.TrimSpace(text)) || fail.Node != "in" {
-				t.Errorf("%s: failure is %v, want %q", c.Name, fail, text)
+				t.Errorf("%s: failure = %v, want %q", c.Name, fail, text)
 			}
 			return
 		}
 		if fail != nil || got != want {
-			t.Errorf("%s: went to %q, %v, want %s", c.Name, got, fail, want)
+			t.Errorf("%s: routed to %q, %v, want %s", c.Name, got, fail, want)
 		}
 		other, fail := decide(t, c.Output.value(t), plan.Compare{Text: "x", Path: path[max(0, len(path)-1):], Op: c.Operation, Value: c.Value.value(t).JSON(), Rules: value.ByValue})
 		if same := fail == nil && other == want; same == byValue[c.Name] && c.Name != "critique_last_segment_only" {
-			t.Errorf("%s: by value it goes to %q, %v", c.Name, other, fail)
+			t.Errorf("%s: by value: routed to %q, %v", c.Name, other, fail)
 		}
 	})
 }
 
-// The literals of conditions, through the adapter: in the reading beside the protocol's text, in
-// the later one, and in the profile default, which takes JSON's types.
+// TestKoogConditionLiterals checks how the adapter reads the literals of conditions: as Koog's first
+// and later code do, and by their JSON types in the profile default.
 func TestKoogConditionLiterals(t *testing.T) {
 	t.Parallel()
 	koogLines(t, "koog_condition_literals.jsonl", 22, func(t *testing.T, _ string, line []byte) {
@@ -155,13 +155,13 @@ func TestKoogConditionLiterals(t *testing.T) {
 			}
 			literal, err := value.Parse([]byte(c.JSON))
 			if got := string(res.Flow.Edges[1].Compare.Value); err != nil || got != string(literal.JSON()) {
-				t.Errorf("default: %s is %s", c.JSON, got)
+				t.Errorf("profile default: %s is read as %s", c.JSON, got)
 			}
 		}
 	})
 }
 
-// describe names a value as the case file does.
+// describe formats a value as the case files do.
 func describe(v value.Value) string {
 	names := map[value.Kind]string{value.Bool: "Bool", value.Int: "Int", value.Double: "Double", value.String: "String"}
 	switch {
@@ -180,8 +180,8 @@ func describe(v value.Value) string {
 	return names[v.Kind] + " " + v.Words()
 }
 
-// The values of the wire, as a run's input and as what a model gives: each is read through the
-// interpreter by a flow that returns its input.
+// TestKoogWireValues checks that values of the wire format are read correctly and returned unchanged by a
+// flow that returns its input.
 func TestKoogWireValues(t *testing.T) {
 	t.Parallel()
 	koogLines(t, "koog_wire_values.jsonl", 25, func(t *testing.T, _ string, line []byte) {
@@ -208,7 +208,7 @@ func TestKoogWireValues(t *testing.T) {
 				t.Errorf("%s, %s: %s and %v, want %s", text, way, describe(v), err, want)
 				continue
 			}
-			flow := deciding(plan.Compare{Text: "x", Op: value.Equals, Value: json.RawMessage(`1`), Rules: value.ByValue})
+			flow := conditionFlow(plan.Compare{Text: "x", Op: value.Equals, Value: json.RawMessage(`1`), Rules: value.ByValue})
 			flow.Values.Read = way
 			flow.Edges = flow.Edges[:1]
 			flow.Nodes[0].Exit = true
@@ -219,14 +219,14 @@ func TestKoogWireValues(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := harness.ResultText(&out); got != v.Words() {
-				t.Errorf("%s, %s: the run gives %s, want %s", text, way, got, v.Words())
+				t.Errorf("%s, %s: result is %s, want %s", text, way, got, v.Words())
 			}
 		}
 	})
 }
 
-// What a typed value is on the wire of a run: a string as text, all else as data, and numbers
-// keep their type.
+// TestTypedResults checks the encoding of typed results: strings as text, all other values as data, and
+// numbers keep their type.
 func TestTypedResults(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -234,7 +234,7 @@ func TestTypedResults(t *testing.T) {
 		`{"success":false,"feedback":"f","input":{"success":true,"feedback":"g","input":7}}`: `data {"success":false,"feedback":"f","input":{"success":true,"feedback":"g","input":7}}`,
 		`"` + strings.Repeat("long ", 1000) + `"`:                                            "text " + strings.Repeat("long ", 1000),
 	} {
-		flow := deciding(plan.Compare{Text: "x", Op: value.Equals, Value: json.RawMessage(`1`), Rules: value.ByValue})
+		flow := conditionFlow(plan.Compare{Text: "x", Op: value.Equals, Value: json.RawMessage(`1`), Rules: value.ByValue})
 		env := harness.NewGraphEnv(t, harness.Fakes{})
 		env.ExecuteWorkflow(contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: flow}, Value: json.RawMessage(in), Model: "script"})
 		var out contract.RunResult

@@ -17,7 +17,7 @@ import (
 	"weft/workflows/runtime"
 )
 
-// TestPureFunction makes calls of functions in the workflow task where they are pure and have a short result, and else by an activity.
+// TestPureFunction checks that functions are called in the workflow task if they are pure and their result is short, and otherwise in an activity.
 func TestPureFunction(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", runtime.LocalBytes)
@@ -29,11 +29,11 @@ func TestPureFunction(t *testing.T) {
 		activity bool
 		calls    int32
 	}{
-		"pure":                        {options: []tool.FunctionOption{tool.Pure()}, result: "7", calls: 1},
-		"an error for the model":      {options: []tool.FunctionOption{tool.Pure()}, result: "!no such number", err: errors.New("no such number"), calls: 1},
-		"not pure":                    {result: "7", activity: true, calls: 1},
-		"a long result":               {options: []tool.FunctionOption{tool.Pure()}, result: long, activity: true, calls: 2},
-		"the operator repeats no one": {options: []tool.FunctionOption{tool.Pure()}, retry: "never", result: "7", activity: true, calls: 1},
+		"pure":                             {options: []tool.FunctionOption{tool.Pure()}, result: "7", calls: 1},
+		"an error for the model":           {options: []tool.FunctionOption{tool.Pure()}, result: "!no such number", err: errors.New("no such number"), calls: 1},
+		"not pure":                         {result: "7", activity: true, calls: 1},
+		"a long result":                    {options: []tool.FunctionOption{tool.Pure()}, result: long, activity: true, calls: 2},
+		"retries disabled by the operator": {options: []tool.FunctionOption{tool.Pure()}, retry: "never", result: "7", activity: true, calls: 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestPureFunction(t *testing.T) {
 				t.Fatal(p.Err)
 			}
 			if got := strings.Join(toolReplies(t, p, "a#1"), "\n"); got != tc.result || calls.Load() != tc.calls || scheduled.Load() != tc.activity {
-				t.Errorf("%d calls, an activity %v, and the tool said %.100q", calls.Load(), scheduled.Load(), got)
+				t.Errorf("%d calls, activity scheduled: %v, result %.100q", calls.Load(), scheduled.Load(), got)
 			}
 		})
 	}

@@ -17,7 +17,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// withoutLogin has a connection refuse to list its tools until an operator has answered.
+// withoutLogin makes a connection refuse to list its tools until the operator answers the retry request.
 type withoutLogin struct {
 	worker.ActivityRegistry
 	connection string
@@ -35,15 +35,15 @@ func (l withoutLogin) RegisterActivityWithOptions(fn any, o activity.RegisterOpt
 	l.ActivityRegistry.RegisterActivityWithOptions(fn, o)
 }
 
-// TestLoginAtStart has a run wait for an operator where a connection that it needs has no login when its tools are listed.
+// TestLoginAtStart checks that a run waits for an operator if a connection that it needs requires a login when its tools are listed.
 func TestLoginAtStart(t *testing.T) {
 	t.Parallel()
-	boxes := func(names ...string) *plan.Flow {
+	toolboxes := func(names ...string) *plan.Flow {
 		f := harness.GraphPlan("boxes", []harness.GraphNode{{ID: "a", Exit: true}}, []harness.GraphEdge{{Source: plan.Start, Target: "a"}, {Source: "a", Target: plan.End}})
 		f.Nodes[0].Agent.Toolboxes = &plan.Toolboxes{Connections: []string{"web", "crm"}, Names: names}
 		return f
 	}
-	beside := specDoc(t, `
+	concurrent := specDoc(t, `
 flow: {nodes: {s: {component_type: StartNode, inputs: [{title: xs, type: array, items: {type: integer}}]}, each: {component_type: ParallelMapNode, subflow: "@sub"}, e: {component_type: EndNode}},
   go: [s > each > e], data: [s.xs > each.iterated_x]}
 sub: {nodes: {s1: {component_type: StartNode, inputs: [{title: x, type: integer}]}, c: {component_type: ToolNode, tool: {component_type: MCPTool, name: search, description: d, client_transport: {component_type: StreamableHTTPTransport, name: crm, url: "URL"}}}, e1: {component_type: EndNode}}, go: [s1 > c > e1]}`)
@@ -58,11 +58,11 @@ sub: {nodes: {s1: {component_type: StartNode, inputs: [{title: x, type: integer}
 	}{
 		"a tool of the connection":         {document: harness.OneNode(harness.SearchTool), connection: "web", node: "a", waits: 1},
 		"the operator gives up":            {document: harness.OneNode(harness.SearchTool), connection: "web", node: "a", waits: 1, giveUp: true, fails: contract.ClassDenied},
-		"nobody is to be asked":            {document: harness.OneNode(harness.SearchTool), connection: "web", onError: contract.OnErrorFail, fails: contract.ClassDenied},
-		"a box that may have the tool":     {flow: boxes("search", "reserve"), connection: "crm", node: "a", waits: 1},
-		"a box that is given up":           {flow: boxes("search", "reserve"), connection: "crm", node: "a", waits: 1, giveUp: true, fails: contract.ClassConnection},
-		"a box that is not needed":         {flow: boxes("search"), connection: "crm"},
-		"flows beside each other in a run": {document: beside, connection: "crm", node: "c", waits: 2},
+		"on_error is fail":                 {document: harness.OneNode(harness.SearchTool), connection: "web", onError: contract.OnErrorFail, fails: contract.ClassDenied},
+		"a toolbox that may have the tool": {flow: toolboxes("search", "reserve"), connection: "crm", node: "a", waits: 1},
+		"the operator gives up a toolbox":  {flow: toolboxes("search", "reserve"), connection: "crm", node: "a", waits: 1, giveUp: true, fails: contract.ClassConnection},
+		"a toolbox that is not needed":     {flow: toolboxes("search"), connection: "crm"},
+		"concurrent flows in a run":        {document: concurrent, connection: "crm", node: "c", waits: 2},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ sub: {nodes: {s1: {component_type: StartNode, inputs: [{title: x, type: integer}
 					if tc.flow != nil {
 						in.Flow = contract.FlowRef{Plan: tc.flow}
 					}
-					if tc.document == beside {
+					if tc.document == concurrent {
 						in.Input, in.Params = "", json.RawMessage(`{"xs":[1,2]}`)
 					}
 				},
@@ -96,15 +96,15 @@ sub: {nodes: {s1: {component_type: StartNode, inputs: [{title: x, type: integer}
 				},
 			}.Execute(t)
 			if len(open) != tc.waits {
-				t.Fatalf("open are %+v, want %d", open, tc.waits)
+				t.Fatalf("open requests = %+v, want %d", open, tc.waits)
 			}
 			for _, q := range open {
 				if q.Kind != contract.RequestRetry || q.Failure.Class != contract.ClassDenied || q.Node != tc.node || !strings.Contains(q.Text, "worker login "+tc.connection) || tc.flow == nil && q.At == "" {
-					t.Errorf("open is %+v", q)
+					t.Errorf("request = %+v", q)
 				}
 			}
 			if p.Err == nil && tc.fails != "" || p.Err != nil && p.Err.Class != tc.fails {
-				t.Errorf("the run ended with %+v, want %q", p.Err, tc.fails)
+				t.Errorf("run ended with %+v, want %q", p.Err, tc.fails)
 			}
 		})
 	}

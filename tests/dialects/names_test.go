@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// removedNames are identifiers that the code had and must not have again, with what is said instead.
-// A word is added when its last use is gone.
+// removedNames maps renamed identifiers, which must not be used again, to their replacements.
+// An identifier is added when its last use is removed.
 var removedNames = map[string]string{
 	"AgentCarry":       "SuspendedExecution",
 	"Armed":            "PendingJoins",
@@ -85,7 +85,7 @@ var removedNames = map[string]string{
 	"wishes":           "reservation",
 }
 
-// removedFields are names of JSON fields in activities/contract, in the same way.
+// removedFields does the same for the names of JSON fields in activities/contract.
 var removedFields = map[string]string{
 	"again":          "reopened",
 	"armed":          "pending_joins",
@@ -112,7 +112,7 @@ var removedFields = map[string]string{
 	"wf":             "workflow_id",
 }
 
-// TestRemovedNames keeps removed identifiers and JSON names out of the code that is not a test's.
+// TestRemovedNames checks that code other than tests does not use removed identifiers and JSON names.
 func TestRemovedNames(t *testing.T) {
 	t.Parallel()
 	files := 0
@@ -134,12 +134,12 @@ func TestRemovedNames(t *testing.T) {
 		return err
 	})
 	if err != nil || files < 300 {
-		t.Errorf("%d files: %v", files, err)
+		t.Errorf("%d files, want at least 300: %v", files, err)
 	}
 }
 
-// removedIn lists the removed names in a file, or in src, with their places. The names of JSON
-// fields are looked at where fields is set.
+// removedIn lists the uses of removed names in a file, or in src, with their positions. It checks
+// the names of JSON fields if fields is set.
 func removedIn(path string, src any, fields bool) (problems []string, err error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, src, parser.SkipObjectResolution)
@@ -149,17 +149,17 @@ func removedIn(path string, src any, fields bool) (problems []string, err error)
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.Ident:
-			if instead, ok := removedNames[n.Name]; ok {
-				problems = append(problems, fmt.Sprintf("%s: %s is a removed name; say %s", set.Position(n.Pos()), n.Name, instead))
+			if replacement, ok := removedNames[n.Name]; ok {
+				problems = append(problems, fmt.Sprintf("%s: %s is a removed name; use %s", set.Position(n.Pos()), n.Name, replacement))
 			}
 		case *ast.Field:
 			if n.Tag == nil || !fields {
 				return true
 			}
-			tag, _ := strconv.Unquote(n.Tag.Value) // the parser has read it
+			tag, _ := strconv.Unquote(n.Tag.Value) // the parser has validated it
 			name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
-			if instead, ok := removedFields[name]; ok {
-				problems = append(problems, fmt.Sprintf("%s: %s is a removed JSON name; say %s", set.Position(n.Pos()), name, instead))
+			if replacement, ok := removedFields[name]; ok {
+				problems = append(problems, fmt.Sprintf("%s: %s is a removed JSON name; use %s", set.Position(n.Pos()), name, replacement))
 			}
 		}
 		return true
@@ -167,11 +167,11 @@ func removedIn(path string, src any, fields bool) (problems []string, err error)
 	return problems, nil
 }
 
-// TestRemovedNamesAreFound gives the check code that must not pass.
+// TestRemovedNamesAreFound checks that uses of removed names are reported.
 func TestRemovedNamesAreFound(t *testing.T) {
 	t.Parallel()
 	got, err := removedIn("a.go", "package a\n\nfunc mend() { fix(\"mend\") } // mend\n", true)
-	want := []string{"a.go:3:6: mend is a removed name; say repair, fix"}
+	want := []string{"a.go:3:6: mend is a removed name; use repair, fix"}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("found %q, %v; want %q", got, err, want)
 	}

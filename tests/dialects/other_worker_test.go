@@ -26,8 +26,8 @@ import (
 	"weft/worker/config"
 )
 
-// elsewhereTools are the tools of examples/elsewhere/weft.yml on a task queue, and one that
-// nobody has.
+// elsewhereTools returns the tool settings of examples/elsewhere/weft.yml for this task queue, and the
+// tool nobody, whose task queue has no worker.
 func elsewhereTools(t *testing.T, queue string) tool.Settings {
 	t.Helper()
 	cfg, err := config.Load(config.Options{File: "../examples/elsewhere/weft.yml"})
@@ -46,7 +46,7 @@ func elsewhereTools(t *testing.T, queue string) tool.Settings {
 	return settings
 }
 
-// stockPlan compiles the flow of examples/elsewhere, or one that binds the tool nobody.
+// stockPlan compiles a flow for a worker that has the tools of [elsewhereTools].
 func stockPlan(t *testing.T, text string) contract.FlowRef {
 	t.Helper()
 	res, diags := specadapter.Load("stock.json", []byte(text), specadapter.Options{
@@ -58,8 +58,8 @@ func stockPlan(t *testing.T, text string) contract.FlowRef {
 	return contract.FlowRef{Plan: res.Flow, Source: &res.Source}
 }
 
-// TestEndToEndRecordActivitiesOfAnotherWorker has a flow's tools in a process that knows nothing of Weft.
-func TestEndToEndRecordActivitiesOfAnotherWorker(t *testing.T) {
+// TestEndToEndRecordExternalActivities runs a flow whose tools are activities of a worker that does not use Weft.
+func TestEndToEndRecordExternalActivities(t *testing.T) {
 	t.Parallel()
 	address := harness.ServerAddress(t)
 	queue := fmt.Sprintf("elsewhere-%d", time.Now().UnixNano())
@@ -86,60 +86,60 @@ func TestEndToEndRecordActivitiesOfAnotherWorker(t *testing.T) {
 	run := h.Start(t, contract.RunInput{Flow: stockPlan(t, harness.ReadFile(t, "../examples/elsewhere/stock.json")), Script: harness.Script(t, harness.ReadFile(t, "../examples/elsewhere/stock.script"))})
 	out, err := harness.Result(t, run)
 	if err != nil || *out.ResultText != "Two of twelve apples are reserved." {
-		t.Fatalf("the run gave %+v, %v", out, err)
+		t.Fatalf("result = %+v, %v", out, err)
 	}
 	want := []string{
 		`!there are no "pears", only apples`, `{"item":"apples","pieces":12}`,
 		"reserved 2 apples, reference " + run.GetRunID() + "/clerk#1/tool/2.2",
 	}
-	if got := repliesOf(t, h.Client, run, "clerk#1"); strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("the tools said:\n%s", strings.Join(got, "\n"))
+	if got := queryToolReplies(t, h.Client, run, "clerk#1"); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("tool replies:\n%s", strings.Join(got, "\n"))
 	}
 
 	harness.Record(t, h.Client, "elsewhere", run.GetID(), run.GetRunID())
 
 	run = h.Start(t, contract.RunInput{Flow: stockPlan(t, harness.OneNode(`,"tools":[{"name":"nobody"}]`)), Script: harness.Script(t, "rules: [{turn: 1, call: {tool: nobody}}, {say: nobody is there}]")})
 	if out, err = harness.Result(t, run); err != nil || *out.ResultText != "nobody is there" {
-		t.Fatalf("the run gave %+v, %v", out, err)
+		t.Fatalf("result = %+v, %v", out, err)
 	}
 	want = []string{fmt.Sprintf(`!no worker accepted the call within 1 seconds: no worker polls the task queue %q, or all are busy`, queue+"-stock-empty")}
-	if got := repliesOf(t, h.Client, run, "a#1"); strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("the tools said:\n%s", strings.Join(got, "\n"))
+	if got := queryToolReplies(t, h.Client, run, "a#1"); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("tool replies:\n%s", strings.Join(got, "\n"))
 	}
 	harness.Record(t, h.Client, "elsewhere-nobody", run.GetID(), run.GetRunID())
 }
 
-// What an activity of another worker returns, or fails with, is the model's to read; a failure of
-// the contract's classes is what it is of any tool.
-func TestResultsOfAnotherWorker(t *testing.T) {
+// TestExternalActivityResults checks that results and errors of external activities are returned to the model,
+// and that failures of the contract's classes are handled as for any tool.
+func TestExternalActivityResults(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	keys := map[string]int{}
 	tests := map[string]struct {
 		fn    any
-		how   tool.Activity
+		cfg   tool.Activity
 		reply string
 		class string
 	}{
-		"a text":          {fn: func(context.Context, map[string]any) (string, error) { return "as <it> is", nil }, reply: "as <it> is"},
-		"JSON":            {fn: func(context.Context, map[string]any) ([]string, error) { return []string{"<a>"}, nil }, reply: `["<a>"]`},
-		"nothing":         {fn: func(context.Context, map[string]any) error { return nil }, reply: ""},
-		"its arguments":   {fn: func(_ context.Context, in json.RawMessage) (string, error) { return string(in), nil }, reply: `{"n":7}`},
-		"an error":        {fn: func(context.Context, map[string]any) (string, error) { return "", errors.New("no luck") }, reply: "!no luck"},
-		"an error, never": {fn: func(context.Context, map[string]any) (string, error) { return "", errors.New("no luck") }, how: tool.Activity{Retry: "never"}, reply: "!no luck"},
-		"a failure of the contract's": {
+		"a text":                  {fn: func(context.Context, map[string]any) (string, error) { return "as <it> is", nil }, reply: "as <it> is"},
+		"JSON":                    {fn: func(context.Context, map[string]any) ([]string, error) { return []string{"<a>"}, nil }, reply: `["<a>"]`},
+		"nothing":                 {fn: func(context.Context, map[string]any) error { return nil }, reply: ""},
+		"arguments":               {fn: func(_ context.Context, in json.RawMessage) (string, error) { return string(in), nil }, reply: `{"n":7}`},
+		"an error":                {fn: func(context.Context, map[string]any) (string, error) { return "", errors.New("no luck") }, reply: "!no luck"},
+		"an error, without retry": {fn: func(context.Context, map[string]any) (string, error) { return "", errors.New("no luck") }, cfg: tool.Activity{Retry: "never"}, reply: "!no luck"},
+		"a failure with a class": {
 			fn: func(context.Context, map[string]any) (string, error) {
 				return "", (&contract.Failure{Class: contract.ClassUnavailable, Text: "the line is dead"}).ApplicationError()
 			},
-			how: tool.Activity{Retry: "never"}, reply: "!outcome unknown: the line is dead; the call may have taken effect and is not retried: check whether it has before you repeat it",
+			cfg: tool.Activity{Retry: "never"}, reply: "!outcome unknown: the line is dead; the call may have taken effect and is not retried: check whether it has before you repeat it",
 		},
-		"what an operator must mend": {
+		"a failure for the operator": {
 			fn: func(context.Context, map[string]any) (string, error) {
 				return "", (&contract.Failure{Class: contract.ClassDenied, Text: "expired"}).ApplicationError()
 			},
 			class: contract.ClassDenied,
 		},
-		"one key for all attempts": {
+		"same key for all attempts": {
 			fn: func(_ context.Context, _ map[string]any, key contract.CallKey) (string, error) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -148,15 +148,15 @@ func TestResultsOfAnotherWorker(t *testing.T) {
 				}
 				return strings.Join(slices.Collect(maps.Keys(keys)), " "), nil
 			},
-			how: tool.Activity{Key: true}, reply: "default-test-run-id/a#1/tool/1.1",
+			cfg: tool.Activity{Key: true}, reply: "default-test-run-id/a#1/tool/1.1",
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			tc.how.TaskQueue, tc.how.Activity = "other", "Other"
+			tc.cfg.TaskQueue, tc.cfg.Activity = "other", "Other"
 			p := harness.TestRun{
 				Script:       `rules: [{turn: 1, call: {tool: nobody, arguments: {n: 7}}}, {say: done}]`,
-				ToolSettings: tool.Settings{Activities: map[string]tool.Activity{"nobody": tc.how}},
+				ToolSettings: tool.Settings{Activities: map[string]tool.Activity{"nobody": tc.cfg}},
 				Prepare: func(env *testsuite.TestWorkflowEnvironment) {
 					env.RegisterActivityWithOptions(tc.fn, activity.RegisterOptions{Name: "Other"})
 				},
@@ -171,25 +171,25 @@ func TestResultsOfAnotherWorker(t *testing.T) {
 				return
 			}
 			if got := toolReplies(t, p, "a#1"); len(got) != 1 || got[0] != tc.reply {
-				t.Errorf("the tool said %q, want %q", got, tc.reply)
+				t.Errorf("tool reply = %q, want %q", got, tc.reply)
 			}
 		})
 	}
 }
 
-// The catalogue of a run has what weft.yml says of the tools.
-func TestDescriptionsOfAnotherWorker(t *testing.T) {
+// TestExternalActivitySettings checks that weft.yml determines how an external activity is called and described.
+func TestExternalActivitySettings(t *testing.T) {
 	t.Parallel()
 	tools, err := tool.Open(elsewhereTools(t, "q"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(tools.Close)
-	how, spec, err := tools.ExternalActivity("count")
-	if err != nil || how.Activity != "CountStock" || how.TaskQueue != "q" || how.StartSeconds != 60 || how.Attempts != 3 || how.IdempotencyKey {
-		t.Errorf("%+v, %v", how, err)
+	act, spec, err := tools.ExternalActivity("count")
+	if err != nil || act.Activity != "CountStock" || act.TaskQueue != "q" || act.StartSeconds != 60 || act.Attempts != 3 || act.IdempotencyKey {
+		t.Errorf("activity = %+v, %v", act, err)
 	}
 	if !strings.Contains(spec.Description, "how many pieces") || !json.Valid(spec.Schema) {
-		t.Errorf("%+v", spec)
+		t.Errorf("spec = %+v", spec)
 	}
 }

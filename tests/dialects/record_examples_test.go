@@ -17,7 +17,7 @@ import (
 // recordedExamples are the folders of examples whose histories are recorded.
 var recordedExamples = []string{"agentspec"}
 
-// TestEndToEndRecordExamples runs examples on a real server and replays what they leave, as
+// TestEndToEndRecordExamples runs examples on a real server and replays their histories, as
 // TestEndToEndRecord does.
 func TestEndToEndRecordExamples(t *testing.T) {
 	t.Parallel()
@@ -33,7 +33,7 @@ func TestEndToEndRecordExamples(t *testing.T) {
 	for _, folder := range recordedExamples {
 		files, err := filepath.Glob("../examples/" + folder + "/*.yaml")
 		if err != nil || len(files) == 0 {
-			t.Fatalf("there are no examples in %s: %v", folder, err)
+			t.Fatalf("no examples in %s: %v", folder, err)
 		}
 		for _, file := range files {
 			base := strings.TrimSuffix(file, ".yaml")
@@ -51,7 +51,7 @@ func recordExample(t *testing.T, h *harness.Worker, name, base, doc string) {
 		t.Fatal(diags)
 	}
 	in := contract.RunInput{Script: harness.Script(t, harness.ReadFile(t, base+".script"))}
-	begin(t, res, base, &in)
+	setExampleFlow(t, res, base, &in)
 	if raw, err := os.ReadFile(base + ".input.txt"); err == nil {
 		in.Input = strings.TrimSpace(string(raw))
 	}
@@ -67,16 +67,16 @@ func recordExample(t *testing.T, h *harness.Worker, name, base, doc string) {
 		t.Fatal(err)
 	}
 	if want := harness.ReadFile(t, base+".want"); !strings.HasSuffix(want, "\nresult: "+harness.ResultText(out)+"\n") {
-		t.Errorf("the result is %s, want that of\n%s", harness.ResultText(out), want)
+		t.Errorf("result is %s, want the result of\n%s", harness.ResultText(out), want)
 	}
 	harness.Record(t, h.Client, name, run.GetID(), run.GetRunID())
 }
 
-// answerNext answers the next message that a run asks for, and gives the request's id.
+// answerNext answers the next open message request of a run and returns the request's id.
 func answerNext(t *testing.T, h *harness.Worker, run, text string, done []string) string {
 	t.Helper()
 	id := ""
-	harness.WaitFor(t, "a question of "+run, func() bool {
+	harness.WaitFor(t, "a message request of "+run, func() bool {
 		for _, r := range h.Status(t, run).Requests {
 			if r.Kind == contract.RequestMessage && !slices.Contains(done, r.ID) {
 				id = r.ID

@@ -15,42 +15,42 @@ import (
 	"weft/worker/rehearse"
 )
 
-// endsFlow says something, and then needs an operator.
+// endsFlow sends a message, and then makes a request that waits for an operator.
 const endsFlow = `
 flow: {nodes: {s: {component_type: StartNode, inputs: [{title: n, type: integer, default: 1}]}, m: {component_type: OutputMessageNode, message: Hello.}, a: {component_type: ApiNode, url: URL, http_method: GET, outputs: [{title: r, type: string}]}, e: {component_type: EndNode}}, go: [s > m > a > e]}
 `
 
-// TestEndToEndRecordedEnds records runs that come to another end than their last node, and plays them: what was said before is
-// compared, too.
+// TestEndToEndRecordedEnds checks that recordings of runs that fail, are cancelled or terminated, or wait for an operator can be
+// played, and that the messages sent before the end are compared.
 func TestEndToEndRecordedEnds(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		params string
-		// answer is what ends the run, or goes on with it, once it waits for an operator.
+		// answer ends or continues the run when it waits for an operator.
 		answer func(h *harness.Worker, id string) error
 		status string
 	}{
-		"inputs that do not fit": {params: `{"n": "many"}`, status: contract.StatusFailed},
+		"invalid inputs": {params: `{"n": "many"}`, status: contract.StatusFailed},
 		"cancelled": {status: contract.StatusCancelled, answer: func(h *harness.Worker, id string) error {
 			return h.Client.CancelWorkflow(t.Context(), id, "")
 		}},
 		"terminated": {status: rehearse.Terminated, answer: func(h *harness.Worker, id string) error {
 			return h.Client.TerminateWorkflow(t.Context(), id, "", "enough")
 		}},
-		"given up": {status: contract.StatusFailed, answer: func(h *harness.Worker, id string) error {
+		"operator gives up": {status: contract.StatusFailed, answer: func(h *harness.Worker, id string) error {
 			_, err := h.Update(t, id, contract.RequestRetry, contract.RetryAnswer{ID: h.OpenRequests(t, id, 1)[0].ID, GiveUp: true})
 			return err
 		}},
-		"made again": {status: contract.StatusCompleted, answer: func(h *harness.Worker, id string) error {
+		"operator retries": {status: contract.StatusCompleted, answer: func(h *harness.Worker, id string) error {
 			_, err := h.Update(t, id, contract.RequestRetry, contract.RetryAnswer{ID: h.OpenRequests(t, id, 1)[0].ID})
 			return err
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var asked atomic.Int32
+			var requests atomic.Int32
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				if asked.Add(1) == 1 {
+				if requests.Add(1) == 1 {
 					http.Error(w, "who are you?", http.StatusUnauthorized)
 				}
 			}))
@@ -71,17 +71,17 @@ func TestEndToEndRecordedEnds(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, _ = harness.Result(t, run) // the recording has its end
+			_, _ = harness.Result(t, run) // wait for the end of the run
 			rec := h.PlayRecording(t, run.GetID(), run.GetRunID())
-			if said := slices.Equal(rec.Expect.Said, []string{"Hello."}); rec.Expect.Status != tc.status || said != (tc.answer != nil) {
-				t.Fatalf("%+v", rec.Expect)
+			if sent := slices.Equal(rec.Expect.Said, []string{"Hello."}); rec.Expect.Status != tc.status || sent != (tc.answer != nil) {
+				t.Fatalf("recording expects %+v", rec.Expect)
 			}
 			if tc.answer == nil {
 				return
 			}
 			rec.Expect.Said[0] = "Good evening."
 			if rep, err := rehearse.Play(rec); err != nil || rep.OK || rep.First.What != "the message of a node" {
-				t.Errorf("%+v, %v", rep, err)
+				t.Errorf("report = %+v, %v; want a different message", rep, err)
 			}
 		})
 	}

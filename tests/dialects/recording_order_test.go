@@ -14,7 +14,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// orderFlows are flows whose elements run beside each other, two calls each, until one of them fails.
+// orderFlows holds flows whose map elements run concurrently, with two calls each, until one of them fails.
 const orderFlows = `
 flow: {nodes: {s: {component_type: StartNode, inputs: [{title: qs, type: array, items: {type: string}, default: [fast, bad, slow]}]}, c: NODE, m: {component_type: OutputMessageNode, message: After.}, e: {component_type: EndNode}}, go: [s > c > m > e, c.caught_exception_branch > m], data: [s.qs > c.qs]}
 mid: {nodes: {s2: {component_type: StartNode, inputs: [{title: qs, type: array, items: {type: string}}]}, p: {component_type: ParallelMapNode, subflow: '@one'}, e2: {component_type: EndNode}}, go: [s2 > p > e2], data: [s2.qs > p.iterated_q]}
@@ -23,25 +23,25 @@ other: {nodes: {s4: {component_type: StartNode}, t4: {component_type: ToolNode, 
 one: {nodes: {s1: {component_type: StartNode, inputs: [{title: q, type: string}]}, t1: {component_type: ToolNode, tool: {component_type: ServerTool, name: first, inputs: [{title: q, type: string}]}}, t2: {component_type: ToolNode, tool: {component_type: ServerTool, name: second, inputs: [{title: q, type: string}]}}, e1: {component_type: EndNode}}, go: [s1 > t1 > t2 > e1], data: [s1.q > t1.q, s1.q > t2.q]}
 `
 
-// orderTools are the tools of [orderFlows]: bad fails once another element has made its second call, and slow ends after that,
-// or when it is cancelled.
+// orderTools returns the tools of [orderFlows]: bad fails once fast has made its second call, and slow ends after that, or
+// when it is cancelled.
 func orderTools() []tool.Function {
 	type input struct {
 		Q string `json:"q"`
 	}
-	begun, failed := make(chan struct{}), make(chan struct{})
-	var once, twice sync.Once
-	call := func(on bool) func(ctx context.Context, in input) (string, error) {
+	started, failed := make(chan struct{}), make(chan struct{})
+	var startOnce, failOnce sync.Once
+	call := func(second bool) func(ctx context.Context, in input) (string, error) {
 		return func(ctx context.Context, in input) (string, error) {
 			wait := failed
 			switch {
 			case in.Q == "bad":
-				wait = begun
-				defer twice.Do(func() { close(failed) })
-			case in.Q == "fast" && !on:
+				wait = started
+				defer failOnce.Do(func() { close(failed) })
+			case in.Q == "fast" && !second:
 				return "", nil
 			case in.Q == "fast":
-				once.Do(func() { close(begun) })
+				startOnce.Do(func() { close(started) })
 			}
 			select {
 			case <-wait:
@@ -57,16 +57,16 @@ func orderTools() []tool.Function {
 	return []tool.Function{tool.Func("first", "", call(false), tool.RetryNever()), tool.Func("second", "", call(true), tool.RetryNever())}
 }
 
-// TestEndToEndRecordedOrder records runs in which one branch fails while others run, and plays them: what was under way then
-// is under way again, in every form of a branch.
+// TestEndToEndRecordedOrder plays recordings of runs in which one branch fails while others run: the same calls must be in
+// progress at that point, whether branches are child workflows or not.
 func TestEndToEndRecordedOrder(t *testing.T) {
 	t.Parallel()
 	host := specadapter.Options{}
 	host.UnboundTools = map[string]bool{"first": true, "second": true}
 	for name, node := range map[string]string{
-		"a map":               "{component_type: CatchExceptionNode, subflow: '@mid'}",
-		"a map beside a flow": "{component_type: CatchExceptionNode, subflow: '@out'}",
-		"nobody catches it":   "{component_type: FlowNode, subflow: '@out'}",
+		"a map":            "{component_type: CatchExceptionNode, subflow: '@mid'}",
+		"a map and a flow": "{component_type: CatchExceptionNode, subflow: '@out'}",
+		"not caught":       "{component_type: FlowNode, subflow: '@out'}",
 	} {
 		doc := strings.ReplaceAll(orderFlows, "NODE", node)
 		if !strings.Contains(node, "Catch") {

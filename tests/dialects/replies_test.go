@@ -6,7 +6,7 @@ import (
 	"weft/tests/harness"
 )
 
-// toolReplies lists the texts of a thread's tool messages, with ! before errors.
+// toolReplies returns the texts of a thread's tool messages, with ! before errors.
 func toolReplies(t *testing.T, p harness.Outcome, thread string) []string {
 	var out []string
 	for _, m := range p.Messages(t, thread) {

@@ -12,20 +12,20 @@ import (
 	"weft/tests/harness"
 )
 
-// TestRequestIsSentAgain tells a run of a request of one below it, before and after that one took its
-// answer, and then of the same from a run that was reset.
-func TestRequestIsSentAgain(t *testing.T) {
+// TestRepeatedRequests checks that a request that a child announces repeatedly is listed once, is not listed
+// again after its answer, and is listed as reopened if the child was reset.
+func TestRepeatedRequests(t *testing.T) {
 	t.Parallel()
-	const below = "default-test-workflow-id/b#1"
+	const child = "default-test-workflow-id/b#1"
 	var answers [2]error
 	var open []string
-	tell := func(run string) func(harness.Outcome) {
+	announce := func(run string) func(harness.Outcome) {
 		return func(p harness.Outcome) {
 			p.Env.SignalWorkflow(contract.SignalRequest, contract.Request{ID: "b#1/ask-1", Kind: contract.RequestMessage, Text: "Which?",
-				Run: contract.Run{Workflow: below, Run: run}})
+				Run: contract.Run{Workflow: child, Run: run}})
 		}
 	}
-	look := func(p harness.Outcome) {
+	poll := func(p harness.Outcome) {
 		var s contract.Status
 		harness.Query(t, p.Env, contract.QueryStatus, &s)
 		seen := ""
@@ -38,28 +38,28 @@ func TestRequestIsSentAgain(t *testing.T) {
 	}
 	answer := func(n int, text string) func(harness.Outcome) {
 		return func(p harness.Outcome) {
-			ask(p.Env, contract.RequestMessage, contract.MessageAnswer{ID: "b#1/ask-1", Text: text}, &answers[n])
+			sendUpdate(p.Env, contract.RequestMessage, contract.MessageAnswer{ID: "b#1/ask-1", Text: text}, &answers[n])
 		}
 	}
-	taken := func(p harness.Outcome) {
+	closeRequest := func(p harness.Outcome) {
 		p.Env.SignalWorkflow(contract.SignalCloseRequest, contract.RequestID{ID: "b#1/ask-1"})
 	}
 	r := harness.TestRun{Document: harness.OneNode(harness.ClientTools), Script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
 		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 100*3600) },
 		Prepare: func(env *testsuite.TestWorkflowEnvironment) {
-			env.OnSignalExternalWorkflow(mock.Anything, below, mock.Anything, contract.SignalReply, mock.Anything).Return(nil)
+			env.OnSignalExternalWorkflow(mock.Anything, child, mock.Anything, contract.SignalReply, mock.Anything).Return(nil)
 		}}
-	p := playSteps(t, r, tell("one"), tell("one"), look, answer(0, "this"), tell("one"), look, taken, tell("one"), look,
-		tell("two"), look, tell("two"), look, answer(1, "that"), taken, tell("two"), look)
+	p := playSteps(t, r, announce("one"), announce("one"), poll, answer(0, "this"), announce("one"), poll, closeRequest, announce("one"), poll,
+		announce("two"), poll, announce("two"), poll, answer(1, "that"), closeRequest, announce("two"), poll)
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}
 	if want := "one 0|||two 1|two 1|"; strings.Join(open, "|") != want {
-		t.Errorf("open are %q, want %q", strings.Join(open, "|"), want)
+		t.Errorf("open requests = %q, want %q", strings.Join(open, "|"), want)
 	}
 	for _, err := range answers {
 		if err != nil {
-			t.Errorf("an answer gives %v", err)
+			t.Errorf("answer failed with %v", err)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"weft/tests/harness"
 )
 
-// docs is a server whose tool links to one of its two resources.
+// docs starts a server whose tool returns a link to one of its two resources.
 func docs(t *testing.T) string {
 	s := server.NewMCPServer("docs", "1", server.WithToolCapabilities(true), server.WithResourceCapabilities(true, true))
 	for _, uri := range []string{"doc:///1", "doc:///2"} {
@@ -32,11 +32,11 @@ func docs(t *testing.T) string {
 	return web.URL
 }
 
-// TestReadResource has models read the resources that results in their conversations link to, and no others, where the
-// settings of the connection allow it.
+// TestReadResource checks that models can read the resources to which results in their conversations link, and no others, if
+// the settings of the connection allow it.
 func TestReadResource(t *testing.T) {
 	t.Parallel()
-	const find, read, secret = "- {turn: 1, call: [{tool: find}]}\n", "- {turn: 2, call: [{tool: read_resource, arguments: {uri: 'doc:///1'}}]}\n", "- {turn: 2, call: [{tool: read_resource, arguments: {uri: 'doc:///2'}}]}\n"
+	const find, read, readOther = "- {turn: 1, call: [{tool: find}]}\n", "- {turn: 2, call: [{tool: read_resource, arguments: {uri: 'doc:///1'}}]}\n", "- {turn: 2, call: [{tool: read_resource, arguments: {uri: 'doc:///2'}}]}\n"
 	link, text := "[resource link doc:///1, one, text/plain]", "[resource doc:///1]\nthe text of doc:///1"
 	yes, no := true, false
 	for name, tc := range map[string]struct {
@@ -45,13 +45,13 @@ func TestReadResource(t *testing.T) {
 		confirm *bool
 		want    []string
 	}{
-		"a link":                  {script: find + read, want: []string{link, text}},
-		"what nothing links to":   {script: find + secret, want: []string{link, "!no result in this conversation links to the resource doc:///2"}},
-		"a link, before its call": {script: "- {turn: 1, call: [{tool: read_resource, arguments: {uri: 'doc:///1'}}]}\n", want: []string{"!no result in this conversation links"}},
-		"no URI":                  {script: find + "- {turn: 2, call: [{tool: read_resource}]}\n", want: []string{link, "!read_resource expects"}},
-		"not allowed":             {script: find + read, off: true, want: []string{link, `!unknown tool "read_resource"; available tools: `}},
-		"a person agrees":         {script: find + read, confirm: &yes, want: []string{link, text}},
-		"a person refuses":        {script: find + read, confirm: &no, want: []string{link, "!a user rejected the call of read_resource"}},
+		"a link":          {script: find + read, want: []string{link, text}},
+		"no link":         {script: find + readOther, want: []string{link, "!no result in this conversation links to the resource doc:///2"}},
+		"before the link": {script: "- {turn: 1, call: [{tool: read_resource, arguments: {uri: 'doc:///1'}}]}\n", want: []string{"!no result in this conversation links"}},
+		"no URI":          {script: find + "- {turn: 2, call: [{tool: read_resource}]}\n", want: []string{link, "!read_resource expects"}},
+		"not allowed":     {script: find + read, off: true, want: []string{link, `!unknown tool "read_resource"; available tools: `}},
+		"user approves":   {script: find + read, confirm: &yes, want: []string{link, text}},
+		"user rejects":    {script: find + read, confirm: &no, want: []string{link, "!a user rejected the call of read_resource"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,11 +74,11 @@ func TestReadResource(t *testing.T) {
 			}
 			got := toolReplies(t, p, "a#1")
 			if len(got) != len(tc.want) {
-				t.Fatalf("the model is told %q, want %q", got, tc.want)
+				t.Fatalf("tool replies = %q, want %q", got, tc.want)
 			}
 			for i, want := range tc.want {
 				if !strings.HasPrefix(got[i], want) {
-					t.Errorf("the model is told %q, want %q", got[i], want)
+					t.Errorf("tool reply = %q, want %q", got[i], want)
 				}
 			}
 		})

@@ -10,9 +10,9 @@ import (
 	"weft/tests/harness"
 )
 
-// A session below that has as many prompts in line as it takes refuses the next one, and the call
-// that gave it says so, whether it waits for the turn or not.
-func TestChildSessionIsFull(t *testing.T) {
+// TestChildSessionQueueFull checks that a child session with a full prompt queue rejects the next prompt, and
+// that the tool call returns the error in every mode.
+func TestChildSessionQueueFull(t *testing.T) {
 	t.Parallel()
 	on := func(tool, more string) string {
 		return `{tool: ` + tool + `, arguments: {session_id: "` + childID(1) + `"` + more + `}}`
@@ -35,11 +35,11 @@ func TestChildSessionIsFull(t *testing.T) {
 	const full = `{"error":"too_large: 100 prompts are already queued"}`
 	running := `{"session_id":"` + childID(1) + `","status":"running"}`
 	want := []string{full, running, full, full, running, `{"error":"Session not finished or idle"}`}
-	got := toolAnswers(t, p)
+	got := sessionToolReplies(t, p)
 	if diff := cmp.Diff(want, got[min(101, len(got)):]); diff != "" {
-		t.Errorf("behind the first 101 answers (-want +got):\n%s", diff)
+		t.Errorf("results after the first 101 (-want +got):\n%s", diff)
 	}
 	if p.Result.Turns[0].Status != contract.TurnCompleted || len(p.Result.Turns) != 1 {
-		t.Errorf("the turns are %+v", p.Result.Turns)
+		t.Errorf("turns = %+v", p.Result.Turns)
 	}
 }

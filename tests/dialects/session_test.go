@@ -16,10 +16,10 @@ import (
 	"weft/workflows/plan"
 )
 
-// stamps are times in tools' answers.
-var stamps = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
+// timestamps matches the times in tool results.
+var timestamps = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
 
-// sessionRun executes a session; steps are an hour apart.
+// sessionRun runs a session and executes the steps, one per hour.
 func sessionRun(t *testing.T, f *plan.Flow, script string, set func(*contract.RunInput), steps ...func(p harness.Outcome)) harness.Outcome {
 	t.Helper()
 	var p harness.Outcome
@@ -38,19 +38,19 @@ func sessionRun(t *testing.T, f *plan.Flow, script string, set func(*contract.Ru
 	return p
 }
 
-// reply is what became of an Update.
-type reply struct {
+// updateResult is the outcome of an Update.
+type updateResult struct {
 	t    *testing.T
 	out  contract.Turn
 	err  error
 	done bool
 }
 
-func (*reply) Accept() {}
+func (*updateResult) Accept() {}
 
-func (r *reply) Reject(err error) { r.err, r.done = err, true }
+func (r *updateResult) Reject(err error) { r.err, r.done = err, true }
 
-func (r *reply) Complete(v any, err error) {
+func (r *updateResult) Complete(v any, err error) {
 	r.err, r.done = err, true
 	if err != nil {
 		return
@@ -62,23 +62,23 @@ func (r *reply) Complete(v any, err error) {
 	harness.DecodeJSON(r.t, raw, &r.out)
 }
 
-// resume gives a session a prompt as an Update.
-func resume(t *testing.T, p harness.Outcome, id, body string) *reply {
+// resume sends a session a prompt by Update.
+func resume(t *testing.T, p harness.Outcome, id, body string) *updateResult {
 	t.Helper()
-	r := &reply{t: t}
+	r := &updateResult{t: t}
 	p.Env.UpdateWorkflow(contract.UpdatePrompt, id, r, json.RawMessage(body))
 	return r
 }
 
 func stop(t *testing.T) func(harness.Outcome) {
 	return func(p harness.Outcome) {
-		p.Env.UpdateWorkflow(contract.UpdateCloseSession, "stop", &reply{t: t}, json.RawMessage(`{}`))
+		p.Env.UpdateWorkflow(contract.UpdateCloseSession, "stop", &updateResult{t: t}, json.RawMessage(`{}`))
 	}
 }
 
 func TestSessionTurns(t *testing.T) {
 	t.Parallel()
-	var second, third, again, other, wrong, extra *reply
+	var second, third, again, other, invalid, unknown *updateResult
 	var idle contract.Status
 	p := sessionRun(t, harness.AgentFlow("talker"), `rules:
 - {turn: 3, say: "third"}
@@ -90,7 +90,7 @@ func TestSessionTurns(t *testing.T) {
 		},
 		func(p harness.Outcome) {
 			again, other = resume(t, p, "u2", `{"id":"a","prompt":"two"}`), resume(t, p, "u3", `{"id":"a","prompt":"else"}`)
-			wrong, extra = resume(t, p, "u4", `{"prompt":""}`), resume(t, p, "u5", `{"prompt":"x","topic":"y"}`)
+			invalid, unknown = resume(t, p, "u4", `{"prompt":""}`), resume(t, p, "u5", `{"prompt":"x","topic":"y"}`)
 			third = resume(t, p, "u6", `{"prompt":"three"}`)
 		},
 		stop(t))
@@ -98,10 +98,10 @@ func TestSessionTurns(t *testing.T) {
 		t.Fatal(p.Err)
 	}
 	if idle.Status != contract.StatusIdle || idle.Session.Turns != 1 {
-		t.Errorf("between turns the run is %q, %+v", idle.Status, idle.Session)
+		t.Errorf("status between turns = %q, %+v", idle.Status, idle.Session)
 	}
 	for name, r := range map[string]struct {
-		got  *reply
+		got  *updateResult
 		n    int
 		text string
 	}{"second": {second, 2, "second"}, "again": {again, 2, "second"}, "third": {third, 3, "third"}} {
@@ -109,31 +109,30 @@ func TestSessionTurns(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, r.got.out, r.got.err)
 		}
 	}
-	for name, r := range map[string]*reply{"already_answered": other, "bad_request": wrong} {
+	for name, r := range map[string]*updateResult{"already_answered": other, "bad_request": invalid} {
 		if r.err == nil || contract.FailureOf(r.err).Class != name {
-			t.Errorf("want %s, got %v", name, r.err)
+			t.Errorf("class of %v, want %s", r.err, name)
 		}
 	}
-	if extra.err == nil || !strings.Contains(extra.err.Error(), "topic") {
-		t.Errorf("a prompt with other parameters: %v", extra.err)
+	if unknown.err == nil || !strings.Contains(unknown.err.Error(), "topic") {
+		t.Errorf("a prompt with other parameters: %v", unknown.err)
 	}
 	if p.Result.Status != "stopped" || len(p.Result.Turns) != 3 || *p.Result.ResultText != "third" {
-		t.Errorf("the result is %+v", p.Result)
+		t.Errorf("result = %+v", p.Result)
 	}
-	said := p.Messages(t, "conversation")
 	var texts []string
-	for _, m := range said {
+	for _, m := range p.Messages(t, "conversation") {
 		texts = append(texts, m.Role+":"+harness.MessageText(m))
 	}
 	if got := strings.Join(texts, " "); got != "user:one assistant:first user:two assistant:second user:three assistant:third" {
-		t.Errorf("the conversation is %s", got)
+		t.Errorf("conversation = %s", got)
 	}
 }
 
-// Prompts that are queued when a session is stopped are turns that ended without having begun.
+// TestSessionStoppedWithPromptsQueued checks that prompts queued when a session is closed are listed as stopped turns that never started.
 func TestSessionStoppedWithPromptsQueued(t *testing.T) {
 	t.Parallel()
-	var queued []*reply
+	var queued []*updateResult
 	var last []contract.Turn
 	p := sessionRun(t, harness.AgentFlow("talker"), `rules: [{say: "said"}]`, nil, func(p harness.Outcome) {
 		resume(t, p, "u1", `{"id":"a","prompt":"two"}`)
@@ -145,13 +144,13 @@ func TestSessionStoppedWithPromptsQueued(t *testing.T) {
 	}
 	harness.Query(t, p.Env, contract.QueryTurns, &last)
 	if len(last) != 4 || len(p.Result.Turns) != 4 {
-		t.Errorf("the query has %d turns, the result %d, want 4: each once", len(last), len(p.Result.Turns))
+		t.Errorf("query has %d turns, result %d, want 4", len(last), len(p.Result.Turns))
 	}
 	for i, id := range []string{"b", "c"} {
-		for where, turns := range map[string][]contract.Turn{"the result": p.Result.Turns, "the query": last, "the answer": {queued[i].out}} {
+		for source, turns := range map[string][]contract.Turn{"the result": p.Result.Turns, "the query": last, "the answer": {queued[i].out}} {
 			n := slices.IndexFunc(turns, func(t contract.Turn) bool { return t.ID == id })
 			if n < 0 || turns[n].N != 0 || turns[n].Status != contract.TurnStopped || turns[n].EndedAt == nil || turns[n].Failure == nil || turns[n].Hash != "" {
-				t.Errorf("in %s the turns are %+v", where, turns)
+				t.Errorf("turns in %s = %+v", source, turns)
 			}
 		}
 		if queued[i].err != nil {
@@ -160,12 +159,12 @@ func TestSessionStoppedWithPromptsQueued(t *testing.T) {
 	}
 }
 
-// A turn that fails leaves the session open; so does one in the middle of tool calls.
+// TestSessionContinuesAfterFailure checks that a session remains open after a failed turn.
 func TestSessionContinuesAfterFailure(t *testing.T) {
 	t.Parallel()
 	f := harness.AgentFlow("talker")
 	f.Nodes[0].Agent.Output = &plan.Output{Schema: json.RawMessage(`{"type":"object","required":["n"]}`), Repairs: 1}
-	var second *reply
+	var second *updateResult
 	p := sessionRun(t, f, `rules:
 - {contains: two, json: {n: 2}}
 - {say: "nothing"}`, nil, func(p harness.Outcome) { second = resume(t, p, "u1", `{"prompt":"two"}`) }, stop(t))
@@ -173,10 +172,10 @@ func TestSessionContinuesAfterFailure(t *testing.T) {
 		t.Fatal(p.Err)
 	}
 	if first := p.Result.Turns[0]; first.Status != contract.TurnFailed || first.Failure.Class != contract.ClassOutputSchema || first.ResultText != nil {
-		t.Errorf("the first turn is %+v", first)
+		t.Errorf("first turn = %+v", first)
 	}
 	if second.err != nil || string(second.out.ResultData) != `{"n":2}` || second.out.ResultText != nil {
-		t.Errorf("the second turn is %+v, %v", second.out, second.err)
+		t.Errorf("second turn = %+v, %v", second.out, second.err)
 	}
 }
 
@@ -196,11 +195,10 @@ func TestSessionStarts(t *testing.T) {
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}
-	said := p.Messages(t, "conversation")
 	var got []string
-	for _, m := range said {
+	for _, m := range p.Messages(t, "conversation") {
 		if m.Role != contract.RoleAssistant {
-			got = append(got, stamps.ReplaceAllString(harness.MessageText(m), "TIME"))
+			got = append(got, timestamps.ReplaceAllString(harness.MessageText(m), "TIME"))
 		}
 	}
 	want := []string{"one",
@@ -221,6 +219,6 @@ func TestSessionStarts(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if got := *p.Result.ResultText; got != "all done" || len(p.Result.Turns) != 2 {
-		t.Errorf("the result is %s after %d turns", got, len(p.Result.Turns))
+		t.Errorf("result = %s after %d turns", got, len(p.Result.Turns))
 	}
 }

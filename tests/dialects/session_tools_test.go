@@ -21,22 +21,22 @@ import (
 	"weft/workflows/plan"
 )
 
-// childID is the session that the boss's n-th call started.
+// childID returns the id of the session that the boss's n-th call started.
 func childID(n int) string { return fmt.Sprintf("default-test-workflow-id/boss#1:call_%d", n) }
 
-// toolAnswers are what tools answered in a conversation.
-func toolAnswers(t *testing.T, p harness.Outcome) []string {
+// sessionToolReplies returns the texts of the tool messages in a session's conversation.
+func sessionToolReplies(t *testing.T, p harness.Outcome) []string {
 	t.Helper()
 	var out []string
 	for _, m := range p.Messages(t, "conversation") {
 		if m.Role == contract.RoleTool {
-			out = append(out, stamps.ReplaceAllString(harness.MessageText(m), "TIME"))
+			out = append(out, timestamps.ReplaceAllString(harness.MessageText(m), "TIME"))
 		}
 	}
 	return out
 }
 
-// All that the tools do with a session once it is there.
+// TestSessionTools checks the session tools on sessions that are idle, failed, deleted or unknown.
 func TestSessionTools(t *testing.T) {
 	t.Parallel()
 	first, none := childID(1), "nowhere"
@@ -74,7 +74,7 @@ func TestSessionTools(t *testing.T) {
 		`{"deleted_count":1}`,
 		`{"session_id":"` + first + `","status":"not_existent"}`, `[]`,
 	}
-	if diff := cmp.Diff(want, toolAnswers(t, p)); diff != "" {
+	if diff := cmp.Diff(want, sessionToolReplies(t, p)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if n := len(p.Result.Turns); n != 2 || *p.Result.ResultText != "done" {
@@ -82,7 +82,7 @@ func TestSessionTools(t *testing.T) {
 	}
 }
 
-// Sessions nest as deep as the flow's limit, and one has 100 open ones at most.
+// TestSessionLimits checks the limits on nested sessions: the flow's depth, and 100 open children of a session.
 func TestSessionLimits(t *testing.T) {
 	t.Parallel()
 	t.Run("depth", func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestSessionLimits(t *testing.T) {
 			t.Fatal(p.Err)
 		}
 		want := []string{`{"session_id":"` + childID(1) + `","result_text":"back","result_data":null}`}
-		if diff := cmp.Diff(want, toolAnswers(t, p)); diff != "" {
+		if diff := cmp.Diff(want, sessionToolReplies(t, p)); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 		if p.Status.Usage.Calls != 6 {
@@ -113,15 +113,15 @@ func TestSessionLimits(t *testing.T) {
 		if p.Err != nil {
 			t.Fatal(p.Err)
 		}
-		got := toolAnswers(t, p)
+		got := sessionToolReplies(t, p)
 		if len(got) != 101 || !strings.Contains(got[100], "100 sessions are open") || !strings.Contains(got[99], `"pending"`) {
-			t.Errorf("%d answers, the last: %s", len(got), got[len(got)-1])
+			t.Errorf("%d results, the last: %s", len(got), got[len(got)-1])
 		}
 	})
 }
 
-// starting notes what children are started with, by their ids.
-func starting(r *harness.TestRun) map[string]*contract.RunInput {
+// childInputs records the inputs of started child workflows by workflow id.
+func childInputs(r *harness.TestRun) map[string]*contract.RunInput {
 	out := map[string]*contract.RunInput{}
 	r.Wrap = func(reg worker.ActivityRegistry) worker.ActivityRegistry {
 		env := reg.(*testsuite.TestWorkflowEnvironment)
@@ -136,11 +136,11 @@ func starting(r *harness.TestRun) map[string]*contract.RunInput {
 	return out
 }
 
-// A session's hooks see each turn that somebody asked for, and can change its prompt.
+// TestSessionHooks checks that a session's hooks run for every prompt, and can change and block it.
 func TestSessionHooks(t *testing.T) {
 	t.Parallel()
 	res := hooked(t, "block")
-	var second, third, fourth *reply
+	var second, third, fourth *updateResult
 	r := harness.TestRun{Script: `rules:
 - {node: guard, match: ^two$, json: {action: continue, parameters: {prompt: changed}}}
 - {node: guard, match: ^three$, json: {action: block, block_reason: no threes}}
@@ -148,7 +148,7 @@ func TestSessionHooks(t *testing.T) {
 - {node: guard, json: {action: continue}}
 - {node: audit, say: Fine.}
 - {node: writer, say: Written.}`}
-	given := starting(&r)
+	inputs := childInputs(&r)
 	r.SetInput = func(in *contract.RunInput) {
 		in.Flow, in.Params, in.Session = contract.FlowRef{Plan: res.Flow, Source: &res.Source}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`), true
 		in.Scope = json.RawMessage(`{"tenant":"x"}`)
@@ -159,33 +159,33 @@ func TestSessionHooks(t *testing.T) {
 		t.Fatal(p.Err)
 	}
 	if second.err != nil || second.out.Status != contract.TurnCompleted {
-		t.Errorf("the second turn is %+v, %v", second.out, second.err)
+		t.Errorf("second turn = %+v, %v", second.out, second.err)
 	}
 	if f := third.out.Failure; f == nil || f.Class != contract.ClassHookBlocked || f.Text != "Blocked by on_run_start hook: no threes" {
-		t.Errorf("the third turn is %+v, %v", third.out, third.err)
+		t.Errorf("third turn = %+v, %v", third.out, third.err)
 	}
 	if f := fourth.out.Failure; f == nil || !strings.Contains(f.Text, "Hook error: the hook's parameters have no prompt") {
-		t.Errorf("the fourth turn is %+v, %v", fourth.out, fourth.err)
+		t.Errorf("fourth turn = %+v, %v", fourth.out, fourth.err)
 	}
-	var said []string
+	var texts []string
 	for _, m := range p.Messages(t, "conversation") {
-		said = append(said, harness.MessageText(m))
+		texts = append(texts, harness.MessageText(m))
 	}
-	if got := strings.Join(said, "|"); got != "<inputs>\ntopic: abc\n</inputs>\n\nGo.|Written.|changed|Written." {
-		t.Errorf("the conversation is %q", got)
+	if got := strings.Join(texts, "|"); got != "<inputs>\ntopic: abc\n</inputs>\n\nGo.|Written.|changed|Written." {
+		t.Errorf("conversation = %q", got)
 	}
 	for id, want := range map[string]string{"/hook:on_run_start": `{"prompt":"Go.","topic":"abc"}`, "/hook:on_run_start~2": `{"prompt":"two"}`,
 		"/hook:on_run_start~3": `{"prompt":"three"}`, "/hook:on_run_finish": `{"prompt":"Written."}`, "/hook:on_run_finish~2": `{"prompt":"Written."}`} {
-		if in := given["default-test-workflow-id"+id]; in == nil || same(in.Params) != want || same(in.Scope) != `{"tenant":"x"}` {
-			t.Errorf("%s was given %+v, want %s", id, in, want)
+		if in := inputs["default-test-workflow-id"+id]; in == nil || same(in.Params) != want || same(in.Scope) != `{"tenant":"x"}` {
+			t.Errorf("input of %s = %+v, want %s", id, in, want)
 		}
 	}
-	if len(given) != 6 {
-		t.Errorf("%d hooks ran", len(given))
+	if len(inputs) != 6 {
+		t.Errorf("%d hooks ran, want 6", len(inputs))
 	}
 }
 
-// playSteps executes a run; steps are an hour apart.
+// playSteps runs a workflow and executes the steps, one per hour.
 func playSteps(t *testing.T, r harness.TestRun, steps ...func(p harness.Outcome)) harness.Outcome {
 	t.Helper()
 	r.Started = func(env harness.Outcome) {
@@ -196,8 +196,8 @@ func playSteps(t *testing.T, r harness.TestRun, steps ...func(p harness.Outcome)
 	return r.Execute(t)
 }
 
-// folderOf is an agent of a set of files.
-func folderOf(t *testing.T, main string, files map[string]string) *specadapter.Result {
+// loadFolder loads the agent whose document is main from a set of files.
+func loadFolder(t *testing.T, main string, files map[string]string) *specadapter.Result {
 	t.Helper()
 	var o specadapter.Options
 	for name, text := range files {
@@ -212,12 +212,12 @@ func folderOf(t *testing.T, main string, files map[string]string) *specadapter.R
 	return res
 }
 
-// company is an agent that starts one with a hook and one that is a program, and the folder of the
-// program.
+// company returns an agent that starts an agent with a hook and a procedural agent, and the folder of
+// the latter's program.
 func company(t *testing.T) (*specadapter.Result, string) {
 	t.Helper()
 	dir := harness.ProgramFolder(t, `echo "{\"said\": \"$2\"}"`)
-	return folderOf(t, "agents/boss/agent.json", map[string]string{
+	return loadFolder(t, "agents/boss/agent.json", map[string]string{
 		"agents/boss/agent.json":     `{"name":"boss","description":"Leads","system_prompt":"Lead."}`,
 		"agents/boss/agent.mcp.json": `{"mcpServers":{"orchestrator":{"ref":"orchestrator"}}}`,
 		"agents/writer/agent.json": `{"name":"writer","description":"Writes","system_prompt":"Write for ${scope.tenant} in ${runtime.session_id}.",
@@ -229,7 +229,7 @@ func company(t *testing.T) (*specadapter.Result, string) {
 	}), dir
 }
 
-// companyScript has it start both, in a run with an id.
+// companyScript returns the script in which it starts both, for a run with this id.
 func companyScript(id string) string {
 	return `rules:
 - {node: guard, match: bad, json: {action: block, block_reason: bad words}}
@@ -242,13 +242,13 @@ func companyScript(id string) string {
 - {node: boss, say: "done"}`
 }
 
-// Children have the scope of the session above and part of its budget, programs are started as
-// others are, and a child's hooks are those of its own agent.
+// TestSessionChildren checks that child sessions inherit the scope and a share of the budget of their parent, that
+// procedural agents can be started, and that a child runs the hooks of its own agent.
 func TestSessionChildren(t *testing.T) {
 	t.Parallel()
 	res, dir := company(t)
 	r := harness.TestRun{ToolSettings: tool.Settings{Trusted: []string{dir}}, Script: companyScript("default-test-workflow-id")}
-	given := starting(&r)
+	inputs := childInputs(&r)
 	r.SetInput = func(in *contract.RunInput) {
 		in.Flow, in.Params = contract.FlowRef{Plan: res.Flow, Source: &res.Source}, json.RawMessage(`{"prompt":"go"}`)
 		in.Scope, in.Budget = json.RawMessage(`{"tenant":"x"}`), &contract.Budget{Calls: 21}
@@ -261,23 +261,23 @@ func TestSessionChildren(t *testing.T) {
 		`{"error":"hook_blocked: Blocked by on_run_start hook: bad words"}`,
 		`{"session_id":"` + childID(3) + `","result_text":null,"result_data":{"said":"you"}}`,
 		`{"error":"procedural_agent_no_resume: the agent 'greeter' accepts no prompts"}`}
-	if diff := cmp.Diff(want, toolAnswers(t, p)); diff != "" {
+	if diff := cmp.Diff(want, sessionToolReplies(t, p)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	in := given[childID(1)]
+	in := inputs[childID(1)]
 	if in == nil || same(in.Scope) != `{"tenant":"x"}` || in.Budget == nil || in.Budget.Calls != 10 {
-		t.Fatalf("the first child was given %+v", in)
+		t.Fatalf("input of the first child = %+v", in)
 	}
-	// Of the first child's 10 it has spent 2, which count once: 21 less 1, 10 and 1 of the boss.
-	if got := given[childID(2)].Budget; got == nil || got.Calls != 4 {
-		t.Errorf("the second child's budget is %+v", got)
+	// The first child keeps its share of 10, in which its 2 calls are counted: 21 - 10 - 2 calls of the boss leave 9, and half is 4.
+	if got := inputs[childID(2)].Budget; got == nil || got.Calls != 4 {
+		t.Errorf("budget of the second child = %+v", got)
 	}
-	if n := p.Result.Usage.Calls; n != 8 || given[childID(1)+"/hook:on_run_start"] == nil {
-		t.Errorf("%d calls were made; started were %d", n, len(given))
+	if n := p.Result.Usage.Calls; n != 8 || inputs[childID(1)+"/hook:on_run_start"] == nil {
+		t.Errorf("%d calls, want 8; %d child workflows", n, len(inputs))
 	}
 }
 
-// What children may not spend fails them, and is told the session above.
+// TestSessionBudget checks that a child session fails if the budget is exhausted, and that the tool call returns the error.
 func TestSessionBudget(t *testing.T) {
 	t.Parallel()
 	p := sessionRun(t, harness.Orchestrator(), `rules:
@@ -288,17 +288,17 @@ func TestSessionBudget(t *testing.T) {
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}
-	got := toolAnswers(t, p)
+	got := sessionToolReplies(t, p)
 	if len(got) != 2 || !strings.Contains(got[0], `"helped"`) || !strings.Contains(got[1], "budget_exceeded: the budget allows no other model call") {
-		t.Errorf("the tools answered %q", got)
+		t.Errorf("tool replies = %q", got)
 	}
 	if p.Result.Usage.Calls != 4 {
-		t.Errorf("%d calls", p.Result.Usage.Calls)
+		t.Errorf("%d calls, want 4", p.Result.Usage.Calls)
 	}
 }
 
-// What is wrong with a signal to a session below stands in that one's status, and in the run that goes on
-// with it.
+// TestChildSessionShowsRejections checks that signals that a child session rejects are listed in its own
+// status, and not in its parent's.
 func TestChildSessionShowsRejections(t *testing.T) {
 	t.Parallel()
 	var early contract.Status
@@ -307,13 +307,13 @@ func TestChildSessionShowsRejections(t *testing.T) {
 - {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: helper, parameters: {prompt: x}}}]}
 - {node: boss, say: "done"}`, nil,
 		func(p harness.Outcome) {
-			for _, wrong := range []any{7, map[string]any{"prompt": "x", "promt": "y"}, map[string]any{"prompt": ""}} {
-				if err := p.Env.SignalWorkflowByID(childID(1), contract.UpdatePrompt, wrong); err != nil {
+			for _, invalid := range []any{7, map[string]any{"prompt": "x", "promt": "y"}, map[string]any{"prompt": ""}} {
+				if err := p.Env.SignalWorkflowByID(childID(1), contract.UpdatePrompt, invalid); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for name, astray := range map[string]any{contract.UpdateCloseSession: []int{1}, contract.RequestConfirm: map[string]any{"id": "x", "approve": true}} {
-				if err := p.Env.SignalWorkflowByID(childID(1), name, astray); err != nil {
+			for name, misaddressed := range map[string]any{contract.UpdateCloseSession: []int{1}, contract.RequestConfirm: map[string]any{"id": "x", "approve": true}} {
+				if err := p.Env.SignalWorkflowByID(childID(1), name, misaddressed); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -333,15 +333,15 @@ func TestChildSessionShowsRejections(t *testing.T) {
 	for _, want := range []string{`prompt: invalid prompt: json: unknown field "promt"`, `close_session: close_session: expected a JSON object, got [1]`,
 		`confirm: this run accepts no answers and no messages; send it to its root run default-test-workflow-id`} {
 		if got := strings.Join(early.RejectionReasons, "\n"); early.Rejected != 5 || !strings.Contains(got, want) {
-			t.Errorf("the session below shows %d: %s\nwant %s", early.Rejected, got, want)
+			t.Errorf("the child lists %d rejections: %s\nwant 5 with %s", early.Rejected, got, want)
 		}
 	}
 	if p.Status.Rejected != 0 {
-		t.Errorf("the session itself shows %q", p.Status.RejectionReasons)
+		t.Errorf("the parent lists the rejections %q", p.Status.RejectionReasons)
 	}
 }
 
-// A prompt that a session below would not take is refused at once: nobody would hear of it.
+// TestSessionPromptTooLong checks that the tool call rejects a prompt that the child session would reject without notice.
 func TestSessionPromptTooLong(t *testing.T) {
 	t.Parallel()
 	p := sessionRun(t, harness.Orchestrator(), `rules:
@@ -352,12 +352,12 @@ func TestSessionPromptTooLong(t *testing.T) {
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}
-	if got := toolAnswers(t, p); len(got) != 2 || !strings.Contains(got[1], "Parameters too large: a prompt of 270000 bytes (max 262144)") {
-		t.Errorf("the tools answered %.300q", got)
+	if got := sessionToolReplies(t, p); len(got) != 2 || !strings.Contains(got[1], "Parameters too large: a prompt of 270000 bytes (max 262144)") {
+		t.Errorf("tool replies = %.300q", got)
 	}
 }
 
-// A session of the profile documented is resumed with the parameters of a start: they are checked, and stand before the prompt.
+// TestSessionResumeWithParameters checks that in the profile documented a session is resumed with parameters, as it is started: they are validated and precede the prompt.
 func TestSessionResumeWithParameters(t *testing.T) {
 	t.Parallel()
 	flow := harness.Orchestrator()
@@ -378,7 +378,7 @@ func TestSessionResumeWithParameters(t *testing.T) {
 	want := []string{`{"session_id":"` + childID(1) + `","result_text":"of bees","result_data":null}`,
 		refused + `$.topic: 'topic' is a required property"}`, refused + `$.topic: ['cats'] is not one of ['bees', 'ants']"}`, refused + `$.prompt: 'prompt' is a required property"}`,
 		`{"error":"parameters must be an object"}`, `{"session_id":"` + childID(1) + `","result_text":"of ants","result_data":null}`}
-	if diff := cmp.Diff(want, toolAnswers(t, p)); diff != "" {
-		t.Errorf("the tools answered (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, sessionToolReplies(t, p)); diff != "" {
+		t.Errorf("tool replies (-want +got):\n%s", diff)
 	}
 }

@@ -17,18 +17,18 @@ import (
 	"weft/worker/config"
 )
 
-// How texts name settings: by their path, as a line of weft.yaml, behind a verb, and by their variables.
+// Patterns of references to settings: by path, as a line of weft.yaml, after a verb, and by environment variable.
 var (
-	ofReference   = regexp.MustCompile("(?m)^\\| `([a-z_.A-Z]+)` \\|")
-	variableNamed = regexp.MustCompile(`\bWEFT_[A-Z0-9_]*[A-Z0-9]\b`)
-	verbNamed     = regexp.MustCompile(`\b(?:[Ss]et|[Rr]aise|[Ll]ower|weft\.yaml:) ` + "`?" + `([a-z]+(?:_[a-z]+)+)\b`)
-	snakeWord     = regexp.MustCompile(`\b[a-z]+(?:_[a-z]+)+\b`)
-	lineKey       = regexp.MustCompile(`[{,] ?([a-z_]+): `)
-	// otherNames are files, hosts, values of the chart, fields of documents, and a variable of the Compose file.
+	referenceRow    = regexp.MustCompile("(?m)^\\| `([a-z_.A-Z]+)` \\|")
+	variablePattern = regexp.MustCompile(`\bWEFT_[A-Z0-9_]*[A-Z0-9]\b`)
+	verbPattern     = regexp.MustCompile(`\b(?:[Ss]et|[Rr]aise|[Ll]ower|weft\.yaml:) ` + "`?" + `([a-z]+(?:_[a-z]+)+)\b`)
+	snakeWord       = regexp.MustCompile(`\b[a-z]+(?:_[a-z]+)+\b`)
+	lineKey         = regexp.MustCompile(`[{,] ?([a-z_]+): `)
+	// otherNames matches files, hosts, values of the chart, fields of documents, and a variable of the Compose file.
 	otherNames = regexp.MustCompile(`^(codec\.mjs|store\.id|tools\.example\..*|agents\.a1b2c.*|serve\.(enabled|ingress\..*|tokens\..*)|store\.claim|max_iterations|max_num_messages|data_connections|tool_type|WEFT_TOKEN)$`)
 )
 
-// reference is what worker config -reference has.
+// reference holds the settings that worker config -reference lists.
 type reference struct {
 	text             string
 	keys             [][]string
@@ -40,7 +40,7 @@ func newReference(t *testing.T) *reference {
 	t.Helper()
 	r := &reference{text: config.Reference()}
 	var sections []string
-	for _, m := range ofReference.FindAllStringSubmatch(r.text, -1) {
+	for _, m := range referenceRow.FindAllStringSubmatch(r.text, -1) {
 		key := strings.Split(m[1], ".")
 		r.keys = append(r.keys, key)
 		if len(key) > 1 && !slices.Contains(sections, key[0]) {
@@ -48,9 +48,9 @@ func newReference(t *testing.T) *reference {
 		}
 	}
 	if len(r.keys) < 100 {
-		t.Fatalf("the reference has %d settings", len(r.keys))
+		t.Fatalf("the reference has %d settings, want at least 100", len(r.keys))
 	}
-	for _, v := range variableNamed.FindAllString(r.text, -1) {
+	for _, v := range variablePattern.FindAllString(r.text, -1) {
 		r.variables = append(r.variables, regexp.MustCompile("^"+strings.ReplaceAll(v, "NAME", `\w+`)+"(_FILE)?$"))
 	}
 	section := `(` + strings.Join(sections, "|") + `)`
@@ -59,7 +59,7 @@ func newReference(t *testing.T) *reference {
 	return r
 }
 
-// has reports whether there is a setting of a path, or a section. A name, or a verb of fmt, stands for any.
+// has reports whether path names a setting or a section. NAME and the verbs of package fmt match any name.
 func (r *reference) has(path []string) bool {
 	return slices.ContainsFunc(r.keys, func(key []string) bool {
 		for i, part := range path {
@@ -74,12 +74,12 @@ func (r *reference) has(path []string) bool {
 	})
 }
 
-// hasWord reports whether some setting of a section, or with an empty one any, has a word in its path.
+// hasWord reports whether a setting of the section, or any setting if section is empty, has word in its path.
 func (r *reference) hasWord(section, word string) bool {
 	return slices.ContainsFunc(r.keys, func(key []string) bool { return (section == "" || key[0] == section) && slices.Contains(key, word) })
 }
 
-// unknown lists the settings that a text names and that do not exist; defined are variables of programs and tests.
+// unknown lists the settings that a text names but that do not exist; defined holds variables of programs and tests.
 func (r *reference) unknown(text string, defined map[string]bool) (out []string) {
 	for _, m := range r.pathNamed.FindAllStringSubmatch(text, -1) {
 		if !r.has(strings.Split(m[1], ".")) {
@@ -93,7 +93,7 @@ func (r *reference) unknown(text string, defined map[string]bool) (out []string)
 			}
 		}
 	}
-	for _, m := range verbNamed.FindAllStringSubmatch(text, -1) {
+	for _, m := range verbPattern.FindAllStringSubmatch(text, -1) {
 		if !r.hasWord("", m[1]) {
 			out = append(out, m[1])
 		}
@@ -105,7 +105,7 @@ func (r *reference) unknown(text string, defined map[string]bool) (out []string)
 			}
 		}
 	}
-	for _, m := range variableNamed.FindAllString(text, -1) {
+	for _, m := range variablePattern.FindAllString(text, -1) {
 		if !defined[m] && !slices.ContainsFunc(r.variables, func(v *regexp.Regexp) bool { return v.MatchString(m) }) {
 			out = append(out, m)
 		}
@@ -113,7 +113,7 @@ func (r *reference) unknown(text string, defined map[string]bool) (out []string)
 	return slices.DeleteFunc(out, otherNames.MatchString)
 }
 
-// constants are the names of settings that the code has as constants.
+// constants maps constants of the code to the names of settings that they hold.
 type constants map[string]string
 
 func (c constants) collect(n ast.Node) bool {
@@ -131,12 +131,12 @@ func (c constants) collect(n ast.Node) bool {
 
 var (
 	settingConst = regexp.MustCompile(`^Setting[A-Z]`)
-	// verbs are those of package fmt.
+	// verbs matches the verbs of package fmt.
 	verbs = regexp.MustCompile(`%[-+# 0-9.]*[a-z]`)
 )
 
-// text is what an expression says as far as the code alone tells, with NAME for all else: of literals, constants, sums and
-// formats. It is empty where the code tells nothing.
+// text returns the text of an expression of literals, constants, concatenations and formats, with NAME for the parts that are
+// known only at run time. It is empty if no part is known.
 func (c constants) text(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -171,8 +171,8 @@ func (c constants) text(e ast.Expr) string {
 	return ""
 }
 
-// textsOf are the texts of the repository: of the messages and READMEs, and in the code of tests too.
-func textsOf(t *testing.T) (named, all map[string][]string) {
+// repositoryTexts returns the texts of the repository by file: named has those of READMEs and of code except tests, all those of all code.
+func repositoryTexts(t *testing.T) (named, all map[string][]string) {
 	t.Helper()
 	named, all = map[string][]string{}, map[string][]string{}
 	files, consts := map[string]*ast.File{}, constants{}
@@ -181,7 +181,7 @@ func textsOf(t *testing.T) (named, all map[string][]string) {
 		case err != nil:
 		case d.IsDir() && slices.Contains([]string{".git", ".dev", "testdata", "bin", "node_modules"}, d.Name()):
 			return fs.SkipDir
-		case strings.HasSuffix(path, ".md") && d.Name() != "CHANGELOG.md": // it has old names, too
+		case strings.HasSuffix(path, ".md") && d.Name() != "CHANGELOG.md": // it contains old names
 			var raw []byte
 			raw, err = os.ReadFile(path)
 			named[path] = []string{string(raw)}
@@ -214,10 +214,10 @@ func textsOf(t *testing.T) (named, all map[string][]string) {
 	return named, all
 }
 
-// TestSettingsThatTextsName reads all messages and READMEs: the settings that they name exist.
-func TestSettingsThatTextsName(t *testing.T) {
+// TestSettingsInTexts checks that the settings named in messages and READMEs exist.
+func TestSettingsInTexts(t *testing.T) {
 	r := newReference(t)
-	named, all := textsOf(t)
+	named, all := repositoryTexts(t)
 	defined := map[string]bool{}
 	for _, texts := range all {
 		for _, text := range texts {
@@ -236,7 +236,7 @@ func TestSettingsThatTextsName(t *testing.T) {
 		"policies: {%s: {scripts: true, model: [%q]}}": "policies: {model", "WEFT_STORE_DIR": "", "WEFT_STORE_FOLDER": "WEFT_STORE_FOLDER", "connections.c.headers.A": "",
 	} {
 		if got := strings.Join(r.unknown(text, nil), " "); got != want {
-			t.Errorf("%q names %q, want %q", text, got, want)
+			t.Errorf("unknown settings in %q = %q, want %q", text, got, want)
 		}
 	}
 	consts := constants{"SettingConnections": "connections"}
@@ -249,7 +249,7 @@ func TestSettingsThatTextsName(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := strings.Join(r.unknown(consts.text(e), nil), " "); got != want {
-			t.Errorf("%s says %q, which names %q, want %q", code, consts.text(e), got, want)
+			t.Errorf("unknown settings in %s, with the text %q = %q, want %q", code, consts.text(e), got, want)
 		}
 	}
 }

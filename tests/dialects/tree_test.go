@@ -10,17 +10,17 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// Tree is what the histories of a run, of the runs that continue it and of all below them hold together.
+// Tree summarizes the histories of a run, of the runs that continue it and of all their descendants.
 type Tree struct {
-	// Scheduled counts how often each activity was scheduled, by its workflow's id below the root's, its own id
-	// and its type. The part of a workflow's id that stands for a branch is left out: an execution may run in a
-	// branch or in the run above it. So are activities whose ids the SDK made.
+	// Scheduled counts how often each activity was scheduled, by its workflow's id relative to the root's, its own
+	// id and its type. Branches are left out of workflow ids, since an execution may run in a branch or in its
+	// parent, and so are activities whose ids the SDK generated.
 	Scheduled map[string]int
 	// Runs counts the histories; Longest is the number of events of the longest one.
 	Runs, Longest int
 }
 
-// ReadTree reads the histories of a run and of all below it, to the ends of them. first is its first run.
+// ReadTree reads the histories of a run and of all its descendants until they end. first is the id of its first run.
 func ReadTree(ctx context.Context, c client.Client, id, first string) (*Tree, error) {
 	tree := &Tree{Scheduled: map[string]int{}}
 	type execution struct{ id, run string }
@@ -52,11 +52,11 @@ func (tree *Tree) count(path, id, kind string) {
 	if _, err := strconv.Atoi(id); err == nil {
 		return
 	}
-	var below []string
+	var parts []string
 	for part := range strings.SplitSeq(path, "/") {
 		if strings.Contains(part, ":") {
-			below = append(below, part)
+			parts = append(parts, part)
 		}
 	}
-	tree.Scheduled[strings.Join(append(below, id, kind), " ")]++
+	tree.Scheduled[strings.Join(append(parts, id, kind), " ")]++
 }

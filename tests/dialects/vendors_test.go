@@ -19,17 +19,17 @@ import (
 	llmwire "weft/activities/llm/wire"
 )
 
-// wire is how a family of servers writes the two answers of examples/weather: a call of the tool,
-// and a text when its result is there.
+// wire describes how the servers of one protocol encode the two replies of examples/weather: a call of
+// the tool and, after its result, a text.
 type wire struct {
-	// path ends the address; header has the key, behind prefix.
+	// path is the suffix of the URL path; header contains the key, after prefix.
 	path, header, prefix string
 	// result marks a tool's result in a request.
 	result string
-	// call and say are streams, event by event; whole* the same in one piece, where such a server
-	// is asked for that, too.
+	// call and say are the events of streamed replies; unaryCall and unarySay are the same replies without
+	// streaming, for protocols that are also used without it.
 	call, say           []string
-	wholeCall, wholeSay string
+	unaryCall, unarySay string
 }
 
 const weatherSaid = "The sky of Oslo is clear, at 21 degrees."
@@ -47,8 +47,8 @@ var wires = map[string]wire{
 			`{"model":"m","choices":[{"index":0,"delta":{"content":"at 21 degrees."}}]}`,
 			`{"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, `[DONE]`,
 		},
-		wholeCall: `{"model":"m","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call12345","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Oslo\"}"}}]}}]}`,
-		wholeSay:  `{"model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"` + weatherSaid + `"}}]}`,
+		unaryCall: `{"model":"m","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call12345","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Oslo\"}"}}]}}]}`,
+		unarySay:  `{"model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"` + weatherSaid + `"}}]}`,
 	},
 	llmwire.Claude: {
 		path: "/messages", header: "X-Api-Key", result: `"type":"tool_result"`,
@@ -102,8 +102,8 @@ var wires = map[string]wire{
 	},
 	llmwire.Converse: {
 		path: "/converse-stream", header: "Authorization", prefix: "Bearer ", result: `"toolResult"`,
-		wholeCall: `{"stopReason":"tool_use","output":{"message":{"role":"assistant","content":[{"toolUse":{"toolUseId":"c1","name":"weather","input":{"city":"Oslo"}}}]}},"usage":{"inputTokens":9,"outputTokens":7}}`,
-		wholeSay:  `{"stopReason":"end_turn","output":{"message":{"role":"assistant","content":[{"text":"` + weatherSaid + `"}]}}}`,
+		unaryCall: `{"stopReason":"tool_use","output":{"message":{"role":"assistant","content":[{"toolUse":{"toolUseId":"c1","name":"weather","input":{"city":"Oslo"}}}]}},"usage":{"inputTokens":9,"outputTokens":7}}`,
+		unarySay:  `{"stopReason":"end_turn","output":{"message":{"role":"assistant","content":[{"text":"` + weatherSaid + `"}]}}}`,
 	},
 	llmwire.OCI: {
 		path: "/20231130/actions/chat", header: "Authorization", prefix: `Signature version="1",`, result: `"toolCallId"`,
@@ -118,22 +118,22 @@ var wires = map[string]wire{
 	},
 }
 
-// vendorKey is the key that fake servers want.
+// vendorKey is the API key that fake servers require.
 const vendorKey = "key-of-the-example"
 
-// vendor is a fake server of one kind of provider, which looks for the key, the tool and, in the
-// second request, what the tool said.
+// vendor is a fake server of one protocol, which checks the key, the tool and, in the second request,
+// the tool's result.
 type vendor struct {
 	wire
 	mu    sync.Mutex
-	calls []string // call or say, as it answered
+	calls []string // the replies sent: call or say
 }
 
 func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	raw, _ := io.ReadAll(r.Body)
 	body := strings.NewReplacer(" ", "", "\n", "").Replace(string(raw))
 	key, signed := strings.CutPrefix(r.Header.Get(v.header), v.prefix)
-	told := strings.Contains(body, v.result)
+	hasResult := strings.Contains(body, v.result)
 	switch {
 	case !strings.HasSuffix(r.URL.Path, v.path):
 		http.NotFound(w, r)
@@ -141,19 +141,19 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !signed || v.path != wires[llmwire.OCI].path && key != vendorKey:
 		http.Error(w, "who are you", http.StatusUnauthorized)
 		return
-	case !strings.Contains(body, `"name":"weather"`), told && (!strings.Contains(body, "clear") || !strings.Contains(body, "21")):
-		http.Error(w, "the tool or its result is not there: "+string(raw), http.StatusBadRequest)
+	case !strings.Contains(body, `"name":"weather"`), hasResult && (!strings.Contains(body, "clear") || !strings.Contains(body, "21")):
+		http.Error(w, "missing tool or tool result: "+string(raw), http.StatusBadRequest)
 		return
 	}
-	events, whole, what := v.call, v.wholeCall, "call"
-	if told {
-		events, whole, what = v.say, v.wholeSay, "say"
+	events, unary, what := v.call, v.unaryCall, "call"
+	if hasResult {
+		events, unary, what = v.say, v.unarySay, "say"
 	}
 	v.mu.Lock()
 	v.calls = append(v.calls, what)
 	v.mu.Unlock()
-	if whole != "" && !strings.Contains(body, `"stream":true`) {
-		fmt.Fprint(w, whole)
+	if unary != "" && !strings.Contains(body, `"stream":true`) {
+		fmt.Fprint(w, unary)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -162,7 +162,7 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// newVendor starts a fake server of a protocol and says how to reach it.
+// newVendor starts a fake server of a protocol and returns the settings of a provider that uses it.
 func newVendor(t *testing.T, protocol string) (*vendor, llm.ProviderSettings) {
 	t.Helper()
 	v := &vendor{wire: wires[protocol]}
@@ -175,7 +175,7 @@ func newVendor(t *testing.T, protocol string) (*vendor, llm.ProviderSettings) {
 	return v, set
 }
 
-// ociKeys writes a file of keys as OCI's command line does.
+// ociKeys writes a configuration file and its key as OCI's command line does.
 func ociKeys(t *testing.T) string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

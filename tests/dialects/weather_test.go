@@ -17,7 +17,7 @@ import (
 	"weft/worker/config"
 )
 
-// weather is examples/weather with some model.
+// weather returns a run of examples/weather with this model.
 func weather(t *testing.T, models *llm.Models, model string) harness.TestRun {
 	t.Helper()
 	return harness.TestRun{
@@ -26,8 +26,8 @@ func weather(t *testing.T, models *llm.Models, model string) harness.TestRun {
 	}
 }
 
-// TestExampleOfEachProvider runs one flow with every kind of provider, each behind a fake server
-// that speaks the vendor's format.
+// TestExampleOfEachProvider runs one flow with every kind of provider, each with a fake server
+// that implements the vendor's protocol.
 func TestExampleOfEachProvider(t *testing.T) {
 	t.Parallel()
 	for _, row := range llm.Providers {
@@ -36,13 +36,13 @@ func TestExampleOfEachProvider(t *testing.T) {
 		}
 		t.Run(row.Name, func(t *testing.T) { askVendor(t, row.Name, "m", row.Protocol) })
 		if row.Responses != nil {
-			t.Run(row.Name+" by Responses", func(t *testing.T) { askVendor(t, row.Name, "gpt-5", llmwire.Responses) })
+			t.Run(row.Name+" with Responses", func(t *testing.T) { askVendor(t, row.Name, "gpt-5", llmwire.Responses) })
 		}
 	}
 }
 
-// TestAPIOfADocument runs a document that names OpenAI's Responses with a server that has no chat completions.
-func TestAPIOfADocument(t *testing.T) {
+// TestResponsesAPIInDocument runs a document that selects OpenAI's Responses API with a server that has no chat completions.
+func TestResponsesAPIInDocument(t *testing.T) {
 	t.Parallel()
 	askVendor(t, "compatible", "m", llmwire.Responses, func(r *harness.TestRun) {
 		r.Document = `{"component_type":"Agent","agentspec_version":"26.1.2","name":"reporter","system_prompt":"Answer.","human_in_the_loop":false,
@@ -69,29 +69,29 @@ func askVendor(t *testing.T, provider, model, protocol string, change ...func(*h
 		t.Fatal(p.Err)
 	}
 	if got := harness.ResultText(p.Result); got != weatherSaid {
-		t.Errorf("result %q", got)
+		t.Errorf("result = %q, want %q", got, weatherSaid)
 	}
 	fake.mu.Lock()
 	defer fake.mu.Unlock()
 	if !slices.Equal(fake.calls, []string{"call", "say"}) {
-		t.Errorf("the server was asked %v times", fake.calls)
+		t.Errorf("replies of the server = %v, want call and say", fake.calls)
 	}
 }
 
-// realModels are small models by kind of provider. A kind that is not here, or another model, is
-// named in MODELS: "vllm/qwen3 oci/meta.llama-3.3-70b-instruct".
+// realModels maps kinds of providers to small models. Other kinds and models can be named in
+// MODELS: "vllm/qwen3 oci/meta.llama-3.3-70b-instruct".
 var realModels = map[string]string{
 	"openai": "gpt-5-mini", "anthropic": "claude-haiku-4-5", "google": "gemini-2.5-flash", "mistral": "mistral-small-latest",
 	"deepseek": "deepseek-chat", "openrouter": "openai/gpt-5-mini", "ollama": "llama3.2", "cohere": "command-a-03-2025",
 	"dashscope": "qwen-plus", "groq": "openai/gpt-oss-20b", "huggingface": "openai/gpt-oss-20b", "xai": "grok-4",
 }
 
-// TestRealProviders runs the same with the real services whose keys are set, where REAL=1 allows
-// that it costs money: make providers.
+// TestRealProviders runs the same flow with the real services whose keys are set. It costs money, so it
+// requires REAL=1, which make providers sets.
 func TestRealProviders(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("REAL") == "" {
-		t.Skip("asks real services, which cost money: make providers")
+		t.Skip("calls real services, which costs money: use make providers")
 	}
 	cfg, err := config.Load(config.Options{})
 	if err != nil {
@@ -105,7 +105,7 @@ func TestRealProviders(t *testing.T) {
 	for _, ref := range strings.Fields(os.Getenv("MODELS")) {
 		name, model, ok := strings.Cut(ref, "/")
 		if !ok {
-			t.Fatalf("MODELS has %q; want provider/model, parted by blanks", ref)
+			t.Fatalf("MODELS has %q; want provider/model, separated by spaces", ref)
 		}
 		named[name] = model
 		if _, ok := settings.Providers[name]; !ok && !slices.ContainsFunc(llm.Providers, func(p llm.Provider) bool { return p.Name == name }) {
@@ -125,18 +125,18 @@ func TestRealProviders(t *testing.T) {
 	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
-			model, asked := named[name]
+			model, selected := named[name]
 			set := settings.Providers[name]
-			switch here := set.Key != "" || name == "ollama" && set.BaseURL != ""; {
-			case asked:
-			case !here && name == "ollama":
+			switch configured := set.Key != "" || name == "ollama" && set.BaseURL != ""; {
+			case selected:
+			case !configured && name == "ollama":
 				t.Skip("neither OLLAMA_HOST nor OLLAMA_BASE_URL is set")
-			case !here && set.KeyName != "":
+			case !configured && set.KeyName != "":
 				t.Skipf("%s is not set", set.KeyName)
-			case !here:
-				t.Skipf("not configured; name a model of it in MODELS, like %s/MODEL", name)
+			case !configured:
+				t.Skipf("not configured; to run it, name a model: MODELS=%s/MODEL", name)
 			case realModels[name] == "":
-				t.Skipf("its models have names of your own: MODELS=%s/MODEL", name)
+				t.Skipf("no default model; name one: MODELS=%s/MODEL", name)
 			default:
 				model = realModels[name]
 			}
@@ -160,7 +160,7 @@ func askReal(t *testing.T, settings llm.Settings, model string) {
 	}
 	replies, got := toolReplies(t, p, "reporter#1"), harness.ResultText(p.Result)
 	if len(replies) == 0 || !strings.Contains(got, "21") {
-		t.Errorf("the tool was asked %d times, and %s says %q", len(replies), model, got)
+		t.Errorf("%d tool calls, result of %s = %q", len(replies), model, got)
 	}
 	t.Logf("%s, %d tokens in, %d out: %s", model, p.Result.Usage.Input, p.Result.Usage.Output, got)
 }

@@ -23,10 +23,10 @@ import (
 	"weft/worker/config"
 )
 
-// toolKind is one way in which the flows of examples/weather reach their tool.
+// toolKind is a kind of tool that a flow of examples/weather uses.
 type toolKind struct {
 	flow, settings string
-	// functions are the worker's own, before prepares what is outside of it.
+	// functions are the worker's own tools; before prepares the rest of the environment.
 	functions []tool.Function
 	before    func(t *testing.T, env *testsuite.TestWorkflowEnvironment)
 }
@@ -36,26 +36,26 @@ var toolKinds = map[string]toolKind{
 	"MCP over SSE":             {flow: "weather.json", settings: "sse.yml"},
 	"MCP over stdio":           {flow: "weather.json", settings: "stdio.yml"},
 	"Go function":              {flow: "weather.json", functions: exampleFunctions},
-	"activity elsewhere": {flow: "weather.json", settings: "activity.yml", before: func(_ *testing.T, env *testsuite.TestWorkflowEnvironment) {
+	"external activity": {flow: "weather.json", settings: "activity.yml", before: func(_ *testing.T, env *testsuite.TestWorkflowEnvironment) {
 		env.RegisterActivityWithOptions(forecastOf, activity.RegisterOptions{Name: "Weather"})
 	}},
 	"request over HTTP": {flow: "remote.yaml", settings: "http.yml"},
 	"client-side": {flow: "client.yaml", before: func(t *testing.T, env *testsuite.TestWorkflowEnvironment) {
 		env.RegisterDelayedCallback(func() {
-			q := openOf(t, env)
+			q := openRequest(t, env)
 			if q.Kind != contract.RequestToolResult {
-				t.Errorf("the run waits for %+v", q)
+				t.Errorf("open request = %+v, want a tool result", q)
 			}
-			var refused error
-			ask(env, contract.RequestToolResult, contract.ToolResultAnswer{ID: q.ID, Result: json.RawMessage(`{"sky":"clear","degrees":21}`)}, &refused)
-			if refused != nil {
-				t.Error(refused)
+			var err error
+			sendUpdate(env, contract.RequestToolResult, contract.ToolResultAnswer{ID: q.ID, Result: json.RawMessage(`{"sky":"clear","degrees":21}`)}, &err)
+			if err != nil {
+				t.Error(err)
 			}
 		}, time.Minute)
 	}},
 }
 
-// TestExampleOfEachToolKind runs a flow with the tool of examples/weather in every form.
+// TestExampleOfEachToolKind runs the flows of examples/weather with each kind of tool.
 func TestExampleOfEachToolKind(t *testing.T) {
 	t.Parallel()
 	program, base := startWeather(t)
@@ -79,13 +79,13 @@ func TestExampleOfEachToolKind(t *testing.T) {
 				t.Fatal(p.Err)
 			}
 			if got := harness.ResultText(p.Result); !strings.Contains(got, weatherSaid) {
-				t.Errorf("result %q", got)
+				t.Errorf("result = %q, want %q", got, weatherSaid)
 			}
 		})
 	}
 }
 
-// weatherSettings are those of a file of examples/weather, for the program under way.
+// weatherSettings returns the settings of a file of examples/weather, with this program and the base URL of its server.
 func weatherSettings(t *testing.T, file, program, base string) tool.Settings {
 	t.Helper()
 	cfg, err := config.Load(config.Options{File: "../examples/weather/" + file})
@@ -111,7 +111,7 @@ func weatherSettings(t *testing.T, file, program, base string) tool.Settings {
 	return settings
 }
 
-// startWeather builds the program of examples/weather and starts it as a server over HTTP.
+// startWeather builds the program of examples/weather and starts it as an HTTP server, whose base URL is base.
 func startWeather(t *testing.T) (program, base string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), "weather")
@@ -131,7 +131,7 @@ func compileWeather(f contract.FlowRef) (*contract.CompileFlowResult, error) {
 	return &contract.CompileFlowResult{Plan: res.Flow, Source: res.Source, Hash: hash}, err
 }
 
-// forecastOf is the activity of another worker, as examples/weather has it.
+// forecastOf is the external activity of examples/weather.
 func forecastOf(_ context.Context, in struct {
 	City string `json:"city"`
 }) (json.RawMessage, error) {

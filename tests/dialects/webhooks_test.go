@@ -25,7 +25,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// receiver is a webhook that takes everything.
+// receiver returns hooks whose only webhook accepts all events.
 func receiver(t *testing.T, events ...string) *webhook.Hooks {
 	t.Helper()
 	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -37,8 +37,8 @@ func receiver(t *testing.T, events ...string) *webhook.Hooks {
 	return hooks
 }
 
-// told runs a flow whose worker has a webhook, and returns the events that it starts to deliver.
-func told(t *testing.T, r harness.TestRun, events ...string) (harness.Outcome, []contract.WebhookDeliveryInput) {
+// runWithWebhook runs a flow on a worker with a webhook, and returns the inputs of its delivery workflows.
+func runWithWebhook(t *testing.T, r harness.TestRun, events ...string) (harness.Outcome, []contract.WebhookDeliveryInput) {
 	t.Helper()
 	var out []contract.WebhookDeliveryInput
 	r.Hooks = receiver(t, events...)
@@ -54,7 +54,7 @@ func told(t *testing.T, r harness.TestRun, events ...string) (harness.Outcome, [
 				t.Error(err)
 			}
 			if !strings.HasSuffix(info.WorkflowExecution.ID, "/webhook:"+in.ID) {
-				t.Errorf("the id is %s", info.WorkflowExecution.ID)
+				t.Errorf("id of the delivery workflow = %s", info.WorkflowExecution.ID)
 			}
 			out = append(out, in)
 		})
@@ -63,7 +63,7 @@ func told(t *testing.T, r harness.TestRun, events ...string) (harness.Outcome, [
 	return r.Execute(t), out
 }
 
-// A run tells of its requests and of its end, each event under an id of its own.
+// TestWebhooksAreSent checks the event that a run sends when it completes or fails.
 func TestWebhooksAreSent(t *testing.T) {
 	t.Parallel()
 	res := hooked(t, "continue")
@@ -71,27 +71,27 @@ func TestWebhooksAreSent(t *testing.T) {
 	run := harness.TestRun{Script: "rules: [{say: Written.}]", SetInput: func(in *contract.RunInput) {
 		in.Flow, in.Params = contract.FlowRef{Plan: res.Flow}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
 	}}
-	p, events := told(t, run, contract.WebhookEvents...)
+	p, events := runWithWebhook(t, run, contract.WebhookEvents...)
 	if p.Err != nil || len(events) != 1 || events[0].Event.Type != contract.EventRunFinished {
 		t.Fatalf("%d events, %v", len(events), p.Err)
 	}
 	var data contract.WebhookData
 	harness.DecodeJSON(t, events[0].Event.Data, &data)
 	if data.Status != contract.StatusCompleted || data.Flow != "writer" || *data.ResultText != "Written." || data.WorkflowID == "" || data.RunID == "" {
-		t.Errorf("the event is %s", events[0].Event.Data)
+		t.Errorf("data of the event = %s", events[0].Event.Data)
 	}
 	if diff := cmp.Diff([]string{"ops"}, events[0].Names); diff != "" {
 		t.Error(diff)
 	}
 	run.Script = "rules: [{fail: {class: refused, text: no}}]"
-	p, events = told(t, run, contract.EventRunFinished)
+	p, events = runWithWebhook(t, run, contract.EventRunFinished)
 	if p.Err == nil || len(events) != 1 {
 		t.Fatalf("%d events, %v", len(events), p.Err)
 	}
 	data = contract.WebhookData{}
 	harness.DecodeJSON(t, events[0].Event.Data, &data)
 	if data.Status != contract.StatusFailed || data.Error == nil || data.Error.Class != contract.ClassRefused {
-		t.Errorf("the event is %s", events[0].Event.Data)
+		t.Errorf("data of the event = %s", events[0].Event.Data)
 	}
 }
 
@@ -134,17 +134,17 @@ func TestWebhooksOfRequests(t *testing.T) {
 		}
 		got, ids[e.ID] = append(got, line), true
 	}
-	slices.Sort(got) // deliveries are children of their own: none waits for another
+	slices.Sort(got) // deliveries are concurrent child workflows
 	if diff := cmp.Diff([]string{"request.answered message by ", "request.opened message writer", "run.finished"}, got); diff != "" || len(ids) != 3 {
 		t.Errorf("%d ids, -want +got:\n%s", len(ids), diff)
 	}
 }
 
-// A receiver that fails at first gets the event again, under the same id; another one that is gone
-// for good holds nothing back.
+// TestWebhooksAreRepeated checks that a failed delivery is retried with the same id, and that a receiver
+// that is permanently gone does not affect the others.
 func TestWebhooksAreRepeated(t *testing.T) {
 	t.Parallel()
-	var asked, ids atomic.Int32
+	var attempts, ids atomic.Int32
 	var body atomic.Value
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
@@ -154,7 +154,7 @@ func TestWebhooksAreRepeated(t *testing.T) {
 		body.Store(string(raw))
 		if r.URL.Path == "/gone" {
 			w.WriteHeader(http.StatusGone)
-		} else if asked.Add(1) < 3 {
+		} else if attempts.Add(1) < 3 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}))
@@ -173,9 +173,9 @@ func TestWebhooksAreRepeated(t *testing.T) {
 	env.ExecuteWorkflow(contract.WorkflowWebhookDelivery, contract.WebhookDeliveryInput{ID: "evt_7", Names: []string{"old", "ops", "removed"},
 		Event: contract.WebhookEvent{Type: contract.EventRunFinished, Data: json.RawMessage(`{"run":"r"}`)}})
 	if f := contract.FailureOf(env.GetWorkflowError()); f == nil || f.Class != contract.ClassDenied {
-		t.Errorf("it ended with %v", env.GetWorkflowError())
+		t.Errorf("delivery ended with %v", env.GetWorkflowError())
 	}
-	if asked.Load() != 3 || ids.Load() != 4 || !strings.Contains(body.Load().(string), `"data":{"run":"r"}`) {
-		t.Errorf("%d attempts, %d under the id: %v", asked.Load(), ids.Load(), body.Load())
+	if attempts.Load() != 3 || ids.Load() != 4 || !strings.Contains(body.Load().(string), `"data":{"run":"r"}`) {
+		t.Errorf("%d attempts, %d requests with the id: %v", attempts.Load(), ids.Load(), body.Load())
 	}
 }

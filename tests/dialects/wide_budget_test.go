@@ -10,7 +10,7 @@ import (
 	"weft/workflows"
 )
 
-// wideFork forks so many branches of so many nodes, and joins them.
+// wideFork returns a flow with this many branches of length nodes each, and a join.
 func wideFork(t *testing.T, branches, length int) string {
 	t.Helper()
 	type object = map[string]any
@@ -37,25 +37,25 @@ func wideFork(t *testing.T, branches, length int) string {
 	return string(doc)
 }
 
-// TestWideForkSharesTheBudget forks more branches than start at once: those that start later have the same share.
+// TestWideForkSharesTheBudget checks that branches beyond the concurrency limit, which start later, get the same share.
 func TestWideForkSharesTheBudget(t *testing.T) {
 	t.Parallel()
 	const branches, length = 60, 8
 	p := harness.TestRun{Document: wideFork(t, branches, length), Script: `rules: [{say: ok}]`,
 		Settings: workflows.Settings{BudgetLimits: &contract.BudgetLimits{Most: contract.Budget{Calls: 2 * branches * length}}}}.Execute(t)
 	if p.Err != nil || p.Result.Usage.Calls != branches*length+1 {
-		t.Errorf("the run ended with %v", p.Err)
+		t.Errorf("run ended with %v", p.Err)
 	}
 }
 
-// TestWideForkWithAFailure has branches fail that start at once, and one that starts in place of another. The run fails with the first of
-// them, and what the others did before is in its trace.
+// TestWideForkWithAFailure checks the failure of a run if a node fails in a branch that starts at once, in one that starts when another
+// ends, or after the join.
 func TestWideForkWithAFailure(t *testing.T) {
 	t.Parallel()
 	for node, step := range map[string]int{"b0-0": 1, "b30-1": 2, "b59-0": 1, "join": 3} {
 		p := harness.TestRun{Document: wideFork(t, 60, 2), Script: fmt.Sprintf(`rules: [{node: %s, fail: {class: refused, text: no way}}, {say: ok}]`, node)}.Execute(t)
 		if f := contract.FailureOf(p.Err); p.Err == nil || f.Class != contract.ClassRefused || f.Node != node || f.Step != step {
-			t.Errorf("%s: the run ended with %v", node, p.Err)
+			t.Errorf("%s: run ended with %v", node, p.Err)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"weft/workflows"
 )
 
-// yieldCases are flows with what the examples do not have.
+// yieldCases returns flows with features that the examples do not use.
 func yieldCases(t *testing.T) []yieldFlow {
 	t.Helper()
 	found := func(args string) (string, bool) { return "found " + args, false }
@@ -34,7 +34,7 @@ func yieldCases(t *testing.T) []yieldFlow {
 		return yieldFlow{name: name, worker: worker, in: contract.RunInput{
 			Flow: contract.FlowRef{Text: doc, Name: "flow.json"}, Script: harness.Script(t, script)}}
 	}
-	fork := flow("a client in a branch and below", harness.WaitingFork, `rules:
+	fork := flow("a client in a branch and in children", harness.WaitingFork, `rules:
 - {question: "again?", step: 3, yes: false}
 - {question: "enough?", step: 3, yes: true}
 - {question: "again?", yes: true}
@@ -77,12 +77,12 @@ func yieldCases(t *testing.T) []yieldFlow {
 - {match: pay it, call: [{tool: pay, arguments: {n: 1}}, {tool: pay, arguments: {n: 2}}]}
 - {say: ok}`)
 	session.in.Input, session.in.Session, session.prompts = "hello", true, []string{"look it up", "pay it"}
-	boss := flow("sessions below", "", `rules:
+	boss := flow("child sessions", "", `rules:
 - {node: boss, match: ^one$, call: [{tool: start_agent_session, arguments: {agent_name: helper, mode: sync, parameters: {prompt: look}}}, {tool: start_agent_session, arguments: {agent_name: helper, mode: sync, parameters: {prompt: look twice}}}]}
 - {node: boss, match: ^two$, call: [{tool: start_agent_session, arguments: {agent_name: lead, mode: sync, parameters: {prompt: look}}}]}
 - {say: heard}`)
 	boss.in.Flow, boss.in.Params, boss.in.Session, boss.prompts = contract.FlowRef{Plan: harness.Orchestrator()}, json.RawMessage(`{"prompt":"one"}`), true, []string{"two"}
-	ask := flow("a person", "", `rules: [{contains: "Yes", say: painted}]`)
+	ask := flow("an ask node", "", `rules: [{contains: "Yes", say: painted}]`)
 	ask.in.Flow = contract.FlowRef{Plan: harness.AskFlow()}
 	shared := flow("koog: one conversation", harness.KoogShared, harness.KoogSharedScript)
 	shared.in.Flow.Profile, shared.in.Input = "koog", "topic"
@@ -90,7 +90,7 @@ func yieldCases(t *testing.T) []yieldFlow {
 	for name, c := range specCases {
 		out = append(out, yieldFlow{name: "agentspec/" + name, worker: worker, in: c.input(t, name), results: c.results})
 	}
-	for name, guard := range map[string]string{"goes on": "{action: continue}", "blocks": "{action: block, block_reason: not today}"} {
+	for name, guard := range map[string]string{"continues": "{action: continue}", "blocks": "{action: block, block_reason: not today}"} {
 		res := hooked(t, "block")
 		f := flow("a hook that "+name, "", "rules:\n- {node: guard, json: "+guard+"}\n- {say: Written.}\n")
 		f.in.Flow, f.in.Params = contract.FlowRef{Plan: res.Flow, Source: &res.Source}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
@@ -98,7 +98,7 @@ func yieldCases(t *testing.T) []yieldFlow {
 	}
 	return append(out,
 		fork, client, team,
-		flow("nobody answers", harness.OneNode(`,"tools":[{"name":"send","data_connection_id":"web"},{"name":"search","data_connection_id":"web"}]`), `rules:
+		flow("no answer", harness.OneNode(`,"tools":[{"name":"send","data_connection_id":"web"},{"name":"search","data_connection_id":"web"}]`), `rules:
 - {turn: 1, call: [{tool: send, arguments: {n: 1}}, {tool: search, arguments: {n: 1}}]}
 - {say: ok}`),
 		flow("fork and join", harness.ForkAndJoin, `rules:
@@ -119,7 +119,7 @@ func yieldCases(t *testing.T) []yieldFlow {
 - {node: s, match: two, call: [{tool: call_sub_agent, arguments: {user_question: deeper}}]}
 - {node: s, say: known}
 - {say: ok}`),
-		flow("calls beside each other", harness.OneNode(`,"tools":[{"name":"search","data_connection_id":"web"},{"name":"pay","data_connection_id":"web"},{"name":"long","data_connection_id":"web"}]`), `rules:
+		flow("concurrent calls", harness.OneNode(`,"tools":[{"name":"search","data_connection_id":"web"},{"name":"pay","data_connection_id":"web"},{"name":"long","data_connection_id":"web"}]`), `rules:
 - {kind: condense, say: the gist}
 - {turn: 1, call: [{tool: search, arguments: {n: 1}}, {tool: search, arguments: {n: 2}}, {tool: pay, arguments: {n: 3}}, {tool: pay, arguments: {n: 2}}, {tool: set_state, arguments: {key: k, value: 1}}]}
 - {turn: 2, call: [{tool: get_state, arguments: {keys: [k]}}, {tool: pay, arguments: {n: 4}}]}
@@ -148,8 +148,8 @@ func yieldCases(t *testing.T) []yieldFlow {
 	)
 }
 
-// denying stands between the activities and a worker: the first call of each id that asks a model is refused,
-// so that it waits for an operator.
+// denying makes the first model call with each activity id fail as denied, so that the run waits for an
+// operator.
 type denying struct{ worker.ActivityRegistry }
 
 func (d denying) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
@@ -166,7 +166,7 @@ func (d denying) RegisterActivityWithOptions(fn any, o activity.RegisterOptions)
 	d.ActivityRegistry.RegisterActivityWithOptions(fn, o)
 }
 
-// deniedWorker starts a worker whose first calls of models are refused.
+// deniedWorker starts a worker whose activities are [denying].
 func deniedWorker(t *testing.T) *harness.Worker {
 	t.Helper()
 	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("denied-%d", time.Now().UnixNano())}
@@ -176,7 +176,7 @@ func deniedWorker(t *testing.T) *harness.Worker {
 	return h
 }
 
-// yieldTeam is a manager whose workers have a tool that needs a yes.
+// yieldTeam is a manager whose workers have a tool that requires confirmation.
 const yieldTeam = `{"component_type":"ManagerWorkers","agentspec_version":"25.4.2","name":"team","outputs":[{"title":"answer","type":"string"}],
 "group_manager":{"component_type":"Agent","name":"boss","llm_config":{"$component_ref":"m"},"system_prompt":"Ask."},
 "workers":[

@@ -27,65 +27,65 @@ import (
 )
 
 const (
-	// yieldsAtOnce is how many runs are under way at a time: most of them wait, since the server lets a run
-	// continue as new once a second.
+	// yieldsAtOnce is the number of concurrent runs. Most of them wait, since the server lets a run continue
+	// as new at most once per second.
 	yieldsAtOnce = 40
-	// yieldTimeout bounds one run.
+	// yieldTimeout is the timeout of one run.
 	yieldTimeout = 5 * time.Minute
-	// noRun stands for the id of whatever run it is.
+	// noRun replaces the workflow id in outcomes, so that they can be compared.
 	noRun = "no-run-id"
 )
 
-// yieldFlow is a flow that is stopped at each of its awaits.
+// yieldFlow is a flow that continues as new at each of its awaits.
 type yieldFlow struct {
 	name string
 	in   contract.RunInput
-	// messages are the answers to requests of kind message, in their order.
+	// messages are the answers to requests of kind message, in order.
 	messages []string
-	// results are the answers of clients, by tool; others get {"sent":true}.
+	// results are the results of client-side tools; those of other tools are {"sent":true}.
 	results map[string]string
-	// prompts are given to a session, each when the turn before it has ended; then it is closed.
+	// prompts are sent to a session, each when the previous turn has ended; then the session is closed.
 	prompts []string
-	// callbacks is set where sessions below call back: two of them are the prompt of one turn or of two, as
-	// they come. Then the numbers of turns and calls are not compared.
+	// callbacks is set if child sessions call back. Depending on timing, two callbacks are the prompt of one
+	// turn or of two, so the numbers of turns and calls are not compared.
 	callbacks bool
-	// worker runs it.
+	// worker runs the flow.
 	worker *harness.Worker
 }
 
-// yieldOutcome is what a run gave: it must be the same wherever the run stops and goes on.
+// yieldOutcome is the outcome of a run, which must not depend on where the run continues as new.
 type yieldOutcome struct {
 	Result   *contract.RunResult
 	Failure  string
-	Asked    []string
+	Requests []string
 	Problems []string
 	tree     *Tree
 }
 
-// TestEndToEndYields has every run of a flow's tree continue as new where its history has n events: each
-// activity is scheduled once, everybody is asked once, and result and usage are those of the undisturbed run.
+// TestEndToEndYields lets all runs of a flow's tree continue as new when their history has n events, and checks that each
+// activity is scheduled once, each request is opened once, and result and usage equal those of the undisturbed run.
 //
-// YIELDS=all takes every n up to the undisturbed run's length, other texts take the runs whose name has them
-// ("continuum/triage/12"); without YIELDS one n in the middle of each flow is taken.
+// YIELDS=all selects every n up to the undisturbed run's length, and another text the flows whose name contains it, or the
+// single run of that name ("continuum/triage/12"). Without YIELDS, one n in the middle of each flow is selected.
 func TestEndToEndYields(t *testing.T) {
 	t.Parallel()
 	flows := slices.Concat(yieldExamples(t), yieldCases(t))
-	form, slots := os.Getenv("YIELDS"), make(chan struct{}, yieldsAtOnce)
+	filter, slots := os.Getenv("YIELDS"), make(chan struct{}, yieldsAtOnce)
 	var ran, histories atomic.Int32
 	t.Run("flows", func(t *testing.T) {
 		for _, f := range flows {
-			if form != "" && form != "all" && !strings.Contains(form, f.name) && !strings.Contains(f.name, form) {
+			if filter != "" && filter != "all" && !strings.Contains(filter, f.name) && !strings.Contains(f.name, filter) {
 				continue
 			}
 			t.Run(f.name, func(t *testing.T) {
 				t.Parallel()
-				calm := f.play(0, slots)
-				if len(calm.Problems) > 0 {
-					t.Fatalf("undisturbed: %s", strings.Join(calm.Problems, "\n"))
+				undisturbed := f.play(0, slots)
+				if len(undisturbed.Problems) > 0 {
+					t.Fatalf("undisturbed: %s", strings.Join(undisturbed.Problems, "\n"))
 				}
 				var all sync.WaitGroup
-				for n := 1; n <= calm.tree.Longest; n++ {
-					if !yieldsAt(form, f.name, n, calm.tree.Longest) {
+				for n := 1; n <= undisturbed.tree.Longest; n++ {
+					if !yieldsAt(filter, f.name, n, undisturbed.tree.Longest) {
 						continue
 					}
 					ran.Add(1)
@@ -94,7 +94,7 @@ func TestEndToEndYields(t *testing.T) {
 						if got.tree != nil {
 							histories.Add(int32(got.tree.Runs))
 						}
-						if diff := calm.diff(got); diff != "" {
+						if diff := undisturbed.diff(got); diff != "" {
 							t.Errorf("%s/%d: %s", f.name, n, diff)
 						}
 					})
@@ -104,24 +104,24 @@ func TestEndToEndYields(t *testing.T) {
 		}
 	})
 	if ran.Load() == 0 {
-		t.Errorf("YIELDS is %q, which no run's name has; names are like %q", form, flows[0].name+"/12")
+		t.Errorf("no run matches YIELDS=%q; an example of a name is %q", filter, flows[0].name+"/12")
 	}
 	t.Logf("%d runs with %d histories", ran.Load(), histories.Load())
 }
 
-// yieldsAt reports whether the run of a flow that continues at n events is taken.
-func yieldsAt(form, name string, n, longest int) bool {
-	switch form {
+// yieldsAt reports whether the filter selects the run of a flow that continues as new at n events.
+func yieldsAt(filter, name string, n, longest int) bool {
+	switch filter {
 	case "":
 		return n == longest/2
 	case "all":
 		return true
 	}
 	full := fmt.Sprintf("%s/%d", name, n)
-	return full == form || strings.Contains(name, form)
+	return full == filter || strings.Contains(name, filter)
 }
 
-// diff tells how an outcome differs from that of the undisturbed run.
+// diff returns the differences of an outcome from that of the undisturbed run, o.
 func (o *yieldOutcome) diff(got *yieldOutcome) string {
 	out := slices.Clone(got.Problems)
 	if diff := gocmp.Diff(o.Result, got.Result); diff != "" {
@@ -130,7 +130,7 @@ func (o *yieldOutcome) diff(got *yieldOutcome) string {
 	if o.Failure != got.Failure {
 		out = append(out, fmt.Sprintf("failure %q, want %q", got.Failure, o.Failure))
 	}
-	if diff := gocmp.Diff(o.Asked, got.Asked); diff != "" {
+	if diff := gocmp.Diff(o.Requests, got.Requests); diff != "" {
 		out = append(out, "requests (-undisturbed +got):\n"+diff)
 	}
 	if o.tree != nil && got.tree != nil {
@@ -141,7 +141,7 @@ func (o *yieldOutcome) diff(got *yieldOutcome) string {
 	return strings.Join(out, "\n")
 }
 
-// play runs the flow to its end; it continues as new at n events.
+// play runs the flow to its end with n as the limit of events after which runs continue as new.
 func (f *yieldFlow) play(n int, slots chan struct{}) *yieldOutcome {
 	slots <- struct{}{}
 	defer func() { <-slots }()
@@ -160,19 +160,19 @@ func (f *yieldFlow) play(n int, slots chan struct{}) *yieldOutcome {
 	}
 	first := run.GetRunID()
 	ended, done := make(chan struct{}), make(chan struct{})
-	people := &yieldPeople{flow: f, id: id, answered: map[string]bool{}}
+	user := &yieldUser{flow: f, id: id, answered: map[string]bool{}}
 	go func() {
 		defer close(done)
-		people.answer(ctx, ended)
+		user.answer(ctx, ended)
 	}()
 	var result contract.RunResult
 	err = f.worker.Client.GetWorkflow(ctx, id, "").Get(ctx, &result)
 	close(ended)
 	<-done
-	out.Problems, out.Asked = append(out.Problems, people.problems...), people.asked()
+	out.Problems, out.Requests = append(out.Problems, user.problems...), user.requests()
 	switch {
 	case ctx.Err() != nil:
-		out.Problems = append(out.Problems, fmt.Sprintf("%s did not end", id))
+		out.Problems = append(out.Problems, fmt.Sprintf("%s did not end in time", id))
 		return out
 	case err != nil:
 		out.Failure = strings.ReplaceAll(contract.FailureOf(err).Error(), id, noRun)
@@ -198,21 +198,21 @@ func (f *yieldFlow) play(n int, slots chan struct{}) *yieldOutcome {
 			out.Problems = append(out.Problems, fmt.Sprintf("%s was scheduled %d times", a, n))
 		}
 	}
-	// A worker does these within the workflow task, unless it is too busy.
+	// A worker executes these in the workflow task, unless it is too busy.
 	maps.DeleteFunc(out.tree.Scheduled, func(a string, _ int) bool {
 		return strings.HasSuffix(a, contract.ActivityListTools) || strings.HasSuffix(a, contract.ActivityCompileFlow)
 	})
 	return out
 }
 
-// onlyRepeated leaves out what was scheduled once.
+// onlyRepeated removes the activities that were scheduled once.
 func onlyRepeated(scheduled map[string]int) map[string]int {
 	maps.DeleteFunc(scheduled, func(_ string, n int) bool { return n == 1 })
 	return scheduled
 }
 
-// yieldPeople answer what a run asks.
-type yieldPeople struct {
+// yieldUser answers the requests of a run, in all roles.
+type yieldUser struct {
 	flow     *yieldFlow
 	id       string
 	answered map[string]bool
@@ -220,10 +220,10 @@ type yieldPeople struct {
 	problems []string
 }
 
-func (p *yieldPeople) asked() []string { return slices.Sorted(maps.Keys(p.answered)) }
+func (p *yieldUser) requests() []string { return slices.Sorted(maps.Keys(p.answered)) }
 
 // answer answers each request once, until the run has ended.
-func (p *yieldPeople) answer(ctx context.Context, ended <-chan struct{}) {
+func (p *yieldUser) answer(ctx context.Context, ended <-chan struct{}) {
 	for {
 		select {
 		case <-ended:
@@ -246,7 +246,7 @@ func (p *yieldPeople) answer(ctx context.Context, ended <-chan struct{}) {
 	}
 }
 
-func (p *yieldPeople) query(ctx context.Context, name string, out any) error {
+func (p *yieldUser) query(ctx context.Context, name string, out any) error {
 	within, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	v, err := p.flow.worker.Client.QueryWorkflow(within, p.id, "", name)
@@ -256,7 +256,7 @@ func (p *yieldPeople) query(ctx context.Context, name string, out any) error {
 	return v.Get(out)
 }
 
-func (p *yieldPeople) update(ctx context.Context, name string, arg any) error {
+func (p *yieldUser) update(ctx context.Context, name string, arg any) error {
 	within, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	u, err := p.flow.worker.Client.UpdateWorkflow(within, client.UpdateWorkflowOptions{
@@ -267,9 +267,9 @@ func (p *yieldPeople) update(ctx context.Context, name string, arg any) error {
 	return u.Get(within, nil)
 }
 
-// prompt gives an idle session the prompt for its next turn, or closes it. Where that is cut off, the next
-// round does it again.
-func (p *yieldPeople) prompt(ctx context.Context) {
+// prompt sends an idle session the prompt for its next turn, or closes it. If that is interrupted, the next
+// poll repeats it.
+func (p *yieldUser) prompt(ctx context.Context) {
 	var turns []contract.Turn
 	if p.query(ctx, contract.QueryTurns, &turns) != nil || slices.ContainsFunc(turns, func(t contract.Turn) bool { return !t.Done() }) {
 		return
@@ -286,15 +286,15 @@ func (p *yieldPeople) prompt(ctx context.Context) {
 	}
 }
 
-// reply answers a request, unless that was done.
-func (p *yieldPeople) reply(ctx context.Context, q contract.Request) {
+// reply answers a request. It is a problem if the request was answered before.
+func (p *yieldUser) reply(ctx context.Context, q contract.Request) {
 	id := strings.ReplaceAll(q.ID, p.id, "")
 	if p.answered[id] {
-		p.problems = append(p.problems, fmt.Sprintf("%s is asked again: %s", id, q.Text))
+		p.problems = append(p.problems, fmt.Sprintf("%s is opened again: %s", id, q.Text))
 		return
 	}
 	if q.Timeout > 0 || p.update(ctx, q.Kind, p.reaction(q)) != nil {
-		return // nobody is there in time, or the run continues as new: then the request is still there
+		return // it times out without an answer, or the run continues as new and the request remains open
 	}
 	p.answered[id] = true
 	if q.Kind == contract.RequestMessage {
@@ -302,8 +302,8 @@ func (p *yieldPeople) reply(ctx context.Context, q contract.Request) {
 	}
 }
 
-// reaction is the answer to a request. Calls with a 2 in their arguments are refused.
-func (p *yieldPeople) reaction(q contract.Request) any {
+// reaction returns the answer to a request. Calls with a 2 in their arguments are rejected.
+func (p *yieldUser) reaction(q contract.Request) any {
 	switch yes := !strings.Contains(string(q.Arguments), "2"); q.Kind {
 	case contract.RequestConfirm:
 		return contract.ConfirmAnswer{ID: q.ID, Approve: &yes}
@@ -319,7 +319,7 @@ func (p *yieldPeople) reaction(q contract.Request) any {
 	return contract.MessageAnswer{ID: q.ID, Text: text}
 }
 
-// yieldExamples are the examples that need no servers of their own.
+// yieldExamples returns the examples that need no other workers or clients.
 func yieldExamples(t *testing.T) []yieldFlow {
 	t.Helper()
 	root, err := filepath.Abs("../examples/blueprint")
@@ -354,7 +354,7 @@ func yieldExamples(t *testing.T) []yieldFlow {
 			}
 		}
 		f.callbacks = strings.Contains(string(f.in.Script), "async_callback")
-		begin(t, res, base, &f.in)
+		setExampleFlow(t, res, base, &f.in)
 		if raw, err := os.ReadFile(base + ".input.txt"); err == nil {
 			f.in.Input = strings.TrimSpace(string(raw))
 		}
@@ -366,7 +366,7 @@ func yieldExamples(t *testing.T) []yieldFlow {
 	return out
 }
 
-// exampleFile is the document of an example, or "" where it needs other workers or a client.
+// exampleFile returns the document of an example, or "" if it needs other workers or a client.
 func exampleFile(base string) string {
 	folder := filepath.Base(filepath.Dir(base))
 	if folder == "elsewhere" || folder == "weather" {

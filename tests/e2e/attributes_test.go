@@ -23,15 +23,15 @@ import (
 	"weft/tests/programs"
 )
 
-// shown is what a list has of a run, and how many events it took to write it.
-type shown struct {
+// visibility is what lists show of a run, and the number of events that set it.
+type visibility struct {
 	Attributes, Memo map[string]string
 	Upserts          int
 }
 
-func shownOf(t *testing.T, c client.Client, id, run string) shown {
+func visibilityOf(t *testing.T, c client.Client, id, run string) visibility {
 	t.Helper()
-	texts := func(fields map[string]*commonpb.Payload) map[string]string {
+	decode := func(fields map[string]*commonpb.Payload) map[string]string {
 		out := map[string]string{}
 		for key, p := range fields {
 			var s string
@@ -49,7 +49,7 @@ func shownOf(t *testing.T, c client.Client, id, run string) shown {
 		t.Fatal(err)
 	}
 	info := d.GetWorkflowExecutionInfo()
-	s := shown{Attributes: texts(info.GetSearchAttributes().GetIndexedFields()), Memo: texts(info.GetMemo().GetFields())}
+	s := visibility{Attributes: decode(info.GetSearchAttributes().GetIndexedFields()), Memo: decode(info.GetMemo().GetFields())}
 	for _, e := range harness.Events(t, c, id, run) {
 		if e.GetEventType() == enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES || e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED {
 			s.Upserts++
@@ -58,8 +58,8 @@ func shownOf(t *testing.T, c client.Client, id, run string) shown {
 	return s
 }
 
-// started are search attributes of a start request.
-func started(pairs ...string) temporal.SearchAttributes {
+// keywords returns the search attributes of a start request, from pairs of name and value.
+func keywords(pairs ...string) temporal.SearchAttributes {
 	var updates []temporal.SearchAttributeUpdate
 	for i := 0; i < len(pairs); i += 2 {
 		updates = append(updates, temporal.NewSearchAttributeKeyKeyword(pairs[i]).ValueSet(pairs[i+1]))
@@ -67,8 +67,8 @@ func started(pairs ...string) temporal.SearchAttributes {
 	return temporal.NewSearchAttributes(updates...)
 }
 
-// startAs starts a run with the given options.
-func startAs(t *testing.T, h *harness.Worker, o client.StartWorkflowOptions, in contract.RunInput) client.WorkflowRun {
+// startWithOptions starts a run with the given options, with a new id, on the worker's task queue.
+func startWithOptions(t *testing.T, h *harness.Worker, o client.StartWorkflowOptions, in contract.RunInput) client.WorkflowRun {
 	t.Helper()
 	in.V, in.Model = contract.Version, "script"
 	o.TaskQueue, o.ID = h.Queue, fmt.Sprintf("run-%d", time.Now().UnixNano())
@@ -79,7 +79,7 @@ func startAs(t *testing.T, h *harness.Worker, o client.StartWorkflowOptions, in 
 	return run
 }
 
-// TestEndToEndAttributes runs flows in a namespace that has the search attributes.
+// TestEndToEndAttributes checks the search attributes and memo of runs in a namespace with all of Weft's attributes.
 func TestEndToEndAttributes(t *testing.T) {
 	t.Parallel()
 	address := harness.StartServer(t, "-db", ":memory:", "-port=0").Address
@@ -95,32 +95,32 @@ func TestEndToEndAttributes(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan := contract.FlowRef{Plan: compiled.Plan}
-	says := harness.Script(t, `rules: [{say: done}]`)
+	script := harness.Script(t, `rules: [{say: done}]`)
 	all := func(status string) map[string]string {
 		return map[string]string{"WeftFlow": name, "WeftDialect": "continuum", "WeftPlanHash": compiled.Hash, "WeftStatus": status, "WeftPrincipal": "", "WeftTenant": ""}
 	}
 	memo := map[string]string{"flow": name, "flow_hash": compiled.Hash}
-	full := client.StartWorkflowOptions{Memo: map[string]any{"flow": name, "flow_hash": compiled.Hash},
-		TypedSearchAttributes: started("WeftFlow", name, "WeftDialect", "continuum", "WeftPlanHash", compiled.Hash, "WeftStatus", "running", "WeftPrincipal", "", "WeftTenant", "")}
+	allAttributes := client.StartWorkflowOptions{Memo: map[string]any{"flow": name, "flow_hash": compiled.Hash},
+		TypedSearchAttributes: keywords("WeftFlow", name, "WeftDialect", "continuum", "WeftPlanHash", compiled.Hash, "WeftStatus", "running", "WeftPrincipal", "", "WeftTenant", "")}
 
 	tests := map[string]struct {
 		options client.StartWorkflowOptions
 		in      contract.RunInput
 		end     func(run client.WorkflowRun)
-		want    shown
+		want    visibility
 	}{
-		"a document": {in: contract.RunInput{Flow: doc, Script: says}, want: shown{all("completed"), memo, 3}},
-		"a document and all attributes": {options: full, in: contract.RunInput{Flow: doc, Script: says},
-			want: shown{all("completed"), memo, 1}},
-		"a document and one attribute": {options: client.StartWorkflowOptions{TypedSearchAttributes: started("WeftStatus", "running")},
-			in: contract.RunInput{Flow: doc, Script: says}, want: shown{all("completed"), memo, 3}},
-		"a plan and all attributes": {options: full, in: contract.RunInput{Flow: plan, Script: says}, want: shown{all("completed"), memo, 1}},
-		"a plan and another attribute": {options: client.StartWorkflowOptions{TypedSearchAttributes: started("WeftFlow", "x")},
-			in: contract.RunInput{Flow: plan, Script: says}, want: shown{map[string]string{"WeftFlow": "x"}, map[string]string{}, 0}},
-		"a plan alone costs nothing": {in: contract.RunInput{Flow: plan, Script: says}, want: shown{map[string]string{}, map[string]string{}, 0}},
-		"a run that fails": {options: full, in: contract.RunInput{Flow: plan, OnError: contract.OnErrorFail, Script: harness.Script(t, `rules: [{fail: {class: denied, text: no key}}]`)},
-			want: shown{all("failed"), memo, 1}},
-		"a run that is cancelled": {options: full, in: contract.RunInput{Flow: plan, Script: harness.Script(t, `rules: [{delay: 10m, say: late}]`)},
+		"a document": {in: contract.RunInput{Flow: doc, Script: script}, want: visibility{all("completed"), memo, 3}},
+		"a document and all attributes": {options: allAttributes, in: contract.RunInput{Flow: doc, Script: script},
+			want: visibility{all("completed"), memo, 1}},
+		"a document and one attribute": {options: client.StartWorkflowOptions{TypedSearchAttributes: keywords("WeftStatus", "running")},
+			in: contract.RunInput{Flow: doc, Script: script}, want: visibility{all("completed"), memo, 3}},
+		"a plan and all attributes": {options: allAttributes, in: contract.RunInput{Flow: plan, Script: script}, want: visibility{all("completed"), memo, 1}},
+		"a plan and another attribute": {options: client.StartWorkflowOptions{TypedSearchAttributes: keywords("WeftFlow", "x")},
+			in: contract.RunInput{Flow: plan, Script: script}, want: visibility{map[string]string{"WeftFlow": "x"}, map[string]string{}, 0}},
+		"a plan without attributes": {in: contract.RunInput{Flow: plan, Script: script}, want: visibility{map[string]string{}, map[string]string{}, 0}},
+		"a failed run": {options: allAttributes, in: contract.RunInput{Flow: plan, OnError: contract.OnErrorFail, Script: harness.Script(t, `rules: [{fail: {class: denied, text: no key}}]`)},
+			want: visibility{all("failed"), memo, 1}},
+		"a cancelled run": {options: allAttributes, in: contract.RunInput{Flow: plan, Script: harness.Script(t, `rules: [{delay: 10m, say: late}]`)},
 			end: func(run client.WorkflowRun) {
 				harness.WaitFor(t, "the model call", func() bool {
 					d, err := h.Client.DescribeWorkflowExecution(context.Background(), run.GetID(), "")
@@ -129,37 +129,37 @@ func TestEndToEndAttributes(t *testing.T) {
 				if err := h.Client.CancelWorkflow(context.Background(), run.GetID(), ""); err != nil {
 					t.Error(err)
 				}
-			}, want: shown{all("cancelled"), memo, 1}},
+			}, want: visibility{all("cancelled"), memo, 1}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			run := startAs(t, h, tc.options, tc.in)
+			run := startWithOptions(t, h, tc.options, tc.in)
 			if tc.end != nil {
 				tc.end(run)
 			}
-			_, _ = harness.Result(t, run) // some are meant to fail
-			if diff := cmp.Diff(tc.want, shownOf(t, h.Client, run.GetID(), run.GetRunID())); diff != "" {
-				t.Errorf("the run shows (-want +got):\n%s", diff)
+			_, _ = harness.Result(t, run) // some runs fail as intended
+			if diff := cmp.Diff(tc.want, visibilityOf(t, h.Client, run.GetID(), run.GetRunID())); diff != "" {
+				t.Errorf("visibility (-want +got):\n%s", diff)
 			}
-			harness.Record(t, h.Client, "not kept", run.GetID(), run.GetRunID())
+			harness.Record(t, h.Client, "not recorded", run.GetID(), run.GetRunID())
 		})
 	}
-	t.Run("a run that continues as new", func(t *testing.T) {
-		run := startAs(t, h, client.StartWorkflowOptions{}, contract.RunInput{Flow: doc, MaxEvents: 1,
+	t.Run("continue as new", func(t *testing.T) {
+		run := startWithOptions(t, h, client.StartWorkflowOptions{}, contract.RunInput{Flow: doc, MaxEvents: 1,
 			Script: harness.Script(t, `rules: [{turn: 1, call: [{tool: list_state_keys}]}, {say: done}]`)})
 		first := run.GetRunID()
 		if _, err := harness.Result(t, run); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(shown{all("running"), memo, 2}, shownOf(t, h.Client, run.GetID(), first)); diff != "" {
-			t.Errorf("the first run shows (-want +got):\n%s", diff)
+		if diff := cmp.Diff(visibility{all("running"), memo, 2}, visibilityOf(t, h.Client, run.GetID(), first)); diff != "" {
+			t.Errorf("visibility of the first run (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(shown{all("completed"), memo, 1}, shownOf(t, h.Client, run.GetID(), "")); diff != "" {
-			t.Errorf("the last run shows (-want +got):\n%s", diff)
+		if diff := cmp.Diff(visibility{all("completed"), memo, 1}, visibilityOf(t, h.Client, run.GetID(), "")); diff != "" {
+			t.Errorf("visibility of the last run (-want +got):\n%s", diff)
 		}
 	})
-	t.Run("a sub-agent shows nothing", func(t *testing.T) {
-		run := startAs(t, h, client.StartWorkflowOptions{}, contract.RunInput{Flow: contract.FlowRef{Text: harness.SubAgentFlow, Name: "flow.json"}, Script: harness.Script(t, `rules:
+	t.Run("a sub-agent has no attributes", func(t *testing.T) {
+		run := startWithOptions(t, h, client.StartWorkflowOptions{}, contract.RunInput{Flow: contract.FlowRef{Text: harness.SubAgentFlow, Name: "flow.json"}, Script: harness.Script(t, `rules:
 - {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: one}}, {tool: call_sub_agent, arguments: {user_question: two}}]}
 - {say: done}`)})
 		if _, err := harness.Result(t, run); err != nil {
@@ -170,19 +170,19 @@ func TestEndToEndAttributes(t *testing.T) {
 			if s := e.GetChildWorkflowExecutionStartedEventAttributes(); s != nil {
 				children++
 				id := s.GetWorkflowExecution().GetWorkflowId()
-				if diff := cmp.Diff(shown{map[string]string{}, map[string]string{}, 0}, shownOf(t, h.Client, id, "")); diff != "" {
-					t.Errorf("%s shows (-want +got):\n%s", id, diff)
+				if diff := cmp.Diff(visibility{map[string]string{}, map[string]string{}, 0}, visibilityOf(t, h.Client, id, "")); diff != "" {
+					t.Errorf("visibility of %s (-want +got):\n%s", id, diff)
 				}
 			}
 		}
 		if children == 0 {
-			t.Error("there was no sub-agent")
+			t.Error("no sub-agent was started")
 		}
 	})
 }
 
-// bareNamespace makes a namespace without search attributes and connects to it.
-func bareNamespace(t *testing.T, address, name string) client.Client {
+// newNamespace creates a namespace without search attributes and connects to it.
+func newNamespace(t *testing.T, address, name string) client.Client {
 	t.Helper()
 	c, err := client.Dial(client.Options{HostPort: address, Namespace: name, Logger: harness.NoLog})
 	if err != nil {
@@ -201,7 +201,7 @@ func bareNamespace(t *testing.T, address, name string) client.Client {
 	return c
 }
 
-// addStatus adds the search attribute WeftStatus and waits until the server takes it.
+// addStatus adds the search attribute WeftStatus and waits until the server accepts queries for it.
 func addStatus(t *testing.T, c client.Client, namespace string) {
 	t.Helper()
 	_, err := c.OperatorService().AddSearchAttributes(context.Background(), &operatorservice.AddSearchAttributesRequest{Namespace: namespace,
@@ -215,28 +215,28 @@ func addStatus(t *testing.T, c client.Client, namespace string) {
 	})
 }
 
-// TestEndToEndWithoutAttributes runs flows in a namespace that has no search attributes, while
-// one is added, removed under a run, and added again.
+// TestEndToEndWithoutAttributes checks that runs complete in a namespace without search attributes, and when one
+// attribute is added, removed during a run, and added again.
 func TestEndToEndWithoutAttributes(t *testing.T) {
 	t.Parallel()
 	const namespace = "bare"
 	address := harness.StartServer(t, "-db", ":memory:", "-port=0").Address
 	ctx := context.Background()
-	h := &harness.Worker{Client: bareNamespace(t, address, namespace), Queue: "attributes"}
+	h := &harness.Worker{Client: newNamespace(t, address, namespace), Queue: "attributes"}
 	h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, nil)
 	doc := contract.FlowRef{Text: harness.OneNode(""), Name: "flow.json"}
-	says := contract.RunInput{Flow: doc, Script: harness.Script(t, `rules: [{say: done}]`)}
-	finish := func(run client.WorkflowRun, want map[string]string) {
+	input := contract.RunInput{Flow: doc, Script: harness.Script(t, `rules: [{say: done}]`)}
+	checkRun := func(run client.WorkflowRun, want map[string]string) {
 		t.Helper()
 		if _, err := harness.Result(t, run); err != nil {
 			t.Fatal(err)
 		}
-		s := shownOf(t, h.Client, run.GetID(), run.GetRunID())
+		s := visibilityOf(t, h.Client, run.GetID(), run.GetRunID())
 		if diff := cmp.Diff(want, s.Attributes); diff != "" || s.Memo["flow"] != "one" || len(s.Memo["flow_hash"]) != 64 {
-			t.Errorf("the run shows %+v (-want +got):\n%s", s, diff)
+			t.Errorf("memo %v, attributes (-want +got):\n%s", s.Memo, diff)
 		}
 	}
-	finish(startAs(t, h, client.StartWorkflowOptions{}, says), map[string]string{})
+	checkRun(startWithOptions(t, h, client.StartWorkflowOptions{}, input), map[string]string{})
 
 	log := programs.Log(t, "worker")
 	cmd := exec.Command(programs.Path(t, "WEFT_WORKER"), "-task-queue", "nobody")
@@ -248,20 +248,20 @@ func TestEndToEndWithoutAttributes(t *testing.T) {
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	want := "worker: search attributes missing: WeftFlow, WeftDialect, WeftPlanHash, WeftStatus, WeftPrincipal, WeftTenant; runs work without them; add them with: " +
 		"temporal operator search-attribute create --namespace bare --name WeftFlow --type Keyword --name WeftDialect --type Keyword --name WeftPlanHash --type Keyword --name WeftStatus --type Keyword --name WeftPrincipal --type Keyword --name WeftTenant --type Keyword\n"
-	harness.WaitFor(t, "the worker to say what is missing", func() bool { return strings.Contains(harness.ReadFile(t, log.Name()), want) })
+	harness.WaitFor(t, "the worker to log the missing attributes", func() bool { return strings.Contains(harness.ReadFile(t, log.Name()), want) })
 
-	// A worker that asked before and one that asks now may disagree; each run goes by its own record.
+	// Workers that check at different times may disagree on whether the attribute exists; each run follows its own record.
 	addStatus(t, h.Client, namespace)
 	second := harness.RunWorker(t, h.Client, "second", 0, nil)
 	t.Cleanup(second.Stop)
 	other := &harness.Worker{Client: h.Client, Queue: "second"}
-	finish(startAs(t, other, client.StartWorkflowOptions{}, says), map[string]string{"WeftStatus": "completed"})
+	checkRun(startWithOptions(t, other, client.StartWorkflowOptions{}, input), map[string]string{"WeftStatus": "completed"})
 
-	// Removed under a run that recorded that it is there: a worker that remembers nothing of the
-	// run goes on up to the next write, and the run waits there until it is added again.
-	in := says
+	// The attribute is removed during a run that has recorded its existence. A worker without cached state
+	// continues the run up to the next upsert, which fails until the attribute is added again.
+	in := input
 	in.Script = harness.Script(t, `rules: [{delay: 4s, say: done}]`)
-	run := startAs(t, other, client.StartWorkflowOptions{TypedSearchAttributes: started("WeftStatus", "running")}, in)
+	run := startWithOptions(t, other, client.StartWorkflowOptions{TypedSearchAttributes: keywords("WeftStatus", "running")}, in)
 	harness.WaitFor(t, "the model call", func() bool {
 		d, err := h.Client.DescribeWorkflowExecution(ctx, run.GetID(), "")
 		return err == nil && len(d.PendingActivities) == 1 && d.PendingActivities[0].GetActivityType().GetName() == contract.ActivityCallModel
@@ -274,7 +274,7 @@ func TestEndToEndWithoutAttributes(t *testing.T) {
 	second.Stop()
 	third := harness.RunWorker(t, h.Client, "second", 1, nil)
 	t.Cleanup(third.Stop)
-	causes := func(cause enumspb.WorkflowTaskFailedCause) (n int) {
+	failedTasks := func(cause enumspb.WorkflowTaskFailedCause) (n int) {
 		for _, e := range harness.Events(t, h.Client, run.GetID(), "") {
 			if f := e.GetWorkflowTaskFailedEventAttributes(); f != nil && f.GetCause() == cause {
 				n++
@@ -282,12 +282,12 @@ func TestEndToEndWithoutAttributes(t *testing.T) {
 		}
 		return n
 	}
-	harness.WaitFor(t, "the write that the server refuses", func() bool {
-		return causes(enumspb.WORKFLOW_TASK_FAILED_CAUSE_BAD_SEARCH_ATTRIBUTES) > 0
+	harness.WaitFor(t, "the upsert to be rejected", func() bool {
+		return failedTasks(enumspb.WORKFLOW_TASK_FAILED_CAUSE_BAD_SEARCH_ATTRIBUTES) > 0
 	})
 	addStatus(t, h.Client, namespace)
-	finish(run, map[string]string{"WeftStatus": "completed"})
-	if n := causes(enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR); n > 0 {
-		t.Errorf("%d replays did other than what is recorded", n)
+	checkRun(run, map[string]string{"WeftStatus": "completed"})
+	if n := failedTasks(enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR); n > 0 {
+		t.Errorf("%d workflow tasks failed with a nondeterminism error", n)
 	}
 }

@@ -24,15 +24,15 @@ import (
 	"weft/workflows/plan"
 )
 
-// payment is a tool of the operator's connection crm, which counts its calls.
-type payment struct {
+// payWorker is a worker whose operator has configured the connection crm with the tool pay. calls counts its calls.
+type payWorker struct {
 	*harness.Worker
 	calls atomic.Int64
 }
 
-func newPayment(t *testing.T) *payment {
+func newPayWorker(t *testing.T) *payWorker {
 	t.Helper()
-	p := &payment{}
+	p := &payWorker{}
 	tools, err := tool.Open(tool.Settings{
 		AllowLoopback: true,
 		Connections:   map[string]tool.Connection{"crm": {Transport: tool.TransportLocal}},
@@ -50,37 +50,37 @@ func newPayment(t *testing.T) *payment {
 	return p
 }
 
-// TestEndToEndAgentsThatModelsDefine have what the node binds that defines them, and nothing else.
-func TestEndToEndAgentsThatModelsDefine(t *testing.T) {
+// TestEndToEndModelDefinedAgents checks that an agent defined by a model has only the tools that its node binds.
+func TestEndToEndModelDefinedAgents(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int64
+	var requests atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		asked.Add(1)
+		requests.Add(1)
 		http.Error(w, "no", http.StatusTeapot)
 	}))
 	t.Cleanup(other.Close)
 	const pay = `,"tools":[{"name":"pay","data_connection_id":"crm"}]`
 	inner := `"id": "s", "name": "S", "prompt": "p", "tools": [{"name": "pay", "data_connection_id": "crm"}]`
 	tests := map[string]struct {
-		node, agent, above string
-		calls              int64
+		node, agent, connections string
+		calls                    int64
 	}{
 		"a tool that the node does not have": {agent: inner},
 		"a tool that the node has":           {node: pay, agent: inner, calls: 1},
 		"a function by its name":             {agent: `"id": "s", "name": "S", "prompt": "p", "tools": [{"name": "pay"}]`},
 		"another tool of its connection":     {node: pay, agent: strings.ReplaceAll(inner, `"pay"`, `"refund"`)},
-		"a URL of its own": {node: pay, agent: strings.ReplaceAll(inner, `"crm"`, `"own"`),
-			above: `"data_connections": [{"id": "own", "type": 1, "name": "own", "config": {"url": "` + other.URL + `/mcp"}}],`},
-		"its connection's id with a URL of its own": {node: pay, agent: inner,
-			above: `"data_connections": [{"id": "crm", "type": 1, "name": "crm", "config": {"url": "` + other.URL + `/mcp"}}],`},
+		"a new connection with another URL": {node: pay, agent: strings.ReplaceAll(inner, `"crm"`, `"own"`),
+			connections: `"data_connections": [{"id": "own", "type": 1, "name": "own", "config": {"url": "` + other.URL + `/mcp"}}],`},
+		"the connection's id with another URL": {node: pay, agent: inner,
+			connections: `"data_connections": [{"id": "crm", "type": 1, "name": "crm", "config": {"url": "` + other.URL + `/mcp"}}],`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPayment(t)
+			p := newPayWorker(t)
 			run := p.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(tc.node), Name: "flow.json"}, OnError: contract.OnErrorFail,
 				Script: harness.Script(t, `rules:
-- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: q, agent_def: {name: S, `+tc.above+` nodes: [{`+tc.agent+`}], edges: [{id: e1, source: START, target: s}, {id: e2, source: s, target: END}]}}}]}
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: q, agent_def: {name: S, `+tc.connections+` nodes: [{`+tc.agent+`}], edges: [{id: e1, source: START, target: s}, {id: e2, source: s, target: END}]}}}]}
 - {node: s, turn: 1, call: [{tool: pay}]}
 - {node: s, turn: 2, say: paid}
 - {node: a, turn: 2, contains: "paid", say: paid}
@@ -93,15 +93,15 @@ func TestEndToEndAgentsThatModelsDefine(t *testing.T) {
 			if tc.calls > 0 {
 				want = "paid"
 			}
-			if *out.ResultText != want || p.calls.Load() != tc.calls || asked.Load() != 0 {
-				t.Errorf("the result is %q after %d payments and %d requests, want %q after %d", *out.ResultText, p.calls.Load(), asked.Load(), want, tc.calls)
+			if *out.ResultText != want || p.calls.Load() != tc.calls || requests.Load() != 0 {
+				t.Errorf("result %q with %d payments and %d requests to the other URL, want %q with %d payments", *out.ResultText, p.calls.Load(), requests.Load(), want, tc.calls)
 			}
 		})
 	}
 }
 
-// stolen is the grant of an open run, as anyone reads it in its history who may read the namespace.
-func (p *payment) stolen(t *testing.T) (client.WorkflowRun, *contract.Grant) {
+// stolenGrant returns the grant of an open run, from its history. Any client of the namespace can read it there.
+func (p *payWorker) stolenGrant(t *testing.T) (client.WorkflowRun, *contract.Grant) {
 	t.Helper()
 	run := p.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(`,"tools":[{"name":"pay","data_connection_id":"crm"}]`), Name: "flow.json"},
 		Script: harness.Script(t, `rules: [{delay: 10m, say: late}]`)})
@@ -119,11 +119,11 @@ func (p *payment) stolen(t *testing.T) (client.WorkflowRun, *contract.Grant) {
 	return run, &g
 }
 
-// TestEndToEndCallsOfOthers are made by clients of the namespace without a run, or with the grant of another's run.
-func TestEndToEndCallsOfOthers(t *testing.T) {
+// TestEndToEndUnauthorizedActivities checks that activities reject calls from clients, even with a run's grant.
+func TestEndToEndUnauthorizedActivities(t *testing.T) {
 	t.Parallel()
-	p := newPayment(t)
-	_, g := p.stolen(t)
+	p := newPayWorker(t)
+	_, g := p.stolenGrant(t)
 	forged := *g
 	forged.Connections = []plan.Reach{{ID: "crm"}, {ID: "admin"}}
 	pay := contract.ToolInput{Connection: plan.Connection{ID: "crm", Kind: plan.ConnectionLocal}, Name: "pay", CallID: "c", As: "pay"}
@@ -139,10 +139,10 @@ func TestEndToEndCallsOfOthers(t *testing.T) {
 	check := func(t *testing.T, err error) {
 		t.Helper()
 		if got := contract.FailureOf(err); err == nil || got.Class != contract.ClassBadRequest || !strings.Contains(got.Text, "the call is refused") {
-			t.Errorf("the call ended with %v", err)
+			t.Errorf("got %v, want a refused call", err)
 		}
 	}
-	// An attacker's own workflow, on a task queue of its own, has any type and any id that is free.
+	// An attacker's workflow, on the attacker's task queue, may have any type.
 	other := worker.New(p.Client, p.Queue+"-other", worker.Options{})
 	other.RegisterWorkflowWithOptions(func(ctx workflow.Context, name string, in any, g *contract.Grant) error {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{TaskQueue: p.Queue, StartToCloseTimeout: time.Minute})
@@ -171,28 +171,28 @@ func TestEndToEndCallsOfOthers(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if n := p.calls.Load(); n > 0 {
-			t.Errorf("%d payments", n)
+			t.Errorf("%d payments, want none", n)
 		}
 	})
 }
 
-// TestEndToEndRunsOfOthers are runs of the inner types that a client starts, with the grant of another's run.
-func TestEndToEndRunsOfOthers(t *testing.T) {
+// TestEndToEndUnauthorizedRuns checks that runs of internal types or with internal fields fail if a client starts them.
+func TestEndToEndUnauthorizedRuns(t *testing.T) {
 	t.Parallel()
-	p := newPayment(t)
-	run, g := p.stolen(t)
+	p := newPayWorker(t)
+	run, g := p.stolenGrant(t)
 	f := harness.FanIn("x", "a")
-	pay := &contract.Shared{Model: "script", FirstRun: g.Root.Run, Owner: run.GetID(), Grant: g}
+	shared := &contract.Shared{Model: "script", FirstRun: g.Root.Run, Owner: run.GetID(), Grant: g}
 	for name, tc := range map[string]struct {
 		kind string
 		in   any
 	}{
-		"a branch":            {contract.WorkflowBranch, contract.BranchInput{V: 1, Node: "a", Plan: f, Order: []int{0, 1}, Edges: []int{0, 1, 2}, Shared: *pay, Step: 1, Occurrence: 1}},
-		"a branch without":    {contract.WorkflowBranch, contract.BranchInput{V: 1, Node: "a", Plan: f, Order: []int{0, 1}, Edges: []int{0, 1, 2}, Step: 1, Occurrence: 1}},
-		"a delivery":          {contract.WorkflowWebhookDelivery, contract.WebhookDeliveryInput{ID: "evt_1", Names: []string{"x"}, Grant: g}},
-		"a delivery without":  {contract.WorkflowWebhookDelivery, contract.WebhookDeliveryInput{ID: "evt_1", Names: []string{"x"}}},
-		"a flow with a grant": {contract.WorkflowFlow, contract.RunInput{V: 1, Flow: contract.FlowRef{Plan: f}, Model: "script", Grant: g}},
-		"a flow below":        {contract.WorkflowFlow, contract.RunInput{V: 1, Flow: contract.FlowRef{Plan: f}, Model: "script", Depth: 1, Grant: g}},
+		"a branch with a stolen grant":   {contract.WorkflowBranch, contract.BranchInput{V: 1, Node: "a", Plan: f, Order: []int{0, 1}, Edges: []int{0, 1, 2}, Shared: *shared, Step: 1, Occurrence: 1}},
+		"a branch without a grant":       {contract.WorkflowBranch, contract.BranchInput{V: 1, Node: "a", Plan: f, Order: []int{0, 1}, Edges: []int{0, 1, 2}, Step: 1, Occurrence: 1}},
+		"a delivery with a stolen grant": {contract.WorkflowWebhookDelivery, contract.WebhookDeliveryInput{ID: "evt_1", Names: []string{"x"}, Grant: g}},
+		"a delivery without a grant":     {contract.WorkflowWebhookDelivery, contract.WebhookDeliveryInput{ID: "evt_1", Names: []string{"x"}}},
+		"a flow with a stolen grant":     {contract.WorkflowFlow, contract.RunInput{V: 1, Flow: contract.FlowRef{Plan: f}, Model: "script", Grant: g}},
+		"a flow with a forged depth":     {contract.WorkflowFlow, contract.RunInput{V: 1, Flow: contract.FlowRef{Plan: f}, Model: "script", Depth: 1, Grant: g}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -201,7 +201,7 @@ func TestEndToEndRunsOfOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := run.Get(context.Background(), nil); contract.FailureOf(err).Class != contract.ClassBadRequest {
-				t.Errorf("it ended with %v", err)
+				t.Errorf("run ended with %v, want %s", err, contract.ClassBadRequest)
 			}
 		})
 	}
@@ -212,10 +212,10 @@ func TestEndToEndRunsOfOthers(t *testing.T) {
 			err = run.Get(context.Background(), nil)
 		}
 		if f := contract.FailureOf(err); err == nil || !strings.Contains(f.Error(), id) {
-			t.Errorf("the run %q ended with %v", id, err)
+			t.Errorf("run with the reserved id %q ended with %v", id, err)
 		}
 	}
-	// Another's workflow as the parent proves nothing.
+	// A parent that is an attacker's workflow does not authorize its children.
 	other := worker.New(p.Client, p.Queue+"-parent", worker.Options{})
 	other.RegisterWorkflowWithOptions(func(ctx workflow.Context, kind string, in contract.RunInput) error {
 		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{TaskQueue: p.Queue}), kind, in).Get(ctx, nil)
@@ -225,9 +225,9 @@ func TestEndToEndRunsOfOthers(t *testing.T) {
 	}
 	t.Cleanup(other.Stop)
 	for name, in := range map[string]contract.RunInput{
-		"below with the grant":    {V: 1, Flow: contract.FlowRef{Plan: f}, Model: "script", Depth: 1, Owner: run.GetID(), FirstRun: g.Root.Run, Grant: g},
-		"below without a grant":   {V: 1, Flow: contract.FlowRef{Plan: f}, Model: "script", Depth: 1, Owner: run.GetID()},
-		"a snapshot with a grant": {V: 1, Model: "script", Depth: 1, Snapshot: &contract.RunSnapshot{Plan: f, Shared: *pay, Entry: &contract.EntryState{}}},
+		"a child with a stolen grant":    {V: 1, Flow: contract.FlowRef{Plan: f}, Model: "script", Depth: 1, Owner: run.GetID(), FirstRun: g.Root.Run, Grant: g},
+		"a child without a grant":        {V: 1, Flow: contract.FlowRef{Plan: f}, Model: "script", Depth: 1, Owner: run.GetID()},
+		"a snapshot with a stolen grant": {V: 1, Model: "script", Depth: 1, Snapshot: &contract.RunSnapshot{Plan: f, Shared: *shared, Entry: &contract.EntryState{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -236,13 +236,13 @@ func TestEndToEndRunsOfOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := run.Get(context.Background(), nil); contract.FailureOf(err).Class != contract.ClassBadRequest {
-				t.Errorf("it ended with %v", err)
+				t.Errorf("run ended with %v, want %s", err, contract.ClassBadRequest)
 			}
 		})
 	}
 }
 
-// bomb is a run whose model defines agents that define agents, twenty with each answer.
+// bomb returns a run whose agents each define twenty more agents, recursively.
 func bomb(t *testing.T, delay string) contract.RunInput {
 	t.Helper()
 	agent := `{name: S, nodes: [{id: a, name: S, prompt: p}], edges: [{id: e1, source: START, target: a}, {id: e2, source: a, target: END}]}`
@@ -251,8 +251,8 @@ func bomb(t *testing.T, delay string) contract.RunInput {
 		Script: harness.Script(t, `rules: [{node: a, turn: 1, call: [`+strings.TrimSuffix(calls, ", ")+`]}, {delay: `+delay+`, say: done}]`)}
 }
 
-// below counts the runs below a run, those under way with open.
-func below(t *testing.T, c client.Client, id string, open bool) int {
+// countDescendants counts the descendants of a run; with open, only those that are still running.
+func countDescendants(t *testing.T, c client.Client, id string, open bool) int {
 	t.Helper()
 	query := fmt.Sprintf("WorkflowId STARTS_WITH '%s/'", id)
 	if open {
@@ -265,37 +265,37 @@ func below(t *testing.T, c client.Client, id string, open bool) int {
 	return int(out.GetCount())
 }
 
-// TestEndToEndAgentsAreCounted lets models start agents without end: there are as many as the budget has.
-func TestEndToEndAgentsAreCounted(t *testing.T) {
+// TestEndToEndAgentBudget checks that agents that define agents endlessly are stopped at the budget for runs.
+func TestEndToEndAgentBudget(t *testing.T) {
 	t.Parallel()
 	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
 	h.Worker = harness.RunWorkerWith(t, h.Client, h.Queue, workflows.Settings{BudgetLimits: &contract.BudgetLimits{Most: contract.Budget{Runs: 100, AtOnce: 5}}}, activities.Deps{})
 	t.Cleanup(h.Worker.Stop)
 	run := h.Start(t, bomb(t, "1ms"))
 	if _, err := harness.Result(t, run); contract.FailureOf(err).Class != contract.ClassToolErrors {
-		t.Errorf("the run ended with %v, want the errors of its calls", err)
+		t.Errorf("run ended with %v, want %s", err, contract.ClassToolErrors)
 	}
-	harness.WaitFor(t, "the end of all runs", func() bool { return below(t, h.Client, run.GetID(), true) == 0 })
-	if n := below(t, h.Client, run.GetID(), false); n < 20 || n > 100 {
-		t.Errorf("models started %d runs, want at most 100", n)
+	harness.WaitFor(t, "all runs to close", func() bool { return countDescendants(t, h.Client, run.GetID(), true) == 0 })
+	if n := countDescendants(t, h.Client, run.GetID(), false); n < 20 || n > 100 {
+		t.Errorf("models started %d runs, want 20 to 100", n)
 	}
 }
 
-// TestEndToEndTerminatedWithAllBelow ends what is below a run that is terminated, and nothing starts later.
-func TestEndToEndTerminatedWithAllBelow(t *testing.T) {
+// TestEndToEndTerminateDescendants checks that terminating a run closes its descendants, and that none starts later.
+func TestEndToEndTerminateDescendants(t *testing.T) {
 	t.Parallel()
 	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
 	h.Worker = harness.RunWorkerWith(t, h.Client, h.Queue, workflows.Settings{BudgetLimits: &contract.BudgetLimits{Most: contract.Budget{Runs: 500, AtOnce: 50}}}, activities.Deps{})
 	t.Cleanup(h.Worker.Stop)
 	run := h.Start(t, bomb(t, "10m"))
-	harness.WaitFor(t, "many runs", func() bool { return below(t, h.Client, run.GetID(), true) >= 20 })
+	harness.WaitFor(t, "many runs", func() bool { return countDescendants(t, h.Client, run.GetID(), true) >= 20 })
 	if err := h.Client.TerminateWorkflow(context.Background(), run.GetID(), "", "test"); err != nil {
 		t.Fatal(err)
 	}
-	harness.WaitFor(t, "the end of all runs", func() bool { return below(t, h.Client, run.GetID(), true) == 0 })
-	all := below(t, h.Client, run.GetID(), false)
+	harness.WaitFor(t, "all runs to close", func() bool { return countDescendants(t, h.Client, run.GetID(), true) == 0 })
+	all := countDescendants(t, h.Client, run.GetID(), false)
 	time.Sleep(2 * time.Second)
-	if n, open := below(t, h.Client, run.GetID(), false), below(t, h.Client, run.GetID(), true); n != all || open != 0 {
-		t.Errorf("%d runs started later, %d are open", n-all, open)
+	if n, open := countDescendants(t, h.Client, run.GetID(), false), countDescendants(t, h.Client, run.GetID(), true); n != all || open != 0 {
+		t.Errorf("%d runs started after the termination, %d are open", n-all, open)
 	}
 }

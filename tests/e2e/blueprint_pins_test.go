@@ -19,9 +19,9 @@ import (
 	"weft/workflows/plan"
 )
 
-// pinned is the folder of an agent that starts others when it is told to. OLD stands for what is
+// blueprintFiles are the files of an agent that starts others when prompted. OLD stands for the text that is
 // edited, SHELF for the address of an MCP server.
-var pinned = map[string]string{
+var blueprintFiles = map[string]string{
 	"agents/boss/agent.json":                `{"name":"boss","description":"d","system_prompt":"Lead OLD.","mcp_servers":{"o":{"ref":"orchestrator"}}}`,
 	"agents/writer/agent.json":              `{"name":"writer","description":"OLD writer","capabilities":["style"]}`,
 	"agents/writer/agent.system-prompt.md":  "Write OLD.",
@@ -35,10 +35,10 @@ var pinned = map[string]string{
 	"agents/late/agent.json":                `{"name":"late","description":"OLD"}`,
 }
 
-// rewrite writes the folder with another word in OLD's place.
-func rewrite(t *testing.T, dir, word, shelf string) {
+// writeBlueprint writes the files to dir, with OLD and SHELF replaced.
+func writeBlueprint(t *testing.T, dir, word, shelf string) {
 	t.Helper()
-	for name, text := range pinned {
+	for name, text := range blueprintFiles {
 		file := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
@@ -49,14 +49,14 @@ func rewrite(t *testing.T, dir, word, shelf string) {
 	}
 }
 
-// TestEndToEndBlueprintPins edits everything that a session can start while it is idle: what it
-// starts then is what was there at its start, and a script that is another one is refused. A later
-// session has what is there now.
+// TestEndToEndBlueprintPins checks that a session starts agents as they were when it began, even if their
+// files are edited or removed while it is idle, and that it refuses a script that has changed. A later
+// session uses the new files.
 func TestEndToEndBlueprintPins(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	address, _ := harness.NewToolServer(t)
-	rewrite(t, dir, "OLD", address)
+	writeBlueprint(t, dir, "OLD", address)
 	tools, err := tool.Open(tool.Settings{Trusted: []string{dir}, AllowLoopback: true})
 	if err != nil {
 		t.Fatal(err)
@@ -73,58 +73,58 @@ func TestEndToEndBlueprintPins(t *testing.T) {
 		if res == nil {
 			t.Fatal(diags)
 		}
-		return familyOn(t, h, res.Flow, "{node: boss, match: ^one$, say: ready}",
-			"{node: boss, match: ^go$, call: ["+launches("writer", polled)+", "+launches("counter", polled)+", "+launches("late", polled)+", {tool: list_agent_blueprints}]}",
+		return startFamilyOn(t, h, res.Flow, "{node: boss, match: ^one$, say: ready}",
+			"{node: boss, match: ^go$, call: ["+startCall("writer", modePoll)+", "+startCall("counter", modePoll)+", "+startCall("late", modePoll)+", {tool: list_agent_blueprints}]}",
 			"{node: boss, say: done}", "{say: written}")
 	}
-	check := func(f *family, word, counted string) {
+	check := func(f *family, word, programStatus string) {
 		t.Helper()
-		f.idle(1)
+		f.waitTurns(1)
 		if turn := f.Prompt(t, f.run.GetID(), "a", "go"); turn.Status != contract.TurnCompleted {
-			t.Fatalf("the turn is %+v", turn)
+			t.Fatalf("turn = %+v", turn)
 		}
-		kids := f.children(3)
+		children := f.childIDs(3)
 		var writer plan.Flow
-		v, err := h.Client.QueryWorkflow(context.Background(), kids[0], "", contract.QueryPlan)
+		v, err := h.Client.QueryWorkflow(context.Background(), children[0], "", contract.QueryPlan)
 		if err == nil {
 			err = v.Get(&writer)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := writer.Description + " " + writer.Nodes[0].Agent.System
+		definition := writer.Description + " " + writer.Nodes[0].Agent.System
 		for _, c := range writer.Connections {
-			said += " " + c.URL
+			definition += " " + c.URL
 		}
-		if strings.Count(said, word) != 4 || strings.Contains(said, "OLD") != (word == "OLD") {
-			t.Errorf("the writer is %q, want all of it %s", said, word)
+		if strings.Count(definition, word) != 4 || strings.Contains(definition, "OLD") != (word == "OLD") {
+			t.Errorf("definition of the writer = %q, want only %s", definition, word)
 		}
-		if got := f.look("the program's end", func(s *contract.SessionStatus) bool {
+		if got := f.waitStatus("the program to end", func(s *contract.SessionStatus) bool {
 			return s.Children[1].Status == contract.StatusIdle || s.Children[1].Status == contract.TurnFailed
-		}).Children[1].Status; got != counted {
-			t.Errorf("the program is %s, want %s", got, counted)
+		}).Children[1].Status; got != programStatus {
+			t.Errorf("status of the program = %s, want %s", got, programStatus)
 		}
-		if boss := f.Turns(t, kids[1], 1)[0]; counted == contract.TurnFailed {
-			if boss.Failure == nil || !strings.Contains(boss.Failure.Text, "has changed since the run was started") || boss.Failure.Remedy != "start a new run" {
-				t.Errorf("the changed script is refused with %+v", boss.Failure)
+		if turn := f.Turns(t, children[1], 1)[0]; programStatus == contract.TurnFailed {
+			if turn.Failure == nil || !strings.Contains(turn.Failure.Text, "has changed since the run was started") || turn.Failure.Remedy != "start a new run" {
+				t.Errorf("failure of the changed script = %+v", turn.Failure)
 			}
-		} else if string(boss.ResultData) != `"`+word+`"` {
-			t.Errorf("the program gave %s", boss.ResultData)
+		} else if string(turn.ResultData) != `"`+word+`"` {
+			t.Errorf("result of the program = %s", turn.ResultData)
 		}
 	}
 	first := start()
-	first.idle(1)
-	rewrite(t, dir, "NEW", address)
+	first.waitTurns(1)
+	writeBlueprint(t, dir, "NEW", address)
 	if err := os.RemoveAll(filepath.Join(dir, "agents", "late")); err != nil {
 		t.Fatal(err)
 	}
 	check(first, "OLD", contract.TurnFailed)
-	rewrite(t, dir, "NEW", address)
+	writeBlueprint(t, dir, "NEW", address)
 	check(start(), "NEW", contract.StatusIdle)
 }
 
-// TestEndToEndBlueprintUntrusted has a program whose folder no operator trusts: it is not run, and
-// the refusal has the setting that allows it.
+// TestEndToEndBlueprintUntrusted checks that a program in a folder that the operator does not trust is not
+// executed, and that the remedy names the setting that allows it.
 func TestEndToEndBlueprintUntrusted(t *testing.T) {
 	t.Parallel()
 	mark := filepath.Join(t.TempDir(), "mark")
@@ -146,7 +146,7 @@ func TestEndToEndBlueprintUntrusted(t *testing.T) {
 	}
 	_, err = harness.Result(t, h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: res.Flow}, Params: harness.EncodeJSON(t, map[string]string{"who": mark}), OnError: "fail"}))
 	if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassDenied || !strings.Contains(f.Remedy, "agents: {trusted: [/PATH/TO/FOLDER]}") {
-		t.Errorf("the run gave %v", err)
+		t.Errorf("run ended with %v", err)
 	}
 	if _, err := os.Stat(mark); err == nil {
 		t.Error("the program ran")

@@ -10,20 +10,20 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndLargeBranchResults has branches bring back, side by side and without a store, more than
-// was reserved for each of them: a run ends well where its history has room for all of it, else it fails
-// before the server terminates it.
+// TestEndToEndLargeBranchResults runs parallel branches whose results exceed what is reserved for each of them, without a
+// store. It checks that the run completes if its history has room for all results, and otherwise fails before the server
+// terminates it.
 func TestEndToEndLargeBranchResults(t *testing.T) {
 	if !fullSize {
-		t.Skip("make sizes runs it")
+		t.Skip("run by make sizes")
 	}
 	t.Parallel()
 	tests := map[string]struct {
 		branches, bytes int
 		class           string
 	}{
-		"there is room": {branches: 30, bytes: 900_000},
-		"there is none": {branches: 28, bytes: 1_800_000, class: contract.ClassStateTooLarge},
+		"results that fit":        {branches: 30, bytes: 900_000},
+		"results that do not fit": {branches: 28, bytes: 1_800_000, class: contract.ClassStateTooLarge},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -39,12 +39,12 @@ func TestEndToEndLargeBranchResults(t *testing.T) {
 			out, err := harness.Result(t, run)
 			if tc.class != "" {
 				if f := contract.FailureOf(err); f == nil || f.Class != tc.class || f.Node == "" || f.Remedy == "" {
-					t.Errorf("the run ended with %.500v, %v", out, err)
+					t.Errorf("run ended with %.500v, %v", out, err)
 				}
 				return
 			}
 			if err != nil || *out.ResultText != "joined" || out.Usage.Calls != tc.branches+1 {
-				t.Errorf("the run ended with %.500v, %v", out, err)
+				t.Errorf("run ended with %.500v, %v", out, err)
 			}
 		})
 	}

@@ -16,21 +16,21 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// repeats is what a caller sent, as a server that knows no shame repeats it.
-func repeats(q *http.Request) string {
+// echoed returns the URL and headers of a request as text, as a careless server would echo them.
+func echoed(q *http.Request) string {
 	return fmt.Sprintf("you sent %s with %q", q.URL.String(), q.Header)
 }
 
-// echo answers every model call with an error that repeats the request: /STATUS/..., or with a
-// stream that ends in one.
-func echo(w http.ResponseWriter, q *http.Request) {
+// echoModel is a model server that echoes requests. The first element of the path selects a handler of echoAnswers or
+// the status of an error; any other path gets a stream that breaks off with an error.
+func echoModel(w http.ResponseWriter, q *http.Request) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(q.URL.Path, "/"), "/")
-	if answer, ok := shamelessly[first]; ok {
+	if answer, ok := echoAnswers[first]; ok {
 		answer(w, q)
 		return
 	}
 	status, err := strconv.Atoi(first)
-	text := strconv.Quote(repeats(q))
+	text := strconv.Quote(echoed(q))
 	switch {
 	case err != nil: // a stream that breaks
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -45,12 +45,12 @@ func echo(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// shamelessly are good answers that repeat the request.
-var shamelessly = map[string]http.HandlerFunc{
-	// A streamed answer, slow enough to be seen in heartbeats.
+// echoAnswers are successful responses that echo the request.
+var echoAnswers = map[string]http.HandlerFunc{
+	// A streamed response, slow enough to appear in heartbeats.
 	"good": func(w http.ResponseWriter, q *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		for word := range strings.SplitSeq(repeats(q), " ") {
+		for word := range strings.SplitSeq(echoed(q), " ") {
 			piece, _ := json.Marshal(word + " ")
 			fmt.Fprintf(w, "data: {\"id\":\"1\",\"model\":%s,\"choices\":[{\"index\":0,\"delta\":{\"content\":%s}}]}\n\n", piece, piece)
 			_ = http.NewResponseController(w).Flush()
@@ -58,34 +58,34 @@ var shamelessly = map[string]http.HandlerFunc{
 		}
 		fmt.Fprint(w, "data: {\"id\":\"1\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	},
-	// A call of a tool that is given the secret, and then an answer.
+	// A tool call with the secret as argument, then a text.
 	"calls": func(w http.ResponseWriter, q *http.Request) {
 		body, _ := io.ReadAll(q.Body)
 		message := `{"role":"assistant","content":"done"}`
 		finish := "stop"
 		if !bytes.Contains(body, []byte(`"role":"tool"`)) {
-			args, _ := json.Marshal(map[string]string{"to": repeats(q)})
+			args, _ := json.Marshal(map[string]string{"to": echoed(q)})
 			quoted, _ := json.Marshal(string(args))
 			message, finish = fmt.Sprintf(`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"say","arguments":%s}}]}`, quoted), "tool_calls"
 		}
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"id":"1","model":"m","choices":[{"index":0,"message":%s,"finish_reason":%q}]}`, message, finish)
 	},
-	// A redirect to an address that has the secret.
+	// A redirect to a URL that contains the secret.
 	"away": func(w http.ResponseWriter, q *http.Request) {
 		http.Redirect(w, q, "/good/?key="+url.QueryEscape(q.Header.Get("Authorization")), http.StatusTemporaryRedirect)
 	},
-	// What a request of a flow's own gets, with letters behind escapes.
+	// A response to an API node, with a letter of each secret escaped.
 	"api": func(w http.ResponseWriter, q *http.Request) {
-		text, _ := json.Marshal(repeats(q))
+		text, _ := json.Marshal(echoed(q))
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"said":%s}`, strings.ReplaceAll(string(text), "canary", `\u0063anary`))
 	},
 }
 
-// shameless is an MCP server whose tools repeat what they were sent: as a result, as an error, and
-// by failing.
-func shameless() http.Handler {
+// echoTools is an MCP server whose tools echo the request's headers in a result, in a tool error and in a protocol
+// error, or echo the request in an HTTP error.
+func echoTools() http.Handler {
 	s := server.NewMCPServer("shameless", "1", server.WithToolCapabilities(false))
 	for _, name := range []string{"say", "refuse"} {
 		s.AddTool(mcp.NewTool(name), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -103,7 +103,7 @@ func shameless() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		body, _ := io.ReadAll(q.Body)
 		if strings.Contains(string(body), `"crash"`) {
-			http.Error(w, repeats(q), http.StatusBadRequest)
+			http.Error(w, echoed(q), http.StatusBadRequest)
 			return
 		}
 		q.Body = io.NopCloser(bytes.NewReader(body))

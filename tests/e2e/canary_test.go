@@ -26,8 +26,8 @@ import (
 	"weft/tests/programs"
 )
 
-// canaries are secrets of a worker, by what they are. None may be found anywhere else than in the
-// requests that it is there for.
+// canaries are secrets of a worker, by their purpose. They may appear only in the requests that they are
+// configured for.
 var canaries = map[string]string{
 	"API key":                 "canary0apikey5f3a9c",
 	"key of another provider": "canary1otherkey77b1e",
@@ -43,28 +43,28 @@ var canaries = map[string]string{
 	"codec's key":             "Y2FuYXJ5MTFjb2RlY2tleTAwMDAwMDAwMDAwMDAwMDE=",
 	"password of a proxy":     "canary12proxy77aa0",
 	"private key":             "canary13privatekeyMIIEvQIBADANBgkq",
-	"door's token":            "canary14doortoken0b9d",
+	"server's token":          "canary14doortoken0b9d",
 }
 
-// locked is a buffer for two writers.
-type locked struct {
+// lockedBuffer is a buffer that is safe for concurrent use.
+type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (l *locked) Write(p []byte) (int, error) {
+func (l *lockedBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.Write(p)
 }
 
-func (l *locked) String() string {
+func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
 }
 
-// canaryConfig is the worker's settings file.
+// canaryConfig returns the worker's settings file.
 func canaryConfig(models, tools string) string {
 	var b strings.Builder
 	b.WriteString("providers:\n")
@@ -82,34 +82,34 @@ func canaryConfig(models, tools string) string {
 	return b.String()
 }
 
-// TestEndToEndCanaries plants secrets everywhere in a worker's settings, lets everything fail that
-// could repeat them, and much succeed that does, and looks for them in all that the server holds of
-// the runs, in what runs answer, in the worker's log, metrics and traces, in what the starter prints
-// and in what its door answers.
+// TestEndToEndCanaries puts secrets into all of a worker's settings and runs flows whose model, tool and API
+// servers echo requests, in errors and in successful responses. It checks that no secret appears in what
+// Temporal stores of the runs, in their queries, in the worker's log, metrics and traces, in the starter's
+// output or in the responses of starter serve.
 func TestEndToEndCanaries(t *testing.T) {
 	t.Parallel()
 	address := harness.StartServer(t, "-db", ":memory:", "-port=0").Address
-	var sent locked
-	noting := func(h http.Handler) http.Handler {
+	var sent lockedBuffer
+	record := func(h http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-			fmt.Fprintln(&sent, repeats(q))
+			fmt.Fprintln(&sent, echoed(q))
 			h.ServeHTTP(w, q)
 		})
 	}
-	models := httptest.NewServer(noting(http.HandlerFunc(echo)))
+	models := httptest.NewServer(record(http.HandlerFunc(echoModel)))
 	t.Cleanup(models.Close)
-	tools := httptest.NewServer(noting(shameless()))
+	tools := httptest.NewServer(record(echoTools()))
 	t.Cleanup(tools.Close)
 	config := filepath.Join(t.TempDir(), "weft.yaml")
 	if err := os.WriteFile(config, []byte(canaryConfig(models.URL, tools.URL)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	traces := &locked{}
+	traces := &lockedBuffer{}
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { _, _ = io.Copy(traces, q.Body) }))
 	t.Cleanup(collector.Close)
 	log, metrics := canaryWorker(t, address, config, collector.URL)
-	small := canaryDevserver(t, address, config)
-	door, doorLog := canaryDoor(t, address, config)
+	devserverLog := canaryDevserver(t, address, config)
+	serveURL, serveLog := canaryServe(t, address, config)
 	c := harness.Dial(t, address)
 	inputs := map[string]map[string]any{}
 	for _, model := range []string{"p200/m", "p400/m", "p401/m", "p403/m", "p413/m", "p422/m", "p429/m", "p503/m", "pstream/m", "pgood/m", "paway/m", "p401/m, pgood/m", "anthropic/claude-sonnet-4-5", "google/gemini-2.5-flash", "mistral/m"} {
@@ -131,41 +131,41 @@ func TestEndToEndCanaries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	heard := 0
+	masked := 0
 	for id := range inputs {
-		said := append(canaryRun(t, c, address, id), canaryAsked(t, door, "/runs/"+id, "/runs/"+id+"/result", "/runs/"+id+"/status", "/runs/"+id+"/transcript", "/runs/"+id+"/requests", "/runs/"+id+"/events")...)
+		seen := append(canaryRun(t, c, address, id), canaryGet(t, serveURL, "/runs/"+id, "/runs/"+id+"/result", "/runs/"+id+"/status", "/runs/"+id+"/transcript", "/runs/"+id+"/requests", "/runs/"+id+"/events")...)
 		for what, secret := range canaries {
-			if bytes.Contains(said, []byte(secret)) {
-				at := bytes.Index(said, []byte(secret))
-				t.Errorf("%s: %s is in what is known of the run: …%.200q", id, what, said[max(0, at-100):])
+			if bytes.Contains(seen, []byte(secret)) {
+				at := bytes.Index(seen, []byte(secret))
+				t.Errorf("%s: the %s is visible: …%.200q", id, what, seen[max(0, at-100):])
 			}
 		}
-		if bytes.Contains(said, []byte("[secret]")) {
-			heard++
+		if bytes.Contains(seen, []byte("[secret]")) {
+			masked++
 		}
 	}
-	if heard < len(inputs)/2 {
-		t.Errorf("only %d of %d runs had something to hide", heard, len(inputs))
+	if masked < len(inputs)/2 {
+		t.Errorf("secrets were masked in only %d of %d runs", masked, len(inputs))
 	}
 	for _, what := range []string{"API key", "key of another provider", "header", "connection's query", "secret of a flow"} {
 		if !strings.Contains(sent.String(), canaries[what]) {
-			t.Errorf("%s reached nobody who could have repeated it", what)
+			t.Errorf("the %s was sent to no server", what)
 		}
 	}
-	around := map[string]string{"worker's log": log.String(), "devserver's log": small.String(), "door's log": doorLog.String(), "worker's metrics": string(canaryAsked(t, metrics, "/metrics")), "worker's traces": traces.String()}
-	for name, text := range around {
+	outputs := map[string]string{"worker's log": log.String(), "devserver's log": devserverLog.String(), "log of starter serve": serveLog.String(), "worker's metrics": string(canaryGet(t, metrics, "/metrics")), "worker's traces": traces.String()}
+	for name, text := range outputs {
 		if text == "" {
-			t.Errorf("there is no %s", name)
+			t.Errorf("the %s is empty", name)
 		}
 		for what, secret := range canaries {
 			if strings.Contains(text, secret) {
-				t.Errorf("%s is in the %s: …%.300s", what, name, text[max(0, strings.Index(text, secret)-150):])
+				t.Errorf("the %s is in the %s: …%.300s", what, name, text[max(0, strings.Index(text, secret)-150):])
 			}
 		}
 	}
 }
 
-// canaryRequest is a flow that asks an address, with a secret that it names.
+// canaryRequest returns a flow with one API node, which sends a secret to an address.
 func canaryRequest(address string) string {
 	return fmt.Sprintf(`{"component_type":"Flow","agentspec_version":"26.1.2","name":"f","start_node":{"$component_ref":"s"},
 "nodes":[{"$component_ref":"s"},{"$component_ref":"n"},{"$component_ref":"e"}],
@@ -176,8 +176,8 @@ func canaryRequest(address string) string {
 "sensitive_headers":{"Authorization":{"$component_ref":"crm.sensitive_headers.Authorization"}}}}}`, address)
 }
 
-// canaryAsked is what an address answers; streams are read for a moment.
-func canaryAsked(t *testing.T, address string, paths ...string) []byte {
+// canaryGet requests paths of a server and returns all bodies. Event streams are read for a second.
+func canaryGet(t *testing.T, address string, paths ...string) []byte {
 	t.Helper()
 	var out []byte
 	for _, path := range paths {
@@ -186,7 +186,7 @@ func canaryAsked(t *testing.T, address string, paths ...string) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Authorization", "Bearer "+canaries["door's token"])
+		req.Header.Set("Authorization", "Bearer "+canaries["server's token"])
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
@@ -196,7 +196,7 @@ func canaryAsked(t *testing.T, address string, paths ...string) []byte {
 		if strings.HasSuffix(path, "/events") {
 			time.AfterFunc(time.Second, stop)
 		}
-		body, _ := io.ReadAll(resp.Body) // a stream is cut
+		body, _ := io.ReadAll(resp.Body) // fails for a stream, which is cancelled
 		resp.Body.Close()
 		stop()
 		out = append(out, body...)
@@ -207,30 +207,30 @@ func canaryAsked(t *testing.T, address string, paths ...string) []byte {
 	return out
 }
 
-// canaryDoor starts the starter's door with all secrets and returns its address and what it says.
-func canaryDoor(t *testing.T, address, config string) (string, *locked) {
+// canaryServe starts starter serve with all secrets and returns its address and its log.
+func canaryServe(t *testing.T, address, config string) (string, *lockedBuffer) {
 	t.Helper()
-	log := &locked{}
+	log := &lockedBuffer{}
 	cmd := exec.Command(filepath.Join(filepath.Dir(programs.Path(t, "WEFT_WORKER")), "starter"), "serve", "-listen", "127.0.0.1:0")
-	canaryPlace(t, cmd, address, config, "WEFT_SERVE_TOKENS=me:"+canaries["door's token"])
+	canarySetup(t, cmd, address, config, "WEFT_SERVE_TOKENS=me:"+canaries["server's token"])
 	cmd.Stderr = log
 	return programs.Line(t, cmd, ""), log
 }
 
-// canaryDevserver starts the program that a laptop has, as another worker with all secrets, and
+// canaryDevserver starts the devserver program without its server, as another worker with all secrets, and
 // returns its log.
-func canaryDevserver(t *testing.T, address, config string) *locked {
+func canaryDevserver(t *testing.T, address, config string) *lockedBuffer {
 	t.Helper()
-	log := &locked{}
+	log := &lockedBuffer{}
 	cmd := exec.Command(programs.Path(t, "WEFT_DEVSERVER"), "-server=false")
-	canaryPlace(t, cmd, address, config)
+	canarySetup(t, cmd, address, config)
 	cmd.Stdout, cmd.Stderr = log, log
 	canaryStart(t, cmd, log)
 	return log
 }
 
-// canaryStart starts a program and ends it with the test.
-func canaryStart(t *testing.T, cmd *exec.Cmd, log *locked) {
+// canaryStart starts a program and kills it when the test ends.
+func canaryStart(t *testing.T, cmd *exec.Cmd, log *lockedBuffer) {
 	t.Helper()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -240,13 +240,13 @@ func canaryStart(t *testing.T, cmd *exec.Cmd, log *locked) {
 		_ = cmd.Wait()
 		if t.Failed() {
 			text := log.String()
-			t.Logf("%s said:\n%s", cmd.Path, text[max(0, len(text)-4000):])
+			t.Logf("log of %s:\n%s", cmd.Path, text[max(0, len(text)-4000):])
 		}
 	})
 }
 
-// canaryPlace gives a program a folder with what the settings name, and all secrets.
-func canaryPlace(t *testing.T, cmd *exec.Cmd, address, config string, more ...string) {
+// canarySetup sets a program's folder, with the files that the settings name, and an environment with all secrets.
+func canarySetup(t *testing.T, cmd *exec.Cmd, address, config string, more ...string) {
 	t.Helper()
 	cmd.Dir = t.TempDir()
 	for name, text := range map[string]string{
@@ -265,8 +265,8 @@ func canaryPlace(t *testing.T, cmd *exec.Cmd, address, config string, more ...st
 		"AWS_SESSION_TOKEN="+canaries["token for the store"], "CANARY_VARIABLE="+canaries["variable"], "CANARY_HOOK="+canaries["secret of a webhook"]), more...)
 }
 
-// canaryWorker starts a worker with all secrets and returns its log and where its metrics are.
-func canaryWorker(t *testing.T, address, config, collector string) (*locked, string) {
+// canaryWorker starts a worker with all secrets and returns its log and the address of its metrics.
+func canaryWorker(t *testing.T, address, config, collector string) (*lockedBuffer, string) {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -274,16 +274,16 @@ func canaryWorker(t *testing.T, address, config, collector string) (*locked, str
 	}
 	metrics := free.Addr().String()
 	free.Close()
-	log := &locked{}
+	log := &lockedBuffer{}
 	cmd := exec.Command(programs.Path(t, "WEFT_WORKER"))
-	canaryPlace(t, cmd, address, config, "WEFT_WORKER_METRICS_LISTEN="+metrics, "OTEL_EXPORTER_OTLP_ENDPOINT="+collector, "OTEL_EXPORTER_OTLP_COMPRESSION=none", "OTEL_BSP_SCHEDULE_DELAY=200")
+	canarySetup(t, cmd, address, config, "WEFT_WORKER_METRICS_LISTEN="+metrics, "OTEL_EXPORTER_OTLP_ENDPOINT="+collector, "OTEL_EXPORTER_OTLP_COMPRESSION=none", "OTEL_BSP_SCHEDULE_DELAY=200")
 	cmd.Stdout, cmd.Stderr = log, log
 	canaryStart(t, cmd, log)
 	return log, "http://" + metrics
 }
 
-// canaryRun waits until a run has ended, waits for an operator or for another attempt, and gives all that can be known of
-// it: history, details, pending calls, queries, what the starter prints.
+// canaryRun waits until a run has ended, is blocked on an operator or retries an activity. It returns everything that can
+// be read of the run: description, history, queries and the output of the starter.
 func canaryRun(t *testing.T, c client.Client, address, id string) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -296,14 +296,14 @@ func canaryRun(t *testing.T, c client.Client, address, id string) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out.Write(raw) // pending calls with their last failure and heartbeats come and go
-		again := slices.ContainsFunc(d.GetPendingActivities(), func(p *workflowpb.PendingActivityInfo) bool { return p.GetAttempt() > 3 })
+		out.Write(raw) // at each poll, as pending activities and their heartbeats change
+		retries := slices.ContainsFunc(d.GetPendingActivities(), func(p *workflowpb.PendingActivityInfo) bool { return p.GetAttempt() > 3 })
 		var st contract.Status
-		if v, err := c.QueryWorkflow(context.Background(), id, "", contract.QueryStatus); err == nil && v.Get(&st) == nil && (again || st.Status != contract.StatusRunning || len(st.Requests) > 0) {
+		if v, err := c.QueryWorkflow(context.Background(), id, "", contract.QueryStatus); err == nil && v.Get(&st) == nil && (retries || st.Status != contract.StatusRunning || len(st.Requests) > 0) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Errorf("%s neither ended nor waits for anybody: %+v", id, st)
+			t.Errorf("%s neither ended nor waits for an operator: %+v", id, st)
 			break
 		}
 	}
@@ -320,11 +320,11 @@ func canaryRun(t *testing.T, c client.Client, address, id string) []byte {
 	for _, command := range []string{"status", "transcript", "why", "requests"} {
 		cmd := exec.Command(starter, command, id)
 		cmd.Dir, cmd.Env = t.TempDir(), append(programs.Clean(), "TEMPORAL_ADDRESS="+address)
-		said, _ := cmd.CombinedOutput() // some have nothing to say and fail
-		if len(said) == 0 || bytes.Contains(said, []byte("internal error of starter")) {
-			t.Errorf("starter %s %s says %q", command, id, said)
+		printed, _ := cmd.CombinedOutput() // some commands fail, depending on the run
+		if len(printed) == 0 || bytes.Contains(printed, []byte("internal error of starter")) {
+			t.Errorf("starter %s %s printed %q", command, id, printed)
 		}
-		out.Write(said)
+		out.Write(printed)
 	}
 	return out.Bytes()
 }

@@ -17,17 +17,17 @@ import (
 	"weft/workflows/plan"
 )
 
-// embedders runs the programs of clients against a server and a worker that calls a
-// model over HTTP.
-type embedders struct {
+// clientPrograms runs the programs of tests/clients against a server and a worker that calls a model over
+// HTTP.
+type clientPrograms struct {
 	dir, address string
 	client       client.Client
 }
 
-func newEmbedders(t *testing.T) *embedders {
+func newClientPrograms(t *testing.T) *clientPrograms {
 	t.Helper()
 	worker := programs.Path(t, "WEFT_WORKER")
-	e := &embedders{dir: t.TempDir(), address: harness.StartServer(t, "-db", ":memory:", "-port=0").Address}
+	e := &clientPrograms{dir: t.TempDir(), address: harness.StartServer(t, "-db", ":memory:", "-port=0").Address}
 	for name, text := range map[string]string{"one.json": harness.OneNode(""), "bad.json": strings.Replace(harness.OneNode(""), `"target":"a"`, `"target":"nobody"`, 1), "flows/kept.json": harness.OneNode(""),
 		"mail.json": harness.OneNode(`,"tools":[{"name":"send_mail","data_connection_id":"web"}]`)} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(e.dir, name)), 0o755); err != nil {
@@ -50,8 +50,8 @@ func newEmbedders(t *testing.T) *embedders {
 	return e
 }
 
-// run runs a program in a folder, and gives what it prints.
-func (e *embedders) run(t *testing.T, dir string, args ...string) (stdout, stderr string, err error) {
+// run runs a program in a folder and returns its output.
+func (e *clientPrograms) run(t *testing.T, dir string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
@@ -63,38 +63,38 @@ func (e *embedders) run(t *testing.T, dir string, args ...string) (stdout, stder
 	return out.String(), errs.String(), err
 }
 
-// check runs a program with a good flow and with a bad one.
-func (e *embedders) check(t *testing.T, dir, wantBad string, program ...string) {
+// check runs a program with a valid flow and with an invalid one.
+func (e *clientPrograms) check(t *testing.T, dir, wantInvalid string, program ...string) {
 	t.Helper()
 	out, errs, err := e.run(t, dir, append(program, filepath.Join(e.dir, "one.json"), "hello")...)
 	if err != nil || out != "turn 4\n" {
-		t.Errorf("the program printed %q: %v\n%s", out, err, errs)
+		t.Errorf("program printed %q: %v\n%s", out, err, errs)
 	}
 	out, errs, err = e.run(t, dir, append(program, filepath.Join(e.dir, "bad.json"))...)
-	if err == nil || out != "" || !strings.Contains(errs, wantBad) || !strings.Contains(errs, "bad.json:") {
-		t.Errorf("with a bad flow the program printed %q: %v\n%s\nwant %q", out, err, errs, wantBad)
+	if err == nil || out != "" || !strings.Contains(errs, wantInvalid) || !strings.Contains(errs, "bad.json:") {
+		t.Errorf("with an invalid flow, the program printed %q: %v\n%s\nwant %q", out, err, errs, wantInvalid)
 	}
 }
 
-// answers runs a program that answers what its run asks.
-func (e *embedders) answers(t *testing.T, dir string, program ...string) {
+// checkAnswers runs a program that answers the requests of its run.
+func (e *clientPrograms) checkAnswers(t *testing.T, dir string, program ...string) {
 	t.Helper()
 	out, errs, err := e.run(t, dir, append(program, filepath.Join(e.dir, "mail.json"), "hello")...)
 	if err != nil || out != "turn 2\n" || !strings.Contains(errs, "confirm: a wants to call send_mail") && !strings.Contains(errs, "confirm a wants to call send_mail") ||
 		!strings.Contains(errs, "send_mail with {\"to\":\"ann\"}") || !strings.Contains(errs, "tool_result") {
-		t.Errorf("the program printed %q: %v\n%s", out, err, errs)
+		t.Errorf("program printed %q: %v\n%s", out, err, errs)
 	}
 }
 
-// TestEndToEndClients starts runs from programs of one's own, in several languages: with a
-// document, with a plan, by name.
+// TestEndToEndClients checks that client programs in several languages can start runs with a document, a plan or the
+// name of a flow, and answer their requests.
 func TestEndToEndClients(t *testing.T) {
 	t.Parallel()
-	e := newEmbedders(t)
+	e := newClientPrograms(t)
 	t.Run("node", func(t *testing.T) {
 		for _, name := range []string{"node", "npm"} {
 			if _, err := exec.LookPath(name); err != nil {
-				t.Skipf("there is no %s here; the program in clients/node was not run", name)
+				t.Skipf("%s is not installed", name)
 			}
 		}
 		dir := t.TempDir()
@@ -104,17 +104,17 @@ func TestEndToEndClients(t *testing.T) {
 			}
 		}
 		if out, errs, err := e.run(t, dir, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"); err != nil {
-			t.Skipf("npm ci did not get @temporalio/client (%v), so the program was not run:\n%s%s", err, out, errs)
+			t.Skipf("npm ci did not install @temporalio/client: %v\n%s%s", err, out, errs)
 		}
 		e.check(t, dir, "invalid_flow: the document has ", "node", "start.mjs")
-		e.answers(t, dir, "node", "answer.mjs")
+		e.checkAnswers(t, dir, "node", "answer.mjs")
 	})
 	t.Run("python", func(t *testing.T) {
 		if _, _, err := e.run(t, "", "python3", "-c", "import temporalio"); err != nil {
-			t.Skip("there is no python3 with temporalio here; the program in clients/python was not run")
+			t.Skip("python3 with temporalio is not installed")
 		}
 		e.check(t, "../clients/python", "invalid_flow the document has ", "python3", "start.py")
-		e.answers(t, "../clients/python", "python3", "answer.py")
+		e.checkAnswers(t, "../clients/python", "python3", "answer.py")
 	})
 	t.Run("go", func(t *testing.T) {
 		bin := filepath.Join(t.TempDir(), "embed")
@@ -123,7 +123,7 @@ func TestEndToEndClients(t *testing.T) {
 		}
 		e.check(t, "", "bad.json cannot be run", bin)
 	})
-	t.Run("with a folder's files", func(t *testing.T) {
+	t.Run("a folder's files", func(t *testing.T) {
 		run, err := e.client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: contract.TaskQueue}, "Flow",
 			map[string]any{"v": 1, "input": "hello", "model": "script", "script": map[string]any{"rules": []any{map[string]any{"contains": "hello", "say": "greeted"}}},
 				"flow": map[string]any{"name": "agents/greeter/agent.json", "text": `{"name": "greeter", "description": "Greets", "capabilities": ["tone"]}`,
@@ -137,7 +137,7 @@ func TestEndToEndClients(t *testing.T) {
 		}
 		out, err := harness.Result(t, run)
 		if err != nil || *out.ResultText != "greeted" {
-			t.Fatalf("the result is %+v: %v", out, contract.FailureOf(err))
+			t.Fatalf("result = %+v, %v", out, contract.FailureOf(err))
 		}
 		value, err := e.client.QueryWorkflow(context.Background(), run.GetID(), "", contract.QueryPlan)
 		if err != nil {
@@ -145,7 +145,7 @@ func TestEndToEndClients(t *testing.T) {
 		}
 		var f plan.Flow
 		if err := value.Get(&f); err != nil || len(f.Nodes) != 1 || !strings.Contains(f.Nodes[0].Agent.System, "Speak kindly.") {
-			t.Errorf("the plan is %+v: %v", f, err)
+			t.Errorf("plan = %+v, %v", f, err)
 		}
 	})
 	t.Run("by name", func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestEndToEndClients(t *testing.T) {
 		}
 		out, err := harness.Result(t, run)
 		if err != nil || *out.ResultText != "turn 4" {
-			t.Errorf("the result is %+v: %v", out, err)
+			t.Errorf("result = %+v, %v", out, err)
 		}
 		run, err = e.client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: contract.TaskQueue}, "Flow",
 			map[string]any{"v": 1, "flow": map[string]any{"name": "../one"}})
@@ -165,7 +165,7 @@ func TestEndToEndClients(t *testing.T) {
 		}
 		_, err = harness.Result(t, run)
 		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassInvalidFlow || !strings.Contains(f.Text, "is not a plain file name") {
-			t.Errorf("the failure is %+v", f)
+			t.Errorf("failure = %+v", f)
 		}
 	})
 }

@@ -11,18 +11,18 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndClusterStoreFull fills the disk of the claim-check store under load: calls whose
-// answers go there are made again until there is room, and no run fails.
+// TestEndToEndClusterStoreFull fills the disk of the claim-check store under load. It checks that calls whose
+// responses are offloaded are retried until there is space, and that no run fails.
 func TestEndToEndClusterStoreFull(t *testing.T) {
 	harness.ClusterDir(t)
 	disk := smallDisk(t, "32m")
 	v := newStoreEnv(t)
 	v.settings.Dir = filepath.Join(disk, "store")
 	v.model = largeModel(t, 300_000)
-	v.work(t, true, true)
+	v.startWorker(t, true, true)
 	c := v.dial(t)
 	const runs = 20
-	begin := func() func() error {
+	startRun := func() func() error {
 		run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Model: "large/m", Input: fmt.Sprint(time.Now().UnixNano())})
 		return func() error {
 			out, err := harness.Result(t, run)
@@ -32,18 +32,18 @@ func TestEndToEndClusterStoreFull(t *testing.T) {
 			return nil
 		}
 	}
-	room := fill(t, disk)
-	var ends []func() error
+	free := fillDisk(t, disk)
+	var waits []func() error
 	for range runs {
-		ends = append(ends, begin())
+		waits = append(waits, startRun())
 	}
-	first := retried(t, c, v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Model: "large/m", Input: "another"})).GetLastFailure()
-	if !strings.Contains(first.GetMessage(), "no space left") || first.GetApplicationFailureInfo().GetType() != contract.ClassUnavailable {
-		t.Errorf("the call failed with %v", first)
+	failure := waitRetry(t, c, v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Model: "large/m", Input: "another"})).GetLastFailure()
+	if !strings.Contains(failure.GetMessage(), "no space left") || failure.GetApplicationFailureInfo().GetType() != contract.ClassUnavailable {
+		t.Errorf("call failed with %v", failure)
 	}
-	room()
-	for _, end := range ends {
-		if err := end(); err != nil {
+	free()
+	for _, wait := range waits {
+		if err := wait(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// askers is a flow of n branches that each ask a person, and a join.
-func askers(n int) *plan.Flow {
+// askFlow returns a flow of n branches that each ask a user a question, and a join.
+func askFlow(n int) *plan.Flow {
 	var ids []string
 	for i := range n {
 		ids = append(ids, fmt.Sprint("q", i))
@@ -32,29 +32,46 @@ func askers(n int) *plan.Flow {
 	return f
 }
 
-// insist sends an Update until the run has taken it, or has ended.
-func insist(t *testing.T, h *harness.Worker, id, name string, answer, out any) {
-	t.Helper()
-	harness.WaitFor(t, "the Update "+name, func() bool {
+// eventually calls f until it returns nil, for at most five minutes, and returns its last error. Unlike
+// harness.WaitFor, it may be called on any goroutine.
+func eventually(f func(ctx context.Context) error) (err error) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
-		defer cancel()
+		err = f(ctx)
+		cancel()
+		if err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// sendUpdate sends an Update until the run accepts it or has closed. It may be called on any goroutine.
+func sendUpdate(t *testing.T, h *harness.Worker, id, name string, answer, out any) {
+	t.Helper()
+	err := eventually(func(ctx context.Context) error {
 		u, err := h.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: name,
 			Args: []any{answer}, WaitForStage: client.WorkflowUpdateStageCompleted})
 		if err == nil {
 			err = u.Get(ctx, out)
 		}
-		var gone *serviceerror.NotFound
-		return err == nil || errors.As(err, &gone)
+		if errors.As(err, new(*serviceerror.NotFound)) {
+			return nil
+		}
+		return err
 	})
+	if err != nil {
+		t.Errorf("Update %s of %s: %v", name, id, err)
+	}
 }
 
-// TestEndToEndConcurrentAnswers gives a run, while no worker is there, more answers for its
-// branches than one workflow task may hold: one by one each is small enough.
+// TestEndToEndConcurrentAnswers sends a run answers for all its branches while no worker is running. Each is
+// small enough for a workflow task, but together they exceed the limit of one.
 func TestEndToEndConcurrentAnswers(t *testing.T) {
 	t.Parallel()
 	const n = 6
 	text := strings.Repeat("w", 900_000)
-	give := map[string]func(t *testing.T, h *harness.Worker, id string, open []contract.Request){
+	senders := map[string]func(t *testing.T, h *harness.Worker, id string, open []contract.Request){
 		"signals": func(t *testing.T, h *harness.Worker, id string, open []contract.Request) {
 			for _, q := range open {
 				h.Signal(t, id, contract.RequestMessage, map[string]any{"id": q.ID, "text": text})
@@ -62,36 +79,36 @@ func TestEndToEndConcurrentAnswers(t *testing.T) {
 			h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, nil)
 		},
 		"updates": func(t *testing.T, h *harness.Worker, id string, open []contract.Request) {
-			var all sync.WaitGroup
+			var wg sync.WaitGroup
+			defer wg.Wait()
 			for _, q := range open {
-				all.Go(func() {
-					insist(t, h, id, contract.RequestMessage, map[string]any{"id": q.ID, "text": text}, nil)
+				wg.Go(func() {
+					sendUpdate(t, h, id, contract.RequestMessage, map[string]any{"id": q.ID, "text": text}, nil)
 				})
 			}
-			time.Sleep(time.Second) // the server has them by now, or they come one by one
+			time.Sleep(time.Second) // by now, the server should have received all of them
 			h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, nil)
-			all.Wait()
 		},
 	}
-	for how, give := range give {
-		t.Run(how, func(t *testing.T) {
+	for name, send := range senders {
+		t.Run(name, func(t *testing.T) {
 			h := &harness.Worker{Client: dialAsWorker(t), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
 			h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, nil)
 			t.Cleanup(func() { h.Worker.Stop() })
-			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: askers(n)}, Script: harness.Script(t, `rules: [{say: done}]`)})
+			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: askFlow(n)}, Script: harness.Script(t, `rules: [{say: done}]`)})
 			open := h.OpenRequests(t, run.GetID(), n)
 			h.Worker.Stop()
-			give(t, h, run.GetID(), open)
+			send(t, h, run.GetID(), open)
 			out, err := harness.Result(t, run)
 			if err != nil || *out.ResultText != "done" {
-				t.Fatalf("%+v, %.500v", out, err)
+				t.Fatalf("result = %+v, %.500v", out, err)
 			}
 		})
 	}
 }
 
-// TestEndToEndConcurrentPrompts has several wait for the same long turn: together their answers
-// are more than one workflow task may hold.
+// TestEndToEndConcurrentPrompts has several clients wait for the same turn with a long result. Together, their
+// responses exceed the limit of one workflow task.
 func TestEndToEndConcurrentPrompts(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -99,18 +116,18 @@ func TestEndToEndConcurrentPrompts(t *testing.T) {
 	const n = 1_200_000
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, Input: "one", Session: true, Script: harness.Script(t, fmt.Sprintf(`rules: [{turn: 1, say: one}, {turn: 2, delay: 3s, say: "%s"}, {say: three}]`, strings.Repeat("w", n)))})
 	h.Turns(t, run.GetID(), 1)
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for range 5 {
-		all.Go(func() {
+		wg.Go(func() {
 			var turn contract.Turn
-			insist(t, h, run.GetID(), contract.UpdatePrompt, contract.PromptInput{ID: "k", Prompt: "more"}, &turn)
+			sendUpdate(t, h, run.GetID(), contract.UpdatePrompt, contract.PromptInput{ID: "k", Prompt: "more"}, &turn)
 			if turn.Status != contract.TurnCompleted || turn.N != 2 || turn.ResultText == nil || len(*turn.ResultText) != n {
-				t.Errorf("the turn is %.200v", turn)
+				t.Errorf("turn = %.200v", turn)
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	if out := h.CloseSession(t, run); out.Status != "stopped" || out.Usage.Calls != 2 {
-		t.Errorf("%.300v", out)
+		t.Errorf("result = %.300v", out)
 	}
 }

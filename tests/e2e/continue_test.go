@@ -11,8 +11,8 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndLongLoop goes round more often than one history should hold: as a length of
-// history wants it, and as the server suggests it.
+// TestEndToEndLongLoop checks that a loop with more iterations than one history should hold continues as new, both at a
+// configured number of events and at the server's suggestion.
 func TestEndToEndLongLoop(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ steps, events, runs, calls int }{
@@ -41,10 +41,10 @@ func TestEndToEndLongLoop(t *testing.T) {
 				t.Fatal(err)
 			}
 			if out.Usage.Calls != tc.calls*tc.steps+2*tc.steps+1 || out.ResultNode != "x" {
-				t.Errorf("%d calls, result from %q", out.Usage.Calls, out.ResultNode)
+				t.Errorf("%d calls, result of node %q", out.Usage.Calls, out.ResultNode)
 			}
 			if s := h.Status(t, run.GetID()); s.Dropped+len(s.Executions) != tc.steps+1 {
-				t.Errorf("%d executions are listed and %d not", len(s.Executions), s.Dropped)
+				t.Errorf("%d executions are listed and %d dropped", len(s.Executions), s.Dropped)
 			}
 			if n := harness.RunCount(t, h.Client, run); n < tc.runs {
 				t.Errorf("%d runs, want at least %d", n, tc.runs)
@@ -53,8 +53,8 @@ func TestEndToEndLongLoop(t *testing.T) {
 	}
 }
 
-// TestEndToEndSnapshotTooLarge asks two sub-agents of one node, in a branch, to come back with more
-// than one payload holds together: the branch goes on instead, and the run waits for it.
+// TestEndToEndSnapshotTooLarge has two sub-agents of one node, in a branch, whose states together exceed one payload.
+// It checks that the branch continues its history instead of continuing as new, and that the run waits for it.
 func TestEndToEndSnapshotTooLarge(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
@@ -69,11 +69,11 @@ func TestEndToEndSnapshotTooLarge(t *testing.T) {
 - {node: s, turn: 1, call: [{tool: send_mail, arguments: {to: ann, body: %s}}]}
 - {say: ok}`, letter))})
 	var s contract.Status
-	harness.WaitFor(t, "both sub-agents to ask", func() bool {
+	harness.WaitFor(t, "the requests of both sub-agents", func() bool {
 		s = h.Status(t, run.GetID())
 		return len(s.Requests) == 2
 	})
-	time.Sleep(time.Second) // the loop beside them goes round, and the run wants to continue as new
+	time.Sleep(time.Second) // meanwhile the loop iterates, and the run tries to continue as new
 	for _, q := range s.Requests {
 		if _, err := h.Update(t, run.GetID(), "confirm", map[string]any{"id": q.ID, "approve": false, "reason": "not today"}); err != nil {
 			t.Fatal(err)
@@ -81,6 +81,6 @@ func TestEndToEndSnapshotTooLarge(t *testing.T) {
 	}
 	out, err := harness.Result(t, run)
 	if err != nil || out.ResultNode != "j" {
-		t.Fatalf("%+v, %v", out, err)
+		t.Fatalf("result = %+v, %v", out, err)
 	}
 }

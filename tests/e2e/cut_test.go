@@ -12,8 +12,8 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndCutAnswers asks a model whose first answers end too early. The run's usage counts what they took, and the call is
-// made three times at most.
+// TestEndToEndCutAnswers checks that a call whose response is cut off is attempted three times at most, and that the run's
+// usage includes all attempts.
 func TestEndToEndCutAnswers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -21,8 +21,8 @@ func TestEndToEndCutAnswers(t *testing.T) {
 		usage contract.Usage
 		class string
 	}{
-		"the third answer is whole": {2, contract.Usage{Calls: 1, Cut: 2, Input: 300, Output: 19}, ""},
-		"no answer is whole":        {100, contract.Usage{Cut: 3, Input: 300, Output: 15}, contract.ClassUnavailable},
+		"the third response is complete": {2, contract.Usage{Calls: 1, Cut: 2, Input: 300, Output: 19}, ""},
+		"no response is complete":        {100, contract.Usage{Cut: 3, Input: 300, Output: 15}, contract.ClassUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

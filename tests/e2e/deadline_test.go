@@ -11,26 +11,26 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestEndToEndAnsweredWithoutWorker answers a question by signal in time, while no worker is there to take
-// the answer; when one is back the time is over.
+// TestEndToEndAnsweredWithoutWorker checks that an answer counts if its signal arrives before the question's timeout, even if
+// no worker is running then and the timeout is over when one starts.
 func TestEndToEndAnsweredWithoutWorker(t *testing.T) {
 	t.Parallel()
 	answers := map[string]func(q *contract.Request) map[string]any{
-		"by id":    func(q *contract.Request) map[string]any { return map[string]any{"id": q.ID, "text": "red"} },
-		"the next": func(*contract.Request) map[string]any { return map[string]any{"text": "red"} },
+		"by id": func(q *contract.Request) map[string]any { return map[string]any{"id": q.ID, "text": "red"} },
+		"no id": func(*contract.Request) map[string]any { return map[string]any{"text": "red"} },
 	}
 	for name, answer := range answers {
 		for _, events := range []int{0, 1} {
 			t.Run(fmt.Sprintf("%s, max events %d", name, events), func(t *testing.T) {
 				for limit := 4; !answeredInTime(t, limit, events, answer); limit *= 2 {
-					t.Logf("%d seconds are too short for this machine", limit)
+					t.Logf("a timeout of %d seconds is too short for this machine", limit)
 				}
 			})
 		}
 	}
 }
 
-// answeredInTime gives false where the time was over before the answer was given.
+// answeredInTime runs the test with a timeout in seconds and reports whether the answer was sent before it fired.
 func answeredInTime(t *testing.T, limit, events int, answer func(*contract.Request) map[string]any) bool {
 	h := harness.NewWorker(t, 0)
 	f := harness.AskFlow()
@@ -38,7 +38,7 @@ func answeredInTime(t *testing.T, limit, events int, answer func(*contract.Reque
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: events, Script: harness.Script(t, `rules: [{contains: red, say: painted}]`)})
 	id := run.GetID()
 	var open []contract.Request
-	harness.WaitFor(t, "the question, or its end", func() bool {
+	harness.WaitFor(t, "the question or its timeout", func() bool {
 		s := h.Status(t, id)
 		open = s.Requests
 		return len(open)+len(s.Answered) > 0
@@ -47,22 +47,22 @@ func answeredInTime(t *testing.T, limit, events int, answer func(*contract.Reque
 		return false
 	}
 	h.Worker.Stop()
-	if fired(t, h, id) {
+	if timerFired(t, h, id) {
 		return false
 	}
 	h.Signal(t, id, contract.RequestMessage, answer(&open[0]))
-	harness.WaitFor(t, "the time to be over", func() bool { return fired(t, h, id) })
+	harness.WaitFor(t, "the timeout", func() bool { return timerFired(t, h, id) })
 	h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, nil)
 	defer h.Worker.Stop()
 	out, err := harness.Result(t, run)
 	if err != nil || *out.ResultText != "painted" {
-		t.Errorf("%+v, %v; the run's status is %+v", out, err, h.Status(t, id))
+		t.Errorf("result = %+v, %v; status = %+v", out, err, h.Status(t, id))
 	}
 	return true
 }
 
-// fired reports whether a timer of a run's latest one has.
-func fired(t *testing.T, h *harness.Worker, id string) bool {
+// timerFired reports whether the history of the latest run has a fired timer.
+func timerFired(t *testing.T, h *harness.Worker, id string) bool {
 	t.Helper()
 	for _, e := range harness.Events(t, h.Client, id, "") {
 		if e.EventType == enumspb.EVENT_TYPE_TIMER_FIRED {

@@ -17,8 +17,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestEndToEndColdWorkers lets every activity ask its run for everything: two workers that
-// remember nothing, over branches, a join, a sub-agent and a long input.
+// TestEndToEndColdWorkers checks that activities of workers without a cache get everything that they need from the run: with
+// branches, a join, a sub-agent and a long input.
 func TestEndToEndColdWorkers(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 1)
@@ -41,14 +41,14 @@ func TestEndToEndColdWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *out.ResultText != "all seen" {
-		t.Errorf("result is %q", *out.ResultText)
+		t.Errorf("result = %q", *out.ResultText)
 	}
 	if n := historyBytes(t, h.Client, run.GetID(), run.GetRunID()); n > 2<<20 {
-		t.Errorf("history is %d bytes: the input of 1.5 MB is in it more than once", n)
+		t.Errorf("history has %d bytes: it contains the input of 1.5 MB more than once", n)
 	}
 }
 
-// TestEndToEndCancel cancels a run with two branches under way.
+// TestEndToEndCancel checks that cancelling a run cancels its branches and their calls.
 func TestEndToEndCancel(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -64,7 +64,7 @@ func TestEndToEndCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := harness.Result(t, run); !temporal.IsCanceledError(err) {
-		t.Fatalf("the run ended with %v", err)
+		t.Fatalf("run ended with %v", err)
 	}
 	for _, node := range []string{"a", "b"} {
 		d, err := h.Client.DescribeWorkflowExecution(ctx, run.GetID()+"/"+node+"#1", "")
@@ -75,13 +75,13 @@ func TestEndToEndCancel(t *testing.T) {
 			t.Errorf("branch %s is %s", node, s)
 		}
 		if len(d.PendingActivities) > 0 {
-			t.Errorf("branch %s still has a call under way", node)
+			t.Errorf("branch %s still has a call in flight", node)
 		}
 	}
 }
 
-// TestEndToEndFailureEndsSiblings fails one branch while another waits for its model.
-func TestEndToEndFailureEndsSiblings(t *testing.T) {
+// TestEndToEndFailureCancelsSiblings checks that a failed branch cancels another that waits for its model.
+func TestEndToEndFailureCancelsSiblings(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.ChildBranches, Name: "flow.json"}, OnError: contract.OnErrorFail,
@@ -89,7 +89,7 @@ func TestEndToEndFailureEndsSiblings(t *testing.T) {
 	_, err := harness.Result(t, run)
 	f := contract.FailureOf(err)
 	if f == nil || f.Class != contract.ClassDenied || f.Node != "a" || f.At != "flow.json:2" {
-		t.Fatalf("the failure is %+v", f)
+		t.Fatalf("failure = %+v", f)
 	}
 	d, err := h.Client.DescribeWorkflowExecution(context.Background(), run.GetID()+"/b#1", "")
 	if err != nil {
@@ -100,24 +100,24 @@ func TestEndToEndFailureEndsSiblings(t *testing.T) {
 	}
 }
 
-// TestEndToEndRetries checks that a call is retried after the time that Retry-After states.
+// TestEndToEndRetries checks that a call is not retried before the delay in Retry-After.
 func TestEndToEndRetries(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(""), Name: "flow.json"},
 		Script: harness.Script(t, `rules:
 - {fail: {class: rate_limited, retry_after: 1500ms, times: 1}, say: after a pause}`)})
-	began := time.Now()
+	begin := time.Now()
 	out, err := harness.Result(t, run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); *out.ResultText != "after a pause" || took < 1500*time.Millisecond {
-		t.Errorf("result is %q after %s", *out.ResultText, took)
+	if elapsed := time.Since(begin); *out.ResultText != "after a pause" || elapsed < 1500*time.Millisecond {
+		t.Errorf("result = %q after %s", *out.ResultText, elapsed)
 	}
 }
 
-// TestEndToEndGracefulStop stops a worker with a call under way; another goes on.
+// TestEndToEndGracefulStop checks that a worker that stops completes its calls in flight, and that another continues the run.
 func TestEndToEndGracefulStop(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -132,7 +132,7 @@ func TestEndToEndGracefulStop(t *testing.T) {
 		d, err := h.Client.DescribeWorkflowExecution(context.Background(), run.GetID()+"/b#1", "")
 		return err == nil && len(d.PendingActivities) == 1 && d.PendingActivities[0].State == enumspb.PENDING_ACTIVITY_STATE_STARTED
 	})
-	// A call that asks its run for messages when the worker stops is made again: it had not begun.
+	// Let the calls begin: one that is still fetching messages when the worker stops is retried.
 	time.Sleep(2 * time.Second)
 	second := harness.RunWorker(t, h.Client, h.Queue, 0, nil)
 	t.Cleanup(second.Stop)
@@ -142,19 +142,19 @@ func TestEndToEndGracefulStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *out.ResultText != "joined" {
-		t.Errorf("result is %q", *out.ResultText)
+		t.Errorf("result = %q", *out.ResultText)
 	}
 	for _, node := range []string{"a", "b"} {
 		for _, e := range harness.Events(t, h.Client, run.GetID()+"/"+node+"#1", "") {
 			if s := e.GetActivityTaskStartedEventAttributes(); s != nil && s.Attempt > 1 {
-				t.Errorf("a call of %s was made again although the stop drained it", node)
+				t.Errorf("a call of %s was retried", node)
 			}
 		}
 	}
 }
 
-// TestEndToEndKills runs the worker in a process of its own and kills it, then the server,
-// in the middle. The result is right, and no recorded call is made again.
+// TestEndToEndKills kills the worker's process, or the server, during a run. It checks that the run completes and that
+// no recorded call is repeated.
 func TestEndToEndKills(t *testing.T) {
 	t.Parallel()
 	model := newModelServer(t)
@@ -183,16 +183,15 @@ func TestEndToEndKills(t *testing.T) {
 				t.Fatal(err)
 			}
 			if *out.ResultText != "turn 4" {
-				t.Errorf("result is %q", *out.ResultText)
+				t.Errorf("result = %q", *out.ResultText)
 			}
 			model.check(t, 2)
 		})
 	}
 }
 
-// TestEndToEndNamesAndJSONAlone starts a run as a client in any language would: names and
-// JSON, no Go types.
-func TestEndToEndNamesAndJSONAlone(t *testing.T) {
+// TestEndToEndUntypedClient checks that a client can start a run with only names and JSON, as from any language.
+func TestEndToEndUntypedClient(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	var in map[string]any
@@ -209,7 +208,7 @@ func TestEndToEndNamesAndJSONAlone(t *testing.T) {
 	}
 	delete(out, "usage")
 	if h, _ := out["flow_hash"].(string); len(h) != 64 {
-		t.Errorf("flow_hash is %v", out["flow_hash"])
+		t.Errorf("flow_hash = %v", out["flow_hash"])
 	}
 	delete(out, "flow_hash")
 	want := map[string]any{"status": "completed", "result_text": "hi", "result_node": "a", "model": "script",
@@ -217,39 +216,39 @@ func TestEndToEndNamesAndJSONAlone(t *testing.T) {
 	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)
 	}
-	first := harness.Events(t, h.Client, run.GetID(), run.GetRunID())
+	events := harness.Events(t, h.Client, run.GetID(), run.GetRunID())
 	pinned := false
-	for _, e := range first {
+	for _, e := range events {
 		for _, p := range e.GetMarkerRecordedEventAttributes().GetDetails()["result"].GetPayloads() {
 			pinned = pinned || strings.Contains(string(p.Data), `"plan":{"version":1`)
 		}
 	}
 	if !pinned {
-		t.Error("history does not pin the plan")
+		t.Error("history does not contain the plan")
 	}
 }
 
-// TestEndToEndWrongInputs starts runs as a client would that got the contract wrong.
-func TestEndToEndWrongInputs(t *testing.T) {
+// TestEndToEndInvalidInputs checks that runs with invalid input fail as a bad request, with a remedy.
+func TestEndToEndInvalidInputs(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	for name, in := range map[string]any{
-		"a text":                  "hello",
-		"nothing":                 map[string]any{"v": 1},
-		"a misspelt field":        map[string]any{"v": 1, "flow": map[string]any{"text": harness.OneNode("")}, "model_name": "x"},
-		"a document as an object": map[string]any{"v": 1, "flow": map[string]any{"text": map[string]any{}}},
-		"two flows":               map[string]any{"v": 1, "flow": map[string]any{"text": "x", "plan": map[string]any{"version": 1}}},
-		"a negative limit":        map[string]any{"v": 1, "flow": map[string]any{"text": harness.OneNode("")}, "max_steps": -3},
-		"an unknown role":         map[string]any{"v": 1, "flow": map[string]any{"text": harness.OneNode("")}, "history": []any{map[string]any{"role": "wizard", "content": "x"}}},
-		"a connection of no type": map[string]any{"v": 1, "flow": map[string]any{"text": harness.OneNode(""), "name": "f.json"}, "model": "script", "data_connections": []any{map[string]any{"id": "x", "type": 7}}},
-		"a forged continuation":   map[string]any{"v": 1, "snapshot": map[string]any{"plan": map[string]any{}}},
+		"a string":                   "hello",
+		"no flow":                    map[string]any{"v": 1},
+		"an unknown field":           map[string]any{"v": 1, "flow": map[string]any{"text": harness.OneNode("")}, "model_name": "x"},
+		"a document as an object":    map[string]any{"v": 1, "flow": map[string]any{"text": map[string]any{}}},
+		"two flows":                  map[string]any{"v": 1, "flow": map[string]any{"text": "x", "plan": map[string]any{"version": 1}}},
+		"a negative limit":           map[string]any{"v": 1, "flow": map[string]any{"text": harness.OneNode("")}, "max_steps": -3},
+		"an unknown role":            map[string]any{"v": 1, "flow": map[string]any{"text": harness.OneNode("")}, "history": []any{map[string]any{"role": "wizard", "content": "x"}}},
+		"an unknown connection type": map[string]any{"v": 1, "flow": map[string]any{"text": harness.OneNode(""), "name": "f.json"}, "model": "script", "data_connections": []any{map[string]any{"id": "x", "type": 7}}},
+		"a forged snapshot":          map[string]any{"v": 1, "snapshot": map[string]any{"plan": map[string]any{}}},
 	} {
 		run, err := h.Client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: h.Queue}, "Flow", in)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if f := contract.FailureOf(run.Get(context.Background(), nil)); f == nil || f.Class != contract.ClassBadRequest || f.Remedy == "" {
-			t.Errorf("%s: %+v", name, f)
+			t.Errorf("%s: failure = %+v", name, f)
 		}
 	}
 }

@@ -17,10 +17,10 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndHistoryBound is the promise of transcripts by reference: 500 model calls with
-// 6 KiB of new conversation each, 40 tools of 2 KiB and a system prompt of 20 KiB stay under
-// 6 MiB of history. By value, Temporal ends such a run at 50 MiB. Without WEFT_SIZES there are
-// 100 calls in a fifth of that.
+// TestEndToEndHistoryBound checks that passing transcripts by reference keeps histories small: 500 model calls with
+// 6 KiB of new conversation each, 40 tools of 2 KiB and a system prompt of 20 KiB need less than 6 MiB. If they were
+// passed by value, the run would reach 50 MiB, at which Temporal terminates it. Without WEFT_SIZES, there are 100
+// calls and the limit is a fifth.
 func TestEndToEndHistoryBound(t *testing.T) {
 	t.Parallel()
 	calls := 100
@@ -45,17 +45,17 @@ func TestEndToEndHistoryBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := historyBytes(t, h.Client, run.GetID(), run.GetRunID())
-	byValue, died := byValueBytes(t, h, run.GetID())
-	t.Logf("%d model calls: %.2f MiB of history by reference; by value %.0f MiB, and the run would have ended at call %d",
-		calls, float64(got)/(1<<20), float64(byValue)/(1<<20), died)
+	byValue, lastCall := byValueBytes(t, h, run.GetID())
+	t.Logf("%d model calls: %.2f MiB of history by reference; by value %.0f MiB, and Temporal would terminate the run at call %d",
+		calls, float64(got)/(1<<20), float64(byValue)/(1<<20), lastCall)
 	if got > limit {
-		t.Errorf("history is %d bytes, want at most %d", got, limit)
+		t.Errorf("history has %d bytes, want at most %d", got, limit)
 	}
 }
 
-// byValueBytes is what the same calls would hold if each carried the whole conversation, the
-// tools and the prompt; and the call at which that passes Temporal's 50 MiB.
-func byValueBytes(t *testing.T, h *harness.Worker, id string) (total, died int) {
+// byValueBytes returns the size of the same calls if each contained the complete conversation, the tools and the prompt,
+// and the number of the call at which that exceeds Temporal's 50 MiB.
+func byValueBytes(t *testing.T, h *harness.Worker, id string) (total, lastCall int) {
 	var sizes []int
 	for page := (contract.TranscriptPage{Total: 1}); len(sizes) < page.Total; {
 		v, err := h.Client.QueryWorkflow(context.Background(), id, "", contract.QueryTranscript, contract.TranscriptQuery{Thread: "a#1", From: len(sizes)})
@@ -72,18 +72,18 @@ func byValueBytes(t *testing.T, h *harness.Worker, id string) (total, died int) 
 	const profile = 40*(2<<10) + 20<<10
 	conversation := 0
 	for i, n := range sizes {
-		if i%2 == 1 { // an assistant's message: the call that made it carried all before it
+		if i%2 == 1 { // an assistant's message: its call contained all earlier ones
 			total += conversation + profile + n
-			if died == 0 && total > 50<<20 {
-				died = (i + 1) / 2
+			if lastCall == 0 && total > 50<<20 {
+				lastCall = (i + 1) / 2
 			}
 		}
 		conversation += n
 	}
-	return total, died
+	return total, lastCall
 }
 
-// fortyTools is a server of 40 tools with 2 KiB of description and 3 KiB of result each.
+// fortyTools connects to a server of 40 tools, each with a description of 2 KiB and a result of 3 KiB.
 func fortyTools(t *testing.T) *tool.Tools {
 	t.Helper()
 	s := server.NewMCPServer("forty", "1")
@@ -108,7 +108,7 @@ func fortyTools(t *testing.T) *tool.Tools {
 	return tools
 }
 
-// historyBytes is the size of a run's history as Temporal counts it.
+// historyBytes returns the size of a run's history as counted by Temporal.
 func historyBytes(t testing.TB, c client.Client, id, run string) int {
 	t.Helper()
 	d, err := c.DescribeWorkflowExecution(context.Background(), id, run)

@@ -17,7 +17,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestEndToEndHostile runs what could wedge a run: each ends, with a result or a class.
+// TestEndToEndHostile checks that a run with extreme or malicious input ends, with a result or a failure class.
 func TestEndToEndHostile(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -27,8 +27,8 @@ func TestEndToEndHostile(t *testing.T) {
 	}
 	badPolicy := harness.FanIn("policy", "a", "b")
 	badPolicy.Policy.FirstRetryMillis, badPolicy.Policy.ModelSeconds = 120_000, 1_000_000
-	tooMuch := harness.FanIn("policy", "a", "b")
-	tooMuch.Policy.ModelSeconds = 10_000_000_000
+	badTimeout := harness.FanIn("policy", "a", "b")
+	badTimeout.Policy.ModelSeconds = 10_000_000_000
 	badEdges := harness.FanIn("edges", "a", "b")
 	for range 25_000 {
 		badEdges.Edges = append(badEdges.Edges, plan.Edge{ID: "e", From: "a", To: "nowhere"})
@@ -37,17 +37,17 @@ func TestEndToEndHostile(t *testing.T) {
 		in    contract.RunInput
 		class string
 	}{
-		"node ids beyond ASCII":               {in: contract.RunInput{Flow: contract.FlowRef{Plan: harness.FanIn("é", "é", "分析", "a/b#1")}, Script: harness.Script(t, `rules: [{say: done}]`)}},
-		"a sub-agent of a node beyond ASCII":  {in: contract.RunInput{Flow: contract.FlowRef{Plan: harness.FanIn("ä", "ä", "b")}, Script: harness.Script(t, `rules: [{node: ä, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: q, agent_def: {name: S, nodes: [{id: s, name: S, prompt: p}], edges: [{id: e1, source: START, target: s}, {id: e2, source: s, target: END}]}}}]}, {say: done}]`)}},
-		"more branches than run at once":      {in: contract.RunInput{Flow: contract.FlowRef{Plan: harness.FanIn("many", many...)}, Script: harness.Script(t, `rules: [{say: done}]`)}},
-		"a judge's reason of 3 MB":            {in: contract.RunInput{Flow: contract.FlowRef{Text: harness.JudgedLoop, Name: "f.json"}, Script: harness.Script(t, `rules: [{question: "done?", yes: true, reason: `+strings.Repeat("r", 1<<20)+`}, {kind: judge, yes: false}, {say: ok}]`)}},
+		"non-ASCII node ids":                  {in: contract.RunInput{Flow: contract.FlowRef{Plan: harness.FanIn("é", "é", "分析", "a/b#1")}, Script: harness.Script(t, `rules: [{say: done}]`)}},
+		"a sub-agent of a non-ASCII node":     {in: contract.RunInput{Flow: contract.FlowRef{Plan: harness.FanIn("ä", "ä", "b")}, Script: harness.Script(t, `rules: [{node: ä, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: q, agent_def: {name: S, nodes: [{id: s, name: S, prompt: p}], edges: [{id: e1, source: START, target: s}, {id: e2, source: s, target: END}]}}}]}, {say: done}]`)}},
+		"more branches than run concurrently": {in: contract.RunInput{Flow: contract.FlowRef{Plan: harness.FanIn("many", many...)}, Script: harness.Script(t, `rules: [{say: done}]`)}},
+		"a judge's reason of 1 MiB":           {in: contract.RunInput{Flow: contract.FlowRef{Text: harness.JudgedLoop, Name: "f.json"}, Script: harness.Script(t, `rules: [{question: "done?", yes: true, reason: `+strings.Repeat("r", 1<<20)+`}, {kind: judge, yes: false}, {say: ok}]`)}},
 		"long reasons over many steps":        {in: contract.RunInput{Flow: contract.FlowRef{Text: harness.JudgedLoop, Name: "f.json"}, Script: harness.Script(t, `rules: [{question: "again?", yes: true, reason: `+strings.Repeat("r", 100_000)+`}, {kind: judge, yes: false}, {say: ok}]`)}, class: contract.ClassStepLimit},
 		"a document of angle brackets":        {in: contract.RunInput{Flow: contract.FlowRef{Text: strings.Repeat("<", 340_000), Name: "f.json"}}, class: contract.ClassTooLarge},
-		"a plan with 25,000 wrong edges":      {in: contract.RunInput{Flow: contract.FlowRef{Plan: badEdges}}, class: contract.ClassInvalidFlow},
-		"a first retry beyond a minute":       {in: contract.RunInput{Flow: contract.FlowRef{Plan: badPolicy}, Script: harness.Script(t, `rules: [{say: done}]`)}},
-		"a timeout beyond all bounds":         {in: contract.RunInput{Flow: contract.FlowRef{Plan: tooMuch}}, class: contract.ClassInvalidFlow},
-		"a value that nests without end":      {in: contract.RunInput{Flow: contract.FlowRef{Plan: harness.FanIn("deep", "a", "b")}, Script: harness.Script(t, `rules: [{node: a, turn: 1, call: [{tool: set_state, raw: '{"key": "k", "value": `+strings.Repeat("[", 4000)+strings.Repeat("]", 4000)+`}'}]}, {say: done}]`)}},
-		"a result of one and a half megabyte": {in: contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(""), Name: "f.json"}, Script: harness.Script(t, `rules: [{say: "`+strings.Repeat("w", 1_500_000)+`"}]`)}},
+		"a plan with 25,000 invalid edges":    {in: contract.RunInput{Flow: contract.FlowRef{Plan: badEdges}}, class: contract.ClassInvalidFlow},
+		"a first retry after two minutes":     {in: contract.RunInput{Flow: contract.FlowRef{Plan: badPolicy}, Script: harness.Script(t, `rules: [{say: done}]`)}},
+		"an out-of-range timeout":             {in: contract.RunInput{Flow: contract.FlowRef{Plan: badTimeout}}, class: contract.ClassInvalidFlow},
+		"a deeply nested value":               {in: contract.RunInput{Flow: contract.FlowRef{Plan: harness.FanIn("deep", "a", "b")}, Script: harness.Script(t, `rules: [{node: a, turn: 1, call: [{tool: set_state, raw: '{"key": "k", "value": `+strings.Repeat("[", 4000)+strings.Repeat("]", 4000)+`}'}]}, {say: done}]`)}},
+		"a result of 1.5 MB":                  {in: contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(""), Name: "f.json"}, Script: harness.Script(t, `rules: [{say: "`+strings.Repeat("w", 1_500_000)+`"}]`)}},
 		"a state of angle brackets": {in: contract.RunInput{Flow: contract.FlowRef{Plan: harness.FanIn("html", "a", "b")}, State: map[string]json.RawMessage{"k": json.RawMessage(`"` + strings.Repeat("<", 150_000) + `"`)},
 			Script: harness.Script(t, `rules: [{node: a, turn: 1, call: [{tool: get_state, arguments: {keys: [k]}}]}, {node: a, contains: "<<<<", say: seen}, {node: a, fail: {class: bad_request}}, {say: done}]`)}},
 	}
@@ -56,35 +56,35 @@ func TestEndToEndHostile(t *testing.T) {
 			t.Parallel()
 			_, err := harness.Result(t, h.Start(t, tc.in))
 			if got := harness.FailureClass(contract.FailureOf(err)); got != tc.class {
-				t.Errorf("class is %q, want %q: %.300v", got, tc.class, err)
+				t.Errorf("class = %q, want %q: %.300v", got, tc.class, err)
 			}
 		})
 	}
 }
 
-// TestEndToEndBranchInput starts the inner workflow type with inputs that no run makes.
+// TestEndToEndBranchInput checks that a branch with invalid input fails as a bad request.
 func TestEndToEndBranchInput(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	f := harness.FanIn("x", "a")
 	for name, in := range map[string]contract.BranchInput{
-		"nothing":         {},
+		"empty":           {},
 		"no plan":         {V: 1, Node: "a"},
 		"another version": {V: 2, Node: "a", Plan: f, Order: []int{0, 1}, Edges: []int{0, 1, 2}},
 		"no such node":    {V: 1, Node: "zzz", Plan: f, Order: []int{0, 1}, Edges: []int{0, 1, 2}},
-		"a short order":   {V: 1, Node: "a", Plan: f, Edges: []int{0, 1, 2}},
+		"no order":        {V: 1, Node: "a", Plan: f, Edges: []int{0, 1, 2}},
 	} {
 		run, err := h.Client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: h.Queue}, contract.WorkflowBranch, in)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := harness.Result(t, run); harness.FailureClass(contract.FailureOf(err)) != contract.ClassBadRequest {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: run ended with %v", name, err)
 		}
 	}
 }
 
-// TestEndToEndCancelBeforeContinueAsNew cancels a run that is about to continue as new.
+// TestEndToEndCancelBeforeContinueAsNew checks that a run that is about to continue as new can be cancelled.
 func TestEndToEndCancelBeforeContinueAsNew(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -95,11 +95,11 @@ func TestEndToEndCancelBeforeContinueAsNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := harness.Result(t, run); !temporal.IsCanceledError(err) {
-		t.Errorf("the run ended with %v", err)
+		t.Errorf("run ended with %v", err)
 	}
 }
 
-// TestEndToEndFailedBranchKeepsOutputs looks at a run of which one branch failed.
+// TestEndToEndFailedBranchKeepsOutputs checks that the status of a run with a failed branch lists the completed executions.
 func TestEndToEndFailedBranchKeepsOutputs(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -119,13 +119,13 @@ func TestEndToEndFailedBranchKeepsOutputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := harness.Executions(status); len(got) != 1 || got[0] != "a#1" || status.Usage.Calls != 1 {
-		t.Errorf("executions %v, %d calls", got, status.Usage.Calls)
+		t.Errorf("executions = %v, %d calls", got, status.Usage.Calls)
 	}
 }
 
-// TestEndToEndSameIDAgain starts a run with the id of one that was terminated while its
-// branches still ran.
-func TestEndToEndSameIDAgain(t *testing.T) {
+// TestEndToEndReuseWorkflowID checks that a run can reuse the id of one that was terminated while its
+// branches were running.
+func TestEndToEndReuseWorkflowID(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	start := func(delay string) client.WorkflowRun {
@@ -149,9 +149,9 @@ func TestEndToEndSameIDAgain(t *testing.T) {
 	}
 }
 
-// TestEndToEndSameIDAgainBelow starts a run with the id of one that was terminated while its sub-agent
-// still ran.
-func TestEndToEndSameIDAgainBelow(t *testing.T) {
+// TestEndToEndReuseWorkflowIDWithSubAgent checks that a run can reuse the id of one that was terminated while its
+// sub-agent was running.
+func TestEndToEndReuseWorkflowIDWithSubAgent(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	start := func(delay string) client.WorkflowRun {
@@ -176,6 +176,6 @@ func TestEndToEndSameIDAgainBelow(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, err := harness.Result(t, start("1ms")); err != nil || *out.ResultText != "done" {
-		t.Errorf("%+v, %v", out, err)
+		t.Errorf("result = %+v, %v", out, err)
 	}
 }

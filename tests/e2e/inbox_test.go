@@ -19,9 +19,9 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestEndToEndForeignSignals sends what runs say to each other from outside: it neither
-// wedges a run nor answers for anybody.
-func TestEndToEndForeignSignals(t *testing.T) {
+// TestEndToEndForgedSignals checks that a client that sends the internal signals of runs can neither block a run nor
+// answer a request.
+func TestEndToEndForgedSignals(t *testing.T) {
 	t.Parallel()
 	for where, doc := range map[string]string{"root": harness.OneNode(harness.MailTools), "sub-agent": harness.WaitingFork} {
 		t.Run(where, func(t *testing.T) {
@@ -56,26 +56,26 @@ func TestEndToEndForeignSignals(t *testing.T) {
 				map[string]any{"id": "e", "kind": "confirm", "text": strings.Repeat("t", 1<<20), "run": map[string]any{"workflow_id": id + "/x"}},
 			} {
 				h.Signal(t, id, contract.SignalRequest, req)
-				harness.WaitFor(t, "the signal to be refused", func() bool { return h.Status(t, id).Rejected == i+1 })
+				harness.WaitFor(t, "the signal to be rejected", func() bool { return h.Status(t, id).Rejected == i+1 })
 			}
 			if where == "root" {
 				h.Signal(t, id, contract.SignalCloseRequest, contract.RequestID{ID: q.ID})
 			}
 			if open := h.OpenRequests(t, id, 1); open[0].ID != q.ID {
-				t.Fatalf("open: %+v", open)
+				t.Fatalf("open requests = %+v", open)
 			}
 			if _, err := h.Update(t, id, "confirm", map[string]any{"id": q.ID, "approve": false, "reason": "not today"}); err != nil {
 				t.Fatal(err)
 			}
 			if out, err := harness.Result(t, run); err != nil || where == "root" && *out.ResultText != "heard" {
-				t.Fatalf("%+v, %v", out, err)
+				t.Fatalf("result = %+v, %v", out, err)
 			}
 		})
 	}
 }
 
-// forsaken is a flow whose sub-agent fails in one branch while another one waits.
-const forsaken = `{"data_connections":[
+// failingSubAgent is a flow with a sub-agent that fails in one branch while another one waits.
+const failingSubAgent = `{"data_connections":[
 {"id":"helper","type":2,"name":"Helper","description":"knows things","config":{"agent_id":"sub"}},
 {"id":"web","type":1,"name":"Web","description":"","config":{"url":"https://tools.example.com/mcp"}}],
 "agents":[
@@ -88,11 +88,11 @@ const forsaken = `{"data_connections":[
 {"id":"j","name":"J","prompt":"join","is_exit_node":true,"defer":true}],
 "edges":[{"id":"e1","source":"START","target":"s"},{"id":"e2","source":"START","target":"f"},{"id":"e3","source":"s","target":"j"},{"id":"e4","source":"f","target":"j"},{"id":"e5","source":"j","target":"END"}]}]}`
 
-// TestEndToEndRequestsOfFailedAgents closes the requests of a sub-agent that failed: nobody waits for them.
+// TestEndToEndRequestsOfFailedAgents checks that the requests of a sub-agent that failed are closed.
 func TestEndToEndRequestsOfFailedAgents(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
-	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: forsaken, Name: "flow.json"}, DataConnections: harness.MailConnection(),
+	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: failingSubAgent, Name: "flow.json"}, DataConnections: harness.MailConnection(),
 		Script: harness.Script(t, `rules:
 - {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: one}}]}
 - {node: a, turn: 2, contains: the sub-agent failed, call: [{tool: look_up, arguments: {q: 1}}]}
@@ -101,23 +101,23 @@ func TestEndToEndRequestsOfFailedAgents(t *testing.T) {
 - {say: ok}`)})
 	id := run.GetID()
 	var s contract.Status
-	harness.WaitFor(t, "the client's tool", func() bool {
+	harness.WaitFor(t, "the request for the client's tool", func() bool {
 		s = h.Status(t, id)
 		return len(s.Requests) > 0 && s.Requests[len(s.Requests)-1].Kind == contract.RequestToolResult
 	})
 	if len(s.Requests) != 1 {
-		t.Errorf("open beside the client's tool: %+v", s.Requests[0])
+		t.Errorf("another request is open: %+v", s.Requests[0])
 	}
 	if _, err := h.Update(t, id, "tool_result", map[string]any{"id": s.Requests[len(s.Requests)-1].ID, "result": 1}); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := harness.Result(t, run); err != nil || *out.ResultText != "ok" {
-		t.Fatalf("%+v, %v", out, err)
+		t.Fatalf("result = %+v, %v", out, err)
 	}
 }
 
-// TestEndToEndConsumedAnswers asks two persons side by side: their answers are not carried on
-// once the branches have them.
+// TestEndToEndConsumedAnswers checks that the snapshot for continue-as-new contains no answers that branches have
+// already consumed.
 func TestEndToEndConsumedAnswers(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
@@ -139,29 +139,29 @@ func TestEndToEndConsumedAnswers(t *testing.T) {
 	if _, err := harness.Result(t, run); err != nil {
 		t.Fatal(err)
 	}
-	// The last run was started with what the one before carried.
+	// The input of the last run contains the snapshot of the previous one.
 	var in contract.RunInput
 	args := harness.Events(t, h.Client, run.GetID(), "")[0].GetWorkflowExecutionStartedEventAttributes().GetInput()
 	if err := converter.GetDefaultDataConverter().FromPayloads(args, &in); err != nil || in.Snapshot == nil || in.Snapshot.Inbox == nil {
-		t.Fatalf("%+v, %v", in, err)
+		t.Fatalf("input = %+v, %v", in, err)
 	}
 	for _, a := range in.Snapshot.Inbox.Answered {
 		if a.Reply != nil {
-			t.Errorf("the answer to %s is carried although it was taken", a.ID)
+			t.Errorf("the snapshot contains the consumed answer to %s", a.ID)
 		}
 	}
 }
 
-// TestEndToEndEditedAcrossRuns changes arguments with signs that JSON encoders of several
-// languages write differently: the call stays the same when the run continues as new.
-func TestEndToEndEditedAcrossRuns(t *testing.T) {
+// TestEndToEndEditedArguments edits a call's arguments, with characters that some JSON encoders escape and others do
+// not. It checks that the call is still recognized when the run continues as new.
+func TestEndToEndEditedArguments(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(harness.MailTools), Name: "flow.json"}, MaxEvents: 1, DataConnections: harness.MailConnection(),
 		Script: harness.Script(t, `rules: [{turn: 1, call: [{tool: send_mail, arguments: {to: ann}}]}, {contains: "<bob & co>", say: told}, {say: done}]`)})
 	id := run.GetID()
 	q := h.OpenRequests(t, id, 1)[0]
-	// As clients send it that do not escape.
+	// Not escaped, unlike the output of Go's encoder.
 	raw := converter.NewRawValue(&commonpb.Payload{Metadata: map[string][]byte{"encoding": []byte("json/plain")},
 		Data: []byte(fmt.Sprintf(`{"id":%q,"approve":true,"arguments":{"to":"<bob & co>"}}`, q.ID))})
 	if _, err := h.Update(t, id, "confirm", raw); err != nil {
@@ -173,18 +173,18 @@ func TestEndToEndEditedAcrossRuns(t *testing.T) {
 	time.Sleep(2 * time.Second)
 	mail := h.OpenRequests(t, id, 1)[0]
 	if mail.Kind != contract.RequestToolResult {
-		t.Fatalf("open: %+v", mail)
+		t.Fatalf("open request = %+v", mail)
 	}
 	if _, err := h.Update(t, id, "tool_result", map[string]any{"id": mail.ID, "result": map[string]any{"sent": true}}); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := harness.Result(t, run); err != nil || *out.ResultText != "told" {
-		t.Fatalf("%+v, %v", out, err)
+		t.Fatalf("result = %+v, %v", out, err)
 	}
 }
 
-// TestEndToEndAnswerAfterRetention answers a request that was asked in a run that is gone, as one is
-// after its retention.
+// TestEndToEndAnswerAfterRetention checks that a request can be answered after the run that opened it was deleted, as
+// happens after the retention period.
 func TestEndToEndAnswerAfterRetention(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
@@ -202,17 +202,17 @@ func TestEndToEndAnswerAfterRetention(t *testing.T) {
 	harness.WaitFor(t, "a later run", func() bool { return h.OpenRequests(t, id, 1)[0].Run.Run != first[0].Run.Run })
 	q := h.OpenRequests(t, id, 1)[0]
 	if q.Catalogue == nil || q.Catalogue.Run != q.Run.Run {
-		t.Errorf("the tool's schemas are looked up at %+v, the run is %+v", q.Catalogue, q.Run)
+		t.Errorf("catalogue of the tool = %+v, want that of run %+v", q.Catalogue, q.Run)
 	}
 	if q.Run.Run == run.GetRunID() {
-		t.Fatal("it is the first run still")
+		t.Fatal("the request is still that of the first run")
 	}
 	ctx := context.Background()
 	if _, err := h.Client.WorkflowService().DeleteWorkflowExecution(ctx, &workflowservice.DeleteWorkflowExecutionRequest{
 		Namespace: client.DefaultNamespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: run.GetRunID()}}); err != nil {
 		t.Fatal(err)
 	}
-	harness.WaitFor(t, "the first run to be gone", func() bool {
+	harness.WaitFor(t, "the first run to be deleted", func() bool {
 		_, err := h.Client.DescribeWorkflowExecution(ctx, id, run.GetRunID())
 		return errors.As(err, new(*serviceerror.NotFound))
 	})
@@ -220,13 +220,13 @@ func TestEndToEndAnswerAfterRetention(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, err := harness.Result(t, h.Client.GetWorkflow(ctx, id, "")); err != nil || *out.ResultText != "done" {
-		t.Errorf("%+v, %v", out, err)
+		t.Errorf("result = %+v, %v", out, err)
 	}
 }
 
-// TestEndToEndManySignals sends more messages to a branch than a run can carry: they are refused,
-// and the run goes on.
-func TestEndToEndManySignals(t *testing.T) {
+// TestEndToEndManyMessages checks that messages to a branch are rejected when there are more than a run can carry over,
+// and that the run continues.
+func TestEndToEndManyMessages(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: strings.Replace(harness.WaitingFork, `"call_sub_agent","data_connection_id":"helper"`, `"send_mail","data_connection_id":"web"`, 1), Name: "flow.json"}, DataConnections: harness.MailConnection(),
@@ -237,20 +237,20 @@ func TestEndToEndManySignals(t *testing.T) {
 - {say: ok}`)})
 	id := run.GetID()
 	q := h.OpenRequests(t, id, 1)[0]
-	refused := 0
+	rejected := 0
 	for range 10 {
 		_, err := h.Update(t, id, "message", map[string]any{"text": strings.Repeat("m", 250<<10), "node": "a"})
 		if harness.ErrorType(err) == contract.ClassTooLarge {
-			refused++
+			rejected++
 		} else if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if refused != 6 {
-		t.Errorf("%d messages are refused, want 6 of 10", refused)
+	if rejected != 6 {
+		t.Errorf("%d of 10 messages were rejected, want 6", rejected)
 	}
 	if _, err := h.Update(t, id, "message", map[string]any{"text": "hello", "key": strings.Repeat("k", 1000)}); harness.ErrorType(err) != contract.ClassBadRequest {
-		t.Errorf("a long key gives %v", err)
+		t.Errorf("error for a long key = %v", err)
 	}
 	if _, err := h.Update(t, id, "confirm", map[string]any{"id": q.ID, "approve": false}); err != nil {
 		t.Fatal(err)
@@ -260,8 +260,8 @@ func TestEndToEndManySignals(t *testing.T) {
 	}
 }
 
-// TestEndToEndLongWorkflowID tells the requests of two sub-agents apart, however long the
-// run's own id is.
+// TestEndToEndLongWorkflowID checks that the requests of two sub-agents have distinct ids of limited length if the
+// run's id is very long.
 func TestEndToEndLongWorkflowID(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
@@ -278,7 +278,7 @@ func TestEndToEndLongWorkflowID(t *testing.T) {
 	}
 	for _, q := range h.OpenRequests(t, run.GetID(), 2) {
 		if len(q.ID) > 250 {
-			t.Errorf("the id has %d bytes", len(q.ID))
+			t.Errorf("request id has %d bytes, want at most 250", len(q.ID))
 		}
 		if _, err := h.Update(t, run.GetID(), "confirm", map[string]any{"id": q.ID, "approve": false}); err != nil {
 			t.Fatal(err)
@@ -289,9 +289,9 @@ func TestEndToEndLongWorkflowID(t *testing.T) {
 	}
 }
 
-// TestEndToEndTerminatedBelow terminates a sub-agent, in a branch, that waits for a person: its
-// request is closed, and the flow goes on.
-func TestEndToEndTerminatedBelow(t *testing.T) {
+// TestEndToEndTerminatedSubAgent terminates a sub-agent that waits for a user, in a branch. It checks that its
+// request is closed and that the flow continues.
+func TestEndToEndTerminatedSubAgent(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.WaitingFork, Name: "flow.json"}, DataConnections: harness.MailConnection(), MaxSteps: 10,
@@ -303,7 +303,7 @@ func TestEndToEndTerminatedBelow(t *testing.T) {
 - {node: s, turn: 1, call: [{tool: send_mail, arguments: {to: ann}}]}
 - {say: ok}`)})
 	var open contract.Request
-	harness.WaitFor(t, "the sub-agent to ask", func() bool {
+	harness.WaitFor(t, "the sub-agent's request", func() bool {
 		s := h.Status(t, run.GetID())
 		if len(s.Requests) == 1 {
 			open = s.Requests[0]
@@ -315,6 +315,6 @@ func TestEndToEndTerminatedBelow(t *testing.T) {
 	}
 	harness.WaitFor(t, "the request to close", func() bool { return len(h.Status(t, run.GetID()).Requests) == 0 })
 	if out, err := harness.Result(t, run); err != nil || out.ResultNode != "j" {
-		t.Errorf("%+v, %v", out, err)
+		t.Errorf("result = %+v, %v", out, err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package e2e tests runs, sessions and clients on real servers, with workers that are stopped and killed.
+// Package e2e tests runs, sessions and clients against real servers, with workers that are stopped and killed.
 package e2e
 
 import (

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// modelServer speaks the wire format of OpenAI-compatible servers and counts calls by their
-// idempotency key. Each call takes a moment; the n-th message of a conversation is
-// "turn n" by the number of messages that it was shown.
+// modelServer is an OpenAI-compatible server that counts calls by their idempotency key. Each
+// call takes 150 ms. The text of a response is "turn n", where n is one more than the number of
+// assistant messages in the request.
 type modelServer struct {
 	url string
 
-	mu   sync.Mutex
-	keys map[string]int
-	all  int
+	mu    sync.Mutex
+	keys  map[string]int
+	total int
 }
 
 func newModelServer(t testing.TB) *modelServer {
@@ -31,7 +31,7 @@ func newModelServer(t testing.TB) *modelServer {
 
 func (m *modelServer) serve(w http.ResponseWriter, r *http.Request) {
 	m.mu.Lock()
-	m.all++
+	m.total++
 	m.keys[r.Header.Get("Idempotency-Key")]++
 	m.mu.Unlock()
 	var in struct {
@@ -79,34 +79,34 @@ func (m *modelServer) serve(w http.ResponseWriter, r *http.Request) {
 func (m *modelServer) calls() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.all
+	return m.total
 }
 
 func (m *modelServer) reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.keys, m.all = map[string]int{}, 0
+	m.keys, m.total = map[string]int{}, 0
 }
 
-// check says that no call was made twice but at most inFlight, and those once more.
+// check reports an error if more than inFlight calls were repeated, or any of them more than once.
 func (m *modelServer) check(t testing.TB, inFlight int) {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	again := 0
+	repeated := 0
 	for key, n := range m.keys {
 		if key == "" {
-			t.Error("a call came without an idempotency key")
+			t.Error("a call has no idempotency key")
 		}
 		if n > 1 {
-			again++
+			repeated++
 		}
 		if n > 2 {
 			t.Errorf("call %s was made %d times", key, n)
 		}
 	}
-	if again > inFlight {
-		t.Errorf("%d calls were made again, at most %d were under way at the kill", again, inFlight)
+	if repeated > inFlight {
+		t.Errorf("%d calls were repeated, want at most the %d in flight", repeated, inFlight)
 	}
 	if len(m.keys) != 12 {
 		t.Errorf("%d different calls, want 12", len(m.keys))

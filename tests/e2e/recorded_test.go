@@ -14,11 +14,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
@@ -31,7 +33,7 @@ import (
 	"weft/workflows"
 )
 
-// recordedAnswer is an answer of a real service.
+// recordedAnswer is a recorded response of a provider.
 type recordedAnswer struct {
 	ID      string            `json:"id"`
 	Headers map[string]string `json:"headers"`
@@ -39,14 +41,14 @@ type recordedAnswer struct {
 	Base64  []byte            `json:"body_base64"`
 }
 
-// toolResult is one call of a tool.
+// toolResult is a recorded tool call and its result.
 type toolResult struct {
 	Name      string `json:"name"`
 	Arguments any    `json:"arguments"`
 	Result    string `json:"result"`
 }
 
-// conversation is a recorded conversation, played by a fake provider and a server of tools.
+// conversation is a recorded conversation, replayed by a fake provider and an MCP server.
 type conversation struct {
 	ID     string                     `json:"id"`
 	Kind   string                     `json:"kind"`
@@ -65,26 +67,26 @@ type conversation struct {
 		Cached int `json:"cached_tokens"`
 	} `json:"usage"`
 
-	answers map[string]recordedAnswer
-	mu      sync.Mutex
-	asked   int
-	called  []toolResult
+	answers    map[string]recordedAnswer
+	mu         sync.Mutex
+	modelCalls int
+	toolCalls  []toolResult
 }
 
-// TestEndToEndRecordedConversations runs whole conversations with tools in a worker: each calls the same tools and ends with the
-// same text and usage as the recorded one.
-func TestEndToEndRecordedConversations(t *testing.T) {
+// TestEndToEndProviderConversations runs recorded conversations with tools in a worker. It checks that each makes the
+// same calls and returns the same text and usage as recorded.
+func TestEndToEndProviderConversations(t *testing.T) {
 	t.Parallel()
 	for _, dir := range []string{"../testdata/answers", "../../../shared/corpus/answers"} {
 		t.Run(filepath.Base(filepath.Dir(dir)), func(t *testing.T) {
 			t.Parallel()
-			play(t, conversationsIn(t, dir))
+			replayConversations(t, readConversations(t, dir))
 		})
 	}
 }
 
-// conversationsIn reads the conversations in a folder, or skips the test where the folder beside the project is not there.
-func conversationsIn(t *testing.T, dir string) []*conversation {
+// readConversations reads the conversations in a directory. It skips the test if there are none.
+func readConversations(t *testing.T, dir string) []*conversation {
 	t.Helper()
 	answers := map[string]recordedAnswer{}
 	files, _ := filepath.Glob(filepath.Join(dir, "answers-*.jsonl*"))
@@ -92,23 +94,23 @@ func conversationsIn(t *testing.T, dir string) []*conversation {
 		t.Skipf("no recorded answers in %s", dir)
 	}
 	for _, file := range files {
-		for _, a := range linesOf[recordedAnswer](t, file) {
+		for _, a := range readLines[recordedAnswer](t, file) {
 			answers[a.ID] = *a
 		}
 	}
 	files, _ = filepath.Glob(filepath.Join(dir, "conversations.jsonl*"))
 	if len(files) != 1 {
-		t.Fatalf("%d files of conversations in %s", len(files), dir)
+		t.Fatalf("%d conversation files in %s, want 1", len(files), dir)
 	}
-	out := linesOf[conversation](t, files[0])
+	out := readLines[conversation](t, files[0])
 	for _, c := range out {
 		c.answers = answers
 	}
 	return out
 }
 
-// linesOf reads JSON lines, compressed or not.
-func linesOf[T any](t *testing.T, file string) (out []*T) {
+// readLines reads a file of JSON lines, which may be compressed.
+func readLines[T any](t *testing.T, file string) (out []*T) {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -135,8 +137,8 @@ func linesOf[T any](t *testing.T, file string) (out []*T) {
 	return out
 }
 
-// play runs conversations in one worker, each with a provider and a connection of its own.
-func play(t *testing.T, all []*conversation) {
+// replayConversations runs conversations in one worker, each with its own provider and connection.
+func replayConversations(t *testing.T, all []*conversation) {
 	mux := http.NewServeMux()
 	web := httptest.NewServer(mux)
 	t.Cleanup(web.Close)
@@ -178,8 +180,8 @@ func play(t *testing.T, all []*conversation) {
 
 func (c *conversation) run(t *testing.T, h *harness.Worker, name string) {
 	var bound []map[string]string
-	for of := range c.Tools {
-		bound = append(bound, map[string]string{"name": of, "data_connection_id": name})
+	for tool := range c.Tools {
+		bound = append(bound, map[string]string{"name": tool, "data_connection_id": name})
 	}
 	raw := harness.EncodeJSON(t, bound)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(`,"tools":` + string(raw)), Name: "flow.json"},
@@ -189,25 +191,37 @@ func (c *conversation) run(t *testing.T, h *harness.Worker, name string) {
 		t.Fatal(contract.FailureOf(err))
 	}
 	if text := harness.ResultText(&out); text != c.Final {
-		t.Errorf("the text is %q, recorded %q", text, c.Final)
+		t.Errorf("text = %q, recorded %q", text, c.Final)
 	}
 	if u := out.Usage; u.Input != c.Usage.Input || u.Output != c.Usage.Output || u.Cached != c.Usage.Cached {
-		t.Errorf("the usage is %+v, recorded %+v", u, c.Usage)
+		t.Errorf("usage = %+v, recorded %+v", u, c.Usage)
 	}
 	var want []toolResult
 	for i := range c.Turns {
 		want = append(want, c.Turns[i].Results...)
 	}
-	if c.asked != len(c.Turns) || len(c.called) != len(want) {
-		t.Errorf("%d model calls and %d tool calls, recorded %d and %d", c.asked, len(c.called), len(c.Turns), len(want))
+	if c.modelCalls != len(c.Turns) {
+		t.Errorf("%d model calls, recorded %d", c.modelCalls, len(c.Turns))
+	}
+	if diff := gocmp.Diff(sortedCalls(want), sortedCalls(c.toolCalls)); diff != "" {
+		t.Errorf("tool calls (-recorded +got):\n%s", diff)
 	}
 }
 
-// answer plays the next answer.
+// sortedCalls formats tool calls and sorts them, since the order of parallel calls is arbitrary.
+func sortedCalls(calls []toolResult) (out []string) {
+	for _, c := range calls {
+		out = append(out, fmt.Sprintf("%s(%v)", c.Name, c.Arguments))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// answer returns the next recorded response.
 func (c *conversation) answer(w http.ResponseWriter, _ *http.Request) {
 	c.mu.Lock()
-	c.asked++
-	n := c.asked
+	c.modelCalls++
+	n := c.modelCalls
 	c.mu.Unlock()
 	if n > len(c.Turns) {
 		http.Error(w, "the recorded conversation has ended", http.StatusBadRequest)
@@ -228,7 +242,7 @@ func (c *conversation) answer(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// tools is a server that plays the recorded tools; a call that was not recorded is an error.
+// tools returns an MCP server with the recorded tools. A call that was not recorded is an error.
 func (c *conversation) tools() http.Handler {
 	s := server.NewMCPServer("recorded", "1", server.WithToolCapabilities(false))
 	for name, schema := range c.Tools {
@@ -241,7 +255,7 @@ func (c *conversation) tools() http.Handler {
 				for _, r := range c.Turns[i].Results {
 					if r.Name == name && reflect.DeepEqual(r.Arguments, args) {
 						c.mu.Lock()
-						c.called = append(c.called, r)
+						c.toolCalls = append(c.toolCalls, r)
 						c.mu.Unlock()
 						return mcp.NewToolResultText(r.Result), nil
 					}

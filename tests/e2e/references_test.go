@@ -10,9 +10,9 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestEndToEndReferencesAcrossRuns lets a session and a branch go on in new runs whose conversations refer to
-// long texts that nothing else names any more: earlier prompts, and values that were overwritten. A
-// worker that knows nothing of them asks the run.
+// TestEndToEndReferencesAcrossRuns checks that a session and a branch that continue in new runs keep the long texts to
+// which only their conversations refer: earlier prompts, and overwritten values. A worker that has not cached them
+// queries the run.
 func TestEndToEndReferencesAcrossRuns(t *testing.T) {
 	t.Parallel()
 	long := func(letter string) string { return strings.Repeat(letter, 3000) }
@@ -33,7 +33,7 @@ func TestEndToEndReferencesAcrossRuns(t *testing.T) {
 		for i, want := range []string{"two", "three"} {
 			got := h.Prompt(t, run.GetID(), fmt.Sprint("p", i), want+" "+long("p"))
 			if got.ResultText == nil || *got.ResultText != want {
-				t.Errorf("turn %d is %+v, %v", i+2, got, got.Failure)
+				t.Errorf("turn %d = %+v, %v", i+2, got, got.Failure)
 			}
 		}
 		h.CloseSession(t, run)
@@ -55,7 +55,7 @@ func TestEndToEndReferencesAcrossRuns(t *testing.T) {
 - {node: j, contains: kept, say: kept}
 - {say: done}`, long("k"), long("k")))}))
 		if err != nil || *out.ResultText != "kept" {
-			t.Errorf("%+v, %v", out, err)
+			t.Errorf("result = %+v, %v", out, err)
 		}
 	})
 }

@@ -19,6 +19,8 @@ import (
 	"weft/tests/harness"
 )
 
+// TestEndToEndConfirmAndClientTool checks the answers to a confirmation and to calls of client tools: invalid, repeated
+// and different ones.
 func TestEndToEndConfirmAndClientTool(t *testing.T) {
 	t.Parallel()
 	for _, events := range []int{0, 1} {
@@ -39,9 +41,9 @@ func TestEndToEndConfirmAndClientTool(t *testing.T) {
 				}
 			}
 			if confirm.Tool != "send_mail" || string(confirm.Arguments) != `{"to":"ann"}` || lookUp.Kind != contract.RequestToolResult {
-				t.Fatalf("open: %+v", open)
+				t.Fatalf("open requests = %+v", open)
 			}
-			wrong := []struct {
+			invalid := []struct {
 				name   string
 				answer any
 				class  string
@@ -55,20 +57,20 @@ func TestEndToEndConfirmAndClientTool(t *testing.T) {
 				{"confirm", map[string]any{"id": confirm.ID, "approve": false, "arguments": map[string]any{"to": "bob"}}, contract.ClassBadRequest},
 				{"tool_result", map[string]any{"id": lookUp.ID}, contract.ClassBadRequest},
 			}
-			for _, w := range wrong {
-				if _, err := h.Update(t, id, w.name, w.answer); harness.ErrorType(err) != w.class {
-					t.Errorf("%s %v gives %v, want %s", w.name, w.answer, err, w.class)
+			for _, tc := range invalid {
+				if _, err := h.Update(t, id, tc.name, tc.answer); harness.ErrorType(err) != tc.class {
+					t.Errorf("%s %v: error = %v, want %s", tc.name, tc.answer, err, tc.class)
 				}
 			}
 			_ = h.Client.SignalWorkflow(context.Background(), id, "", "confirm", map[string]any{"id": confirm.ID, "approve": false, "arguments": map[string]any{"to": "bob"}})
-			yes := map[string]any{"id": confirm.ID, "approve": true, "arguments": map[string]any{"to": "bob"}, "by": "kim"}
+			approval := map[string]any{"id": confirm.ID, "approve": true, "arguments": map[string]any{"to": "bob"}, "by": "kim"}
 			for range 2 {
-				if out, err := h.Update(t, id, "confirm", yes); err != nil || out.ID != confirm.ID {
-					t.Fatalf("yes gives %+v, %v", out, err)
+				if out, err := h.Update(t, id, "confirm", approval); err != nil || out.ID != confirm.ID {
+					t.Fatalf("approval: %+v, %v", out, err)
 				}
 			}
 			if _, err := h.Update(t, id, "confirm", map[string]any{"id": confirm.ID, "approve": false}); harness.ErrorType(err) != contract.ClassAlreadyAnswered {
-				t.Errorf("another answer gives %v", err)
+				t.Errorf("different answer: error = %v", err)
 			}
 			var mail contract.Request
 			for _, q := range h.OpenRequests(t, id, 2) {
@@ -77,10 +79,10 @@ func TestEndToEndConfirmAndClientTool(t *testing.T) {
 				}
 			}
 			if string(mail.Arguments) != `{"to":"bob"}` {
-				t.Errorf("the tool is asked with %s", mail.Arguments)
+				t.Errorf("arguments of the call = %s", mail.Arguments)
 			}
 			if _, err := h.Update(t, id, "tool_result", map[string]any{"id": mail.ID, "result": map[string]any{"sent": "no"}}); harness.ErrorType(err) != contract.ClassSchema {
-				t.Errorf("a result of another shape gives %v", err)
+				t.Errorf("result that does not match the schema: error = %v", err)
 			}
 			ctx := context.Background()
 			for range 2 {
@@ -96,12 +98,12 @@ func TestEndToEndConfirmAndClientTool(t *testing.T) {
 			}
 			out, err := harness.Result(t, run)
 			if err != nil || *out.ResultText != "done" {
-				t.Fatalf("%+v, %v", out, err)
+				t.Fatalf("result = %+v, %v", out, err)
 			}
 			var s contract.Status
 			v, err := h.Client.QueryWorkflow(ctx, id, "", contract.QueryStatus)
 			if err != nil || v.Get(&s) != nil || s.Rejected != 4 || len(s.Requests) != 0 {
-				t.Errorf("status: %+v, %v", s, err)
+				t.Errorf("status = %+v, %v", s, err)
 			}
 			var page contract.TranscriptPage
 			if events == 0 {
@@ -112,7 +114,7 @@ func TestEndToEndConfirmAndClientTool(t *testing.T) {
 				all := string(harness.EncodeJSON(t, page))
 				for _, want := range []string{`\"sent\":true`, "no such thing", `"ok"`} {
 					if !strings.Contains(all, want) {
-						t.Errorf("the transcript has no %s: %s", want, all)
+						t.Errorf("transcript does not contain %s: %s", want, all)
 					}
 				}
 			}
@@ -120,8 +122,9 @@ func TestEndToEndConfirmAndClientTool(t *testing.T) {
 	}
 }
 
-// TestEndToEndChangedArgumentsOfANode allows the call of a tool node with other arguments: its output is what the tool returned.
-func TestEndToEndChangedArgumentsOfANode(t *testing.T) {
+// TestEndToEndToolNodeEditedArguments checks that a tool node whose call is approved with edited arguments outputs the
+// tool's result.
+func TestEndToEndToolNodeEditedArguments(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	const flow = `{"component_type":"Flow","agentspec_version":"25.4.1","id":"f","name":"f","start_node":{"$component_ref":"s"},"nodes":[{"$component_ref":"s"},{"$component_ref":"n"},{"$component_ref":"e"}],
@@ -136,17 +139,18 @@ func TestEndToEndChangedArgumentsOfANode(t *testing.T) {
 	}
 	call := h.OpenRequests(t, id, 1)[0]
 	if string(call.Arguments) != `{"of":"b"}` {
-		t.Errorf("the client is asked with %s", call.Arguments)
+		t.Errorf("arguments of the call = %s", call.Arguments)
 	}
 	if _, err := h.Update(t, id, "tool_result", map[string]any{"id": call.ID, "result": 7}); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := harness.Result(t, run); err != nil || string(out.ResultData) != `{"k":7}` {
-		t.Errorf("%+v, %v", out, err)
+		t.Errorf("result = %+v, %v", out, err)
 	}
 }
 
-// TestEndToEndWaitsForOperator mends what a server refused: the run goes on at that very call.
+// TestEndToEndWaitsForOperator checks that a run whose tool call is denied waits for an operator, and continues at that
+// call once the credentials work, or fails if the operator gives up.
 func TestEndToEndWaitsForOperator(t *testing.T) {
 	t.Parallel()
 	for _, events := range []int{0, 1} {
@@ -165,9 +169,9 @@ func TestEndToEndWaitsForOperator(t *testing.T) {
 			id := run.GetID()
 			q := h.OpenRequests(t, id, 1)[0]
 			if q.Kind != contract.RequestRetry || q.Failure == nil || q.Failure.Class != contract.ClassDenied || q.Node != "a" || q.At == "" {
-				t.Fatalf("open: %+v", q)
+				t.Fatalf("open request = %+v", q)
 			}
-			// Not mended yet: it asks again, as another request.
+			// The credentials are still expired: the call is denied again, which opens another request.
 			if _, err := h.Update(t, id, "retry", contract.RetryAnswer{ID: q.ID}); err != nil {
 				t.Fatal(err)
 			}
@@ -187,7 +191,7 @@ func TestEndToEndWaitsForOperator(t *testing.T) {
 			}
 			out, err := harness.Result(t, run)
 			if err != nil || *out.ResultText != "done" || calls.Load() != 1 || out.Usage.Calls != 2 {
-				t.Fatalf("%+v, %v, %d calls", out, err, calls.Load())
+				t.Fatalf("result = %+v, %v after %d tool calls", out, err, calls.Load())
 			}
 			expired.Store(true)
 			run = h.Start(t, in)
@@ -196,15 +200,15 @@ func TestEndToEndWaitsForOperator(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := harness.Result(t, run); contract.FailureOf(err).Class != contract.ClassDenied || !strings.Contains(err.Error(), "no budget") {
-				t.Errorf("given up: %v", err)
+				t.Errorf("after giving up, run ended with %v", err)
 			}
 		})
 	}
 }
 
-// TestEndToEndLoopBesideRequest goes on with a loop while a sub-agent in another branch waits
-// for a person, although the run must continue as new again and again.
-func TestEndToEndLoopBesideRequest(t *testing.T) {
+// TestEndToEndLoopDuringRequest checks that a loop proceeds while a sub-agent in another branch waits for a user,
+// although the run continues as new repeatedly.
+func TestEndToEndLoopDuringRequest(t *testing.T) {
 	t.Parallel()
 	const laps = 20
 	for _, events := range []int{1, 60} {
@@ -222,7 +226,7 @@ func TestEndToEndLoopBesideRequest(t *testing.T) {
 - {say: ok}`, laps, laps))})
 			id := run.GetID()
 			var first, s contract.Status
-			harness.WaitFor(t, "the loop to end beside the open request", func() bool {
+			harness.WaitFor(t, "the loop to end while the request is open", func() bool {
 				s = h.Status(t, id)
 				if len(s.Requests) == 1 && len(first.Requests) == 0 {
 					first = s
@@ -231,7 +235,7 @@ func TestEndToEndLoopBesideRequest(t *testing.T) {
 			})
 			q := s.Requests[0]
 			if q.ID != first.Requests[0].ID || !q.OpenedAt.Equal(first.Requests[0].OpenedAt) || !strings.Contains(q.Execution, "a#1:") || q.Node != "s" {
-				t.Errorf("the request became %+v\nfrom %+v", q, first.Requests[0])
+				t.Errorf("request = %+v,\nwas %+v", q, first.Requests[0])
 			}
 			if n := harness.RunCount(t, h.Client, h.Client.GetWorkflow(context.Background(), id, "")); n < 2 {
 				t.Errorf("%d runs, want several", n)
@@ -241,13 +245,14 @@ func TestEndToEndLoopBesideRequest(t *testing.T) {
 			}
 			out, err := harness.Result(t, run)
 			if err != nil || out.ResultNode != "j" || out.Usage.Calls != 3*laps+5 {
-				t.Fatalf("%+v, %v", out, err)
+				t.Fatalf("result = %+v, %v", out, err)
 			}
 		})
 	}
 }
 
-func TestEndToEndNoAnswerInTime(t *testing.T) {
+// TestEndToEndRequestTimeout checks that the model is told when a request is not answered in time.
+func TestEndToEndRequestTimeout(t *testing.T) {
 	t.Parallel()
 	tools, err := tool.Open(tool.Settings{Confirm: map[string]tool.ConfirmRule{"mail": {Tools: []string{"send_*"}, Timeout: time.Second}}})
 	if err != nil {
@@ -262,12 +267,12 @@ func TestEndToEndNoAnswerInTime(t *testing.T) {
 - {contains: "no answer within 1 seconds", say: no mail}`)})
 	out, err := harness.Result(t, run)
 	if err != nil || *out.ResultText != "no mail" {
-		t.Fatalf("%+v, %v", out, err)
+		t.Fatalf("result = %+v, %v", out, err)
 	}
 }
 
-// TestEndToEndRemember checks that an answer with remember applies to all later calls of the tool.
-func TestEndToEndRemember(t *testing.T) {
+// TestEndToEndRememberedAnswer checks that an answer with remember applies to all later calls of the tool.
+func TestEndToEndRememberedAnswer(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(harness.MailTools), Name: "flow.json"}, DataConnections: harness.MailConnection(), MaxEvents: 1,
@@ -281,11 +286,11 @@ func TestEndToEndRemember(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, err := harness.Result(t, run); err != nil || *out.ResultText != "done" {
-		t.Fatalf("%+v, %v", out, err)
+		t.Fatalf("result = %+v, %v", out, err)
 	}
 }
 
-// TestEndToEndCancelWaiting cancels a run whose sub-agent waits.
+// TestEndToEndCancelWaiting cancels a run whose sub-agent waits for a user.
 func TestEndToEndCancelWaiting(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
@@ -301,15 +306,15 @@ func TestEndToEndCancelWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := harness.Result(t, run); !temporal.IsCanceledError(errors.Unwrap(err)) && !contract.Cancelled(err) {
-		t.Errorf("the run ends with %v", err)
+		t.Errorf("run ended with %v", err)
 	}
 	if s := h.Status(t, run.GetID()); len(s.Requests) != 0 {
-		t.Errorf("open after the end: %+v", s.Requests)
+		t.Errorf("open requests of the closed run = %+v", s.Requests)
 	}
 }
 
-// TestEndToEndSteer sends messages to a run that has not asked.
-func TestEndToEndSteer(t *testing.T) {
+// TestEndToEndUnsolicitedMessages sends messages to the nodes of a run that did not request any.
+func TestEndToEndUnsolicitedMessages(t *testing.T) {
 	t.Parallel()
 	for _, events := range []int{0, 1} {
 		t.Run(fmt.Sprintf("max events %d", events), func(t *testing.T) {
@@ -323,7 +328,7 @@ func TestEndToEndSteer(t *testing.T) {
 - {node: j, contains: to all, say: j heard}
 - {say: nothing heard}`)}
 			id := fmt.Sprintf("steer-%d", time.Now().UnixNano())
-			// The message may come before the run: signal-with-start.
+			// With signal-with-start, the message is there when the run starts.
 			run, err := h.Client.SignalWithStartWorkflow(ctx, id, "message", map[string]any{"text": "to a", "node": "a"}, client.StartWorkflowOptions{TaskQueue: h.Queue}, contract.WorkflowFlow, in)
 			if err != nil {
 				t.Fatal(err)
@@ -334,12 +339,12 @@ func TestEndToEndSteer(t *testing.T) {
 				}
 			}
 			if _, err := h.Update(t, id, "message", map[string]any{"text": "x", "node": "nobody"}); harness.ErrorType(err) != contract.ClassBadRequest {
-				t.Errorf("a node that there is not gives %v", err)
+				t.Errorf("unknown node: error = %v", err)
 			}
 			if _, err := h.Update(t, id, "message", map[string]any{"text": "to all", "node": "j"}); err != nil {
 				t.Error(err)
 			}
-			harness.WaitFor(t, "a to end", func() bool {
+			harness.WaitFor(t, "node a to end", func() bool {
 				return slices.ContainsFunc(h.Status(t, id).Executions, func(e contract.Execution) bool { return e.Node == "a" })
 			})
 			if _, err := h.Update(t, id, "message", map[string]any{"text": "too late for a", "node": "a"}); err != nil {
@@ -347,20 +352,19 @@ func TestEndToEndSteer(t *testing.T) {
 			}
 			out, err := harness.Result(t, run)
 			if err != nil || *out.ResultText != "j heard" {
-				t.Fatalf("%+v, %v", out, err)
+				t.Fatalf("result = %+v, %v", out, err)
 			}
 			if len(out.UnreadMessages) != 1 || out.UnreadMessages[0].Text != "too late for a" {
-				t.Errorf("unread: %+v", out.UnreadMessages)
+				t.Errorf("unread messages = %+v", out.UnreadMessages)
 			}
-			s := h.Status(t, id)
-			if s.Rejected != 0 {
-				t.Errorf("rejected: %v", s.RejectionReasons)
+			if s := h.Status(t, id); s.Rejected != 0 {
+				t.Errorf("rejected signals: %v", s.RejectionReasons)
 			}
 		})
 	}
 }
 
-// TestEndToEndUpdateWithStart asks and starts in one request.
+// TestEndToEndUpdateWithStart starts a run and sends it a message in one request.
 func TestEndToEndUpdateWithStart(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
@@ -381,6 +385,6 @@ func TestEndToEndUpdateWithStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, err := harness.Result(t, run); err != nil || *out.ResultText != "painted" {
-		t.Fatalf("%+v, %v", out, err)
+		t.Fatalf("result = %+v, %v", out, err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"weft/tests/harness"
 )
 
-// resetRun has an operator reset a run to its beginning.
+// resetRun resets a run to its first workflow task, as an operator would.
 func resetRun(t *testing.T, h *harness.Worker, id string) {
 	t.Helper()
 	_, err := h.Client.WorkflowService().ResetWorkflowExecution(context.Background(), &workflowservice.ResetWorkflowExecutionRequest{
@@ -27,16 +27,15 @@ func resetRun(t *testing.T, h *harness.Worker, id string) {
 	}
 }
 
-// TestEndToEndResetBelow resets a branch, and a sub-agent in one, that waits for a person for the
-// second time: the run asks the first question again, whose answer was taken, and goes on with its
-// new answer.
-func TestEndToEndResetBelow(t *testing.T) {
+// TestEndToEndResetChild resets a branch, or a sub-agent in a branch, that waits for its second confirmation. It checks
+// that the first one, which was answered, is requested again, and that the run continues with the new answer.
+func TestEndToEndResetChild(t *testing.T) {
 	t.Parallel()
-	for where, doc := range map[string]string{
+	for name, doc := range map[string]string{
 		"sub-agent": harness.WaitingFork,
 		"branch":    strings.Replace(harness.WaitingFork, `"call_sub_agent","data_connection_id":"helper"`, `"send_mail","data_connection_id":"web"`, 1),
 	} {
-		t.Run(where, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := harness.NewConfirmingWorker(t)
 			rules := `
@@ -44,16 +43,16 @@ func TestEndToEndResetBelow(t *testing.T) {
 - {node: NODE, turn: 2, call: [{tool: send_mail, arguments: {to: bob}}]}
 - {node: NODE, contains: "for now", say: asked again}`
 			node := "a"
-			if where == "sub-agent" {
+			if name == "sub-agent" {
 				node, rules = "s", rules+"\n- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: one}}]}"
 			}
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: doc, Name: "flow.json"}, DataConnections: harness.MailConnection(),
 				Script: harness.Script(t, "rules:\n- {question: \"again?\", yes: false}\n- {question: \"enough?\", yes: true}"+strings.ReplaceAll(rules, "NODE", node)+"\n- {say: ok}")})
 			id := run.GetID()
-			asked := func(to string) contract.Request {
+			waitRequest := func(to string) contract.Request {
 				t.Helper()
 				var q contract.Request
-				harness.WaitFor(t, "a question about "+to, func() bool {
+				harness.WaitFor(t, "a request for mail to "+to, func() bool {
 					for _, open := range h.Status(t, id).Requests {
 						if strings.Contains(string(open.Arguments), to) {
 							q = open
@@ -70,31 +69,31 @@ func TestEndToEndResetBelow(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			first := asked("ann")
+			first := waitRequest("ann")
 			answer(first, "not today")
-			second := asked("bob")
+			second := waitRequest("bob")
 			resetRun(t, h, second.Run.Workflow)
-			again := asked("ann")
+			again := waitRequest("ann")
 			if again.ID != first.ID || again.Run.Run == first.Run.Run {
-				t.Errorf("the request became %+v\nfrom %+v", again, first)
+				t.Errorf("request = %+v,\nwas %+v", again, first)
 			}
 			answer(again, "never")
 			var last contract.Request
-			harness.WaitFor(t, "the second question of the run that was reset", func() bool {
-				last = asked("bob")
+			harness.WaitFor(t, "the second request of the reset run", func() bool {
+				last = waitRequest("bob")
 				return last.Run.Run == again.Run.Run
 			})
 			answer(last, "for now")
 			out, err := harness.Result(t, run)
 			if err != nil || out.ResultNode != "j" {
-				t.Fatalf("%+v, %v", out, err)
+				t.Fatalf("result = %+v, %v", out, err)
 			}
 		})
 	}
 }
 
-// TestEndToEndResetSession resets a session below another that has told what it spent: it stays spent, whatever
-// becomes of the session, which takes prompts as before.
+// TestEndToEndResetSession resets a child session that has reported its usage. It checks that the reported usage
+// remains counted, and that the child accepts prompts as before.
 func TestEndToEndResetSession(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -115,18 +114,18 @@ func TestEndToEndResetSession(t *testing.T) {
 	}
 	h.Turns(t, id, 1)
 	if before := h.Status(t, id); before.Usage.Calls != 4 || len(before.Session.Children) != 1 || before.Session.Children[0].ID != child {
-		t.Fatalf("before: %+v, %+v", before.Usage, before.Session)
+		t.Fatalf("before the reset: %+v, %+v", before.Usage, before.Session)
 	}
 	resetRun(t, h, child)
 	if got := h.Prompt(t, id, "a", "two"); got.ResultText == nil || *got.ResultText != "more heard" {
-		t.Errorf("the next turn is %+v", got)
+		t.Errorf("next turn = %+v", got)
 	}
-	// Two calls were made once more, and are not counted: three are what the session now says that it has spent.
+	// The child repeated two calls, which are not counted again. Of the three that it now reports, one is new.
 	if after := h.Status(t, id); after.Usage.Calls != 7 {
-		t.Errorf("the run has spent %+v behind the reset", after.Usage)
+		t.Errorf("usage after the reset = %+v", after.Usage)
 	}
 	resetRun(t, h, child)
 	if out := h.CloseSession(t, run); out.Usage.Calls != 7 {
-		t.Errorf("the run has spent %+v", out.Usage)
+		t.Errorf("usage = %+v", out.Usage)
 	}
 }

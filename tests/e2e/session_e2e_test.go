@@ -14,7 +14,7 @@ import (
 	"weft/tests/harness"
 )
 
-// bossScript has the boss ask a helper at once, and another to call back.
+// bossScript makes the boss start one helper and wait for it, and another that calls back.
 const bossScript = `rules:
 - {node: helper, match: ^more$, say: "more help"}
 - {node: helper, delay: 200ms, say: "help"}
@@ -25,8 +25,8 @@ const bossScript = `rules:
 - {node: boss, turn: 5, say: "second"}
 - {node: boss, turn: 6, say: "third"}`
 
-// TestEndToEndSession holds a session with turns, a child that is waited for and one that
-// calls back, once in one history and once continuing as new wherever that is possible.
+// TestEndToEndSession runs a session with turns, a child whose result it waits for and one that calls back, once in a
+// single run and once continuing as new wherever possible.
 func TestEndToEndSession(t *testing.T) {
 	t.Parallel()
 	for _, maxEvents := range []int{0, 1} {
@@ -36,40 +36,40 @@ func TestEndToEndSession(t *testing.T) {
 			run := h.StartSession(t, harness.Orchestrator(), bossScript, maxEvents)
 			turns := h.Turns(t, run.GetID(), 2)
 			if len(turns) != 2 || *turns[0].ResultText != "asked" || *turns[1].ResultText != "called back" || len(turns[1].Callbacks) != 1 {
-				t.Errorf("the turns are %+v", turns)
+				t.Errorf("turns = %+v", turns)
 			}
 			second := h.Prompt(t, run.GetID(), "a", "go on")
 			again := h.Prompt(t, run.GetID(), "a", "go on")
 			third := h.Prompt(t, run.GetID(), "b", "and on")
 			if second.N != 3 || *second.ResultText != "second" || again.N != 3 || third.N != 4 || *third.ResultText != "third" {
-				t.Errorf("resumed: %+v, again %+v, %+v", second, again, third)
+				t.Errorf("turns = %+v, repeated %+v, %+v", second, again, third)
 			}
 			status := h.Status(t, run.GetID())
 			if status.Status != contract.StatusIdle || len(status.Session.Children) != 2 {
-				t.Errorf("the session is %s: %+v", status.Status, status.Session)
+				t.Errorf("session is %s: %+v", status.Status, status.Session)
 			}
-			// A child is a session of its own that anybody may give a prompt.
+			// A child is itself a session, to which any client can send prompts.
 			child := status.Session.Children[0].ID
 			if got := h.Prompt(t, child, "x", "more"); got.ResultText == nil || *got.ResultText != "more help" || got.N != 2 {
-				t.Errorf("the child's turn is %+v", got)
+				t.Errorf("turn of the child = %+v", got)
 			}
 			out := h.CloseSession(t, run)
 			if out.Status != "stopped" || *out.ResultText != "third" || len(out.Turns) != 4 || out.Usage.Calls != 9 {
-				t.Errorf("the result is %+v", out)
+				t.Errorf("result = %+v", out)
 			}
 			if n := harness.RunCount(t, h.Client, run); (n > 1) != (maxEvents == 1) {
-				t.Errorf("the session took %d runs", n)
+				t.Errorf("session has %d runs", n)
 			}
 			d, err := h.Client.DescribeWorkflowExecution(context.Background(), child, "")
 			if err != nil || d.WorkflowExecutionInfo.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-				t.Errorf("the child is still there: %v", err)
+				t.Errorf("child is still open: %v", err)
 			}
 		})
 	}
 }
 
-// TestEndToEndSessionCallbacks has children that fail, are stopped and are terminated while
-// the session is busy: all are told in one message, in the order in which they ended.
+// TestEndToEndSessionCallbacks has children that fail, are closed and are terminated. It checks that the callbacks of
+// those that end during a turn are delivered in one message, in the order in which they ended.
 func TestEndToEndSessionCallbacks(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -87,31 +87,36 @@ func TestEndToEndSessionCallbacks(t *testing.T) {
 - {node: boss, match: ^two$, delay: 10s, say: busy}
 - {node: boss, say: heard}`, 0)
 	id := run.GetID()
-	first := h.Turns(t, id, 2) // the one that fails calls back at once
+	first := h.Turns(t, id, 2) // the second is the callback of the child that fails
 	if len(first[1].Callbacks) != 1 {
-		t.Fatalf("the turns are %+v", first)
+		t.Fatalf("turns = %+v", first)
 	}
-	done := make(chan contract.Turn)
-	go func() { done <- h.Prompt(t, id, "two", "two") }()
+	done := make(chan error, 1)
+	go func() {
+		_, err := h.Update(t, id, contract.UpdatePrompt, contract.PromptInput{ID: "two", Prompt: "two"})
+		done <- err
+	}()
 	harness.WaitFor(t, "the session to be busy", func() bool { return h.Status(t, id).Session.Turns == 3 })
 	children := h.Status(t, id).Session.Children
 	if _, err := h.Update(t, children[2].ID, contract.UpdateCloseSession, map[string]any{}); err != nil {
 		t.Fatal(err)
 	}
-	harness.WaitFor(t, "the stop to arrive", func() bool { return h.Status(t, id).Session.Callbacks == 1 })
+	harness.WaitFor(t, "the callback of the closed child", func() bool { return h.Status(t, id).Session.Callbacks == 1 })
 	if err := h.Client.TerminateWorkflow(context.Background(), children[1].ID, "", "lost"); err != nil {
 		t.Fatal(err)
 	}
-	<-done
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 	turns := h.Turns(t, id, 4)
 	if got := strings.Join(turns[3].Callbacks, " "); got != children[2].ID+" "+children[1].ID || *turns[3].ResultText != "all here" {
-		t.Errorf("the last turn is %+v", turns[3])
+		t.Errorf("last turn = %+v", turns[3])
 	}
 	h.CloseSession(t, run)
 }
 
-// TestEndToEndSessionWorkerKilled kills the worker when a child has ended and the session
-// that started it has not been told in a turn yet.
+// TestEndToEndSessionWorkerKilled kills the worker after a child has ended its turn, before its callback has been
+// delivered to the parent session.
 func TestEndToEndSessionWorkerKilled(t *testing.T) {
 	t.Parallel()
 	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("killed-%d", time.Now().UnixNano())}
@@ -135,10 +140,10 @@ func TestEndToEndSessionWorkerKilled(t *testing.T) {
 	harness.StartWorker(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+h.Queue, "WEFT_MODEL=script")
 	turns := h.Turns(t, run.GetID(), 2)
 	if *turns[0].ResultText != "asked" || *turns[1].ResultText != "called back" {
-		t.Errorf("the turns are %+v", turns)
+		t.Errorf("turns = %+v", turns)
 	}
 	if out := h.CloseSession(t, run); out.Usage.Calls != 4 {
-		t.Errorf("%d calls", out.Usage.Calls)
+		t.Errorf("%d model calls, want 4", out.Usage.Calls)
 	}
 }
 
@@ -153,8 +158,8 @@ func TestEndToEndRecordSession(t *testing.T) {
 	harness.Record(t, h.Client, "session", run.GetID(), run.GetRunID())
 }
 
-// TestEndToEndSessionTooLarge has a session whose child has said too much to go on with it in a
-// new run: the child fails, and the session hears of it instead of waiting for ever.
+// TestEndToEndSessionTooLarge has a child session whose conversation is too large to continue as new. It checks that
+// the child fails, and that the parent is notified instead of waiting forever.
 func TestEndToEndSessionTooLarge(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -165,15 +170,15 @@ func TestEndToEndSessionTooLarge(t *testing.T) {
 - {node: boss, match: and, call: [{tool: list_agent_sessions}]}
 - {node: boss, say: "seen"}`, 1)
 	h.Turns(t, run.GetID(), 1)
-	harness.WaitFor(t, "the child's end", func() bool {
+	harness.WaitFor(t, "the child to fail", func() bool {
 		s := h.Status(t, run.GetID())
 		return s.Session != nil && len(s.Session.Children) == 1 && s.Session.Children[0].Status == contract.TurnFailed
 	})
 	if got := h.Status(t, run.GetID()).Session.Children[0].Problem; !strings.HasPrefix(got, "state_too_large: the parent session continues as new") {
-		t.Errorf("the child's problem is %q", got)
+		t.Errorf("problem of the child = %q", got)
 	}
 	if second := h.Prompt(t, run.GetID(), "a", "and"); second.ResultText == nil || *second.ResultText != "seen" {
-		t.Errorf("the second turn is %+v", second)
+		t.Errorf("second turn = %+v", second)
 	}
 	h.CloseSession(t, run)
 }

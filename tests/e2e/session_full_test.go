@@ -9,8 +9,8 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndLargeSessionResults has sessions below give long results, which meet in the history of
-// the one that started them: it gets no more of each than a turn can be given.
+// TestEndToEndLargeSessionResults checks that large results of child sessions are truncated to what a prompt may
+// contain, so that the history of their parent does not grow by their full size.
 func TestEndToEndLargeSessionResults(t *testing.T) {
 	t.Parallel()
 	const n, long = 5, 1_800_000
@@ -22,24 +22,24 @@ func TestEndToEndLargeSessionResults(t *testing.T) {
 - {node: boss, contains: "Result truncated at", say: heard}
 - {node: boss, say: asked}`, strings.Repeat("w", long), strings.Repeat(start+", ", n)), 0)
 	var turns []contract.Turn
-	told := func() (n int) {
+	callbacks := func() (n int) {
 		for i := range turns {
 			n += len(turns[i].Callbacks)
 		}
 		return n
 	}
-	harness.WaitFor(t, "all results", func() bool {
+	harness.WaitFor(t, "all callbacks", func() bool {
 		turns = h.Turns(t, run.GetID(), 1)
-		return told() == n && turns[len(turns)-1].Done()
+		return callbacks() == n && turns[len(turns)-1].Done()
 	})
 	for _, turn := range turns[1:] {
 		if turn.Status != contract.TurnCompleted || *turn.ResultText != "heard" {
-			t.Errorf("a turn is %.500v", turn)
+			t.Errorf("turn = %.500v", turn)
 		}
 	}
-	// Its own script has the text once.
+	// The script in its input contains the text once.
 	if size := historyBytes(t, h.Client, run.GetID(), ""); size > 2*long {
-		t.Errorf("the history has %d bytes for %d results", size, n)
+		t.Errorf("history has %d bytes with %d results", size, n)
 	}
 	h.CloseSession(t, run)
 }

@@ -8,9 +8,9 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndSessionKeys holds a session whose entry is judged in each turn: every call of the run
-// has an id of its own, because the key by which services tell calls apart is made of it.
-func TestEndToEndSessionKeys(t *testing.T) {
+// TestEndToEndSessionActivityIDs runs a session whose entry condition is evaluated in each turn. It checks that every
+// activity of a run has a unique id, because idempotency keys are derived from it.
+func TestEndToEndSessionActivityIDs(t *testing.T) {
 	t.Parallel()
 	const doc = `{"name":"judged session","generation_prompt":"","response_format":{"type":1},"execution_plan":"","nodes":[{"id":"a","name":"A","prompt":"a","is_exit_node":true}],
 "edges":[{"id":"e1","source":"START","target":"a","condition_prompt":"is it polite?"},{"id":"e2","source":"a","target":"END"}]}`
@@ -22,7 +22,7 @@ func TestEndToEndSessionKeys(t *testing.T) {
 				Script: harness.Script(t, `rules: [{question: "is it polite?", yes: true}, {say: done}]`)})
 			h.Turns(t, run.GetID(), 1)
 			if second := h.Prompt(t, run.GetID(), "x", "please again"); second.N != 2 || second.Status != contract.TurnCompleted {
-				t.Errorf("the second turn is %+v", second)
+				t.Errorf("second turn = %+v", second)
 			}
 			h.CloseSession(t, run)
 			last := h.Client.GetWorkflow(t.Context(), run.GetID(), "")
@@ -30,25 +30,25 @@ func TestEndToEndSessionKeys(t *testing.T) {
 				t.Fatal(err)
 			}
 			seen := map[string]bool{}
-			judged := 0
+			evaluated := 0
 			for id := last.GetRunID(); id != ""; {
 				all := harness.Events(t, h.Client, run.GetID(), id)
 				for _, e := range all {
 					if s := e.GetActivityTaskScheduledEventAttributes(); s != nil {
 						key := id + "/" + s.ActivityId
 						if seen[key] {
-							t.Errorf("two calls have the key %s", key)
+							t.Errorf("two activities have the id %s", key)
 						}
 						seen[key] = true
 						if s.ActivityType.Name == contract.ActivityEvaluateCondition {
-							judged++
+							evaluated++
 						}
 					}
 				}
 				id = all[0].GetWorkflowExecutionStartedEventAttributes().ContinuedExecutionRunId
 			}
-			if judged != 2 {
-				t.Errorf("%d judges were asked, want 2", judged)
+			if evaluated != 2 {
+				t.Errorf("%d conditions were evaluated, want 2", evaluated)
 			}
 		})
 	}

@@ -16,8 +16,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestEndToEndManyCommands gives eight branches 800 KB of state each: more than one workflow
-// task may hold.
+// TestEndToEndManyCommands starts eight branches with 800 KB of state each, which together exceed the limit of one
+// workflow task.
 func TestEndToEndManyCommands(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -45,8 +45,8 @@ func TestEndToEndManyCommands(t *testing.T) {
 	}
 }
 
-// TestEndToEndLargeOutputs lets a branch's nodes say more together than one result may hold,
-// and one node more than an answer may be.
+// TestEndToEndLargeOutputs has a branch whose nodes' outputs together exceed the limit of a result, and a node whose
+// model response exceeds the limit of a call, which must fail the run without a retry.
 func TestEndToEndLargeOutputs(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -68,26 +68,26 @@ func TestEndToEndLargeOutputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *out.ResultText != "joined" {
-		t.Errorf("result is %.100q", *out.ResultText)
+		t.Errorf("result = %.100q", *out.ResultText)
 	}
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(""), Name: "flow.json"},
 		Script: harness.Script(t, `rules: [{call: [{tool: set_state, arguments: {key: k, value: `+strings.Repeat("v", 950_000)+`}}, {tool: set_state, arguments: {key: l, value: `+strings.Repeat("v", 10)+`}}], say: "`+strings.Repeat("w", 1_000_000)+`"}]`)})
 	_, err = harness.Result(t, run)
 	if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassTooLarge || f.Node != "a" {
-		t.Fatalf("an answer of 1.95 MB gives %v", err)
+		t.Fatalf("with a response of 1.95 MB, run ended with %v", err)
 	}
 	for _, e := range harness.Events(t, h.Client, run.GetID(), run.GetRunID()) {
 		if s := e.GetActivityTaskStartedEventAttributes(); s != nil && s.Attempt > 1 {
-			t.Error("the call was made again")
+			t.Error("the call was retried")
 		}
 	}
 }
 
-// TestEndToEndLargeUpdate answers with more than Temporal takes from a worker: the SDK's
-// refusal would send it back, and the workflow task fail.
+// TestEndToEndLargeUpdate sends answers that exceed what Temporal accepts from a worker. The worker must replace them
+// before the SDK gets them, since the SDK sends a rejected Update back, which would fail the workflow task.
 func TestEndToEndLargeUpdate(t *testing.T) {
 	t.Parallel()
-	foreign := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t))}
+	plain := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t))}
 	h := &harness.Worker{Client: dialAsWorker(t), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
 	h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, nil)
 	t.Cleanup(h.Worker.Stop)
@@ -95,21 +95,21 @@ func TestEndToEndLargeUpdate(t *testing.T) {
 		Script: harness.Script(t, `rules: [{turn: 1, call: [{tool: look_up, arguments: {q: 1}}]}, {say: done}]`)})
 	id := h.OpenRequests(t, run.GetID(), 1)[0].ID
 	for _, n := range []int{1 << 20, 2_000_000, 3_500_000} {
-		_, err := foreign.Update(t, run.GetID(), "tool_result", map[string]any{"id": id, "result": strings.Repeat("x", n)})
+		_, err := plain.Update(t, run.GetID(), "tool_result", map[string]any{"id": id, "result": strings.Repeat("x", n)})
 		if harness.ErrorType(err) != contract.ClassTooLarge {
-			t.Errorf("%d bytes give %.300v", n, err)
+			t.Errorf("with %d bytes, error = %.300v", n, err)
 		}
 	}
-	if _, err := foreign.Update(t, run.GetID(), "tool_result", map[string]any{"id": id, "result": 1}); err != nil {
+	if _, err := plain.Update(t, run.GetID(), "tool_result", map[string]any{"id": id, "result": 1}); err != nil {
 		t.Error(err)
 	}
 	if t.Failed() {
-		return // nothing ends it
+		return // the run may not complete
 	}
 	if _, err := harness.Result(t, run); err != nil {
 		t.Error(err)
 	}
-	events := foreign.Client.GetWorkflowHistory(context.Background(), run.GetID(), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	events := plain.Client.GetWorkflowHistory(context.Background(), run.GetID(), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		e, err := events.Next()
 		if err != nil {
@@ -121,13 +121,13 @@ func TestEndToEndLargeUpdate(t *testing.T) {
 	}
 }
 
-// TestEndToEndAnyAlphabet starts a run as clients in other languages can: its id, and those of
-// its branches, are no ASCII.
-func TestEndToEndAnyAlphabet(t *testing.T) {
+// TestEndToEndUnicodeIDs checks that a run works if its id and those of its branches are not ASCII, as Temporal
+// permits.
+func TestEndToEndUnicodeIDs(t *testing.T) {
 	t.Parallel()
 	c := dialAsWorker(t)
 	queue := fmt.Sprintf("test-%d", time.Now().UnixNano())
-	w := harness.RunWorker(t, c, queue, 1, nil) // a model call asks its run
+	w := harness.RunWorker(t, c, queue, 1, nil) // model calls query their run
 	t.Cleanup(w.Stop)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
@@ -141,11 +141,11 @@ func TestEndToEndAnyAlphabet(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out.Status != contract.StatusCompleted {
-		t.Errorf("the run is %s", out.Status)
+		t.Errorf("status = %s", out.Status)
 	}
 }
 
-// dialAsWorker is a client as a worker without a store has it.
+// dialAsWorker connects a client with the options of a worker without a store.
 func dialAsWorker(t *testing.T) client.Client {
 	t.Helper()
 	none, err := store.Open(store.Settings{})

@@ -18,51 +18,50 @@ import (
 	"weft/workflows/plan"
 )
 
-// fullSize is set by make sizes.
+// fullSize selects the full sizes; make sizes sets it.
 var fullSize = os.Getenv("WEFT_SIZES") != ""
 
-// sizeCase is a run that needs much room in its history: n of something.
+// sizeCase is a run with a large part, of size n.
 type sizeCase struct {
-	// short is n in every run of the tests, full where WEFT_SIZES is set.
+	// short is n by default, full is n with WEFT_SIZES.
 	short, full int
 	store       bool
 	input       func(t *testing.T, n int) contract.RunInput
-	// meanwhile, if set, is done while the run is open.
-	meanwhile func(t *testing.T, h *harness.Worker, run client.WorkflowRun, n int)
-	// result is the text or data of the result. fullClass, if set, is the class with which the run fails at
-	// node in full size, instead.
+	// whileOpen, if set, is called after the run has started.
+	whileOpen func(t *testing.T, h *harness.Worker, run client.WorkflowRun, n int)
+	// result is the text or data of the result. If fullClass is set, the run instead fails with this class at node in full
+	// size.
 	result          func(n int) string
 	fullClass, node string
-	// calls is how many model calls the script has; more is how many runs after the first there are at least in
-	// full size.
-	calls func(n int) int
-	more  int
+	// calls is the number of model calls. minContinued is how often, at least, the run continues as new in full size.
+	calls        func(n int) int
+	minContinued int
 }
 
-// TestEndToEndSizes has runs of which one part is large. Each ends with its result, or fails at the right node
-// with a class; none is terminated, none fails a workflow task, and no model is called twice for the same.
+// TestEndToEndSizes checks that runs with a large part complete, or fail at the expected node with the expected class.
+// No run is terminated, no workflow task fails, and no model call is repeated.
 func TestEndToEndSizes(t *testing.T) {
 	t.Parallel()
 	joined := func(int) string { return "joined" }
 	oneEach := func(n int) int { return n + 1 }
 	cases := map[string]sizeCase{
 		"branches of 200 KB": {short: 20, full: 200, calls: oneEach, result: joined,
-			input: func(t *testing.T, n int) contract.RunInput { return wide(t, n, saying("", 200_000)) }},
+			input: func(t *testing.T, n int) contract.RunInput { return wideFlow(t, n, sayRule("", 200_000)) }},
 		"branches of 200 KB with a store": {short: 20, full: 200, store: true, calls: oneEach, result: joined,
-			input: func(t *testing.T, n int) contract.RunInput { return wide(t, n, saying("", 200_000)) }},
+			input: func(t *testing.T, n int) contract.RunInput { return wideFlow(t, n, sayRule("", 200_000)) }},
 		"branches with 500 KB of input": {short: 12, full: 120, calls: oneEach, result: joined,
 			input: func(t *testing.T, n int) contract.RunInput {
-				in := wide(t, n, saying("", 10))
-				in.State = keysOf(500, 980)
+				in := wideFlow(t, n, sayRule("", 10))
+				in.State = shortValues(500, 980)
 				return in
 			}},
-		"one long answer among short ones": {short: 60, full: 120, calls: oneEach, result: joined,
+		"one long response among short ones": {short: 60, full: 120, calls: oneEach, result: joined,
 			input: func(t *testing.T, n int) contract.RunInput {
-				return wide(t, n, saying("node: b7, ", 800_000), saying("", 10))
+				return wideFlow(t, n, sayRule("node: b7, ", 800_000), sayRule("", 10))
 			}},
-		"branches that end, beyond a history": {short: 4, full: 40, more: 1, result: joined, calls: oneEach,
+		"terminal branches that exceed a history": {short: 4, full: 40, minContinued: 1, result: joined, calls: oneEach,
 			input: func(t *testing.T, n int) contract.RunInput {
-				in := wide(t, n, saying("", 1_800_000))
+				in := wideFlow(t, n, sayRule("", 1_800_000))
 				for i := range in.Flow.Plan.Edges {
 					if e := &in.Flow.Plan.Edges[i]; e.To == "join" {
 						e.To = plan.End
@@ -71,15 +70,15 @@ func TestEndToEndSizes(t *testing.T) {
 				in.Flow.Plan.Edges = append(in.Flow.Plan.Edges, plan.Edge{ID: "last", From: plan.Start, To: "join"})
 				return in
 			}},
-		"sub-agents beyond their shares": {short: 3, full: 40, calls: func(n int) int { return n + 2 }, result: joined, input: subAgents},
-		"sub-agents beyond a history": {short: 3, full: 60, calls: func(n int) int { return n + 2 }, result: joined, input: subAgents,
+		"sub-agents that exceed their reservations": {short: 3, full: 40, calls: func(n int) int { return n + 2 }, result: joined, input: subAgents},
+		"sub-agents that exceed a history": {short: 3, full: 60, calls: func(n int) int { return n + 2 }, result: joined, input: subAgents,
 			fullClass: contract.ClassStateTooLarge, node: "a"},
 		"sub-agents with a store": {short: 3, full: 60, store: true, calls: func(n int) int { return n + 2 }, result: joined, input: subAgents},
 		"a map": {short: 100, full: 10_000, calls: func(int) int { return 0 }, result: total,
-			input: func(t *testing.T, n int) contract.RunInput { return mapped(t, n, passingElement) }},
-		"a map of children": {short: 20, full: 5000, more: 1, calls: func(int) int { return 0 }, result: total,
+			input: func(t *testing.T, n int) contract.RunInput { return mapFlow(t, n, passElement) }},
+		"a map of children": {short: 20, full: 5000, minContinued: 1, calls: func(int) int { return 0 }, result: total,
 			input: func(t *testing.T, n int) contract.RunInput {
-				in := mapped(t, n, passingElement)
+				in := mapFlow(t, n, passElement)
 				f, err := harness.Compile(in.Flow)
 				if err != nil {
 					t.Fatal(err)
@@ -87,25 +86,25 @@ func TestEndToEndSizes(t *testing.T) {
 				in.Flow = contract.FlowRef{Plan: harness.AsChildren(f.Plan)}
 				return in
 			}},
-		"a map of results beyond a history": {short: 4, full: 60, more: 1, calls: func(n int) int { return n }, result: total,
+		"a map whose results exceed a history": {short: 4, full: 60, minContinued: 1, calls: func(n int) int { return n }, result: total,
 			input: func(t *testing.T, n int) contract.RunInput {
-				in := mapped(t, n, sayingElement)
+				in := mapFlow(t, n, modelElement)
 				f, err := harness.Compile(in.Flow)
 				if err != nil {
 					t.Fatal(err)
 				}
 				f.Plan.Node("each").Call.AtOnce = n
-				in.Flow, in.Script = contract.FlowRef{Plan: f.Plan}, harness.Script(t, "rules: ["+saying("", 900_000)+"]")
+				in.Flow, in.Script = contract.FlowRef{Plan: f.Plan}, harness.Script(t, "rules: ["+sayRule("", 900_000)+"]")
 				return in
 			}},
 		"a map of long conversations": {short: 3, full: 12, calls: func(n int) int { return n }, result: total,
 			input: func(t *testing.T, n int) contract.RunInput {
-				in := mapped(t, n, talkingElement)
+				in := mapFlow(t, n, messagesElement)
 				f, err := harness.Compile(in.Flow)
 				if err != nil {
 					t.Fatal(err)
 				}
-				in.Flow, in.Script = contract.FlowRef{Plan: harness.AsChildren(f.Plan)}, harness.Script(t, "rules: ["+saying("", 800_000)+"]")
+				in.Flow, in.Script = contract.FlowRef{Plan: harness.AsChildren(f.Plan)}, harness.Script(t, "rules: ["+sayRule("", 800_000)+"]")
 				return in
 			}},
 		"an agent's turns of 6 KiB": {short: 50, full: 1000, calls: func(n int) int { return n }, result: joined,
@@ -114,15 +113,15 @@ func TestEndToEndSizes(t *testing.T) {
 - {turn: %d, say: joined}
 - {call: [{tool: set_state, arguments: {key: k, value: %s}}]}`, n, strings.Repeat("v", 6<<10)))}
 			}},
-		"a session's turns of 6 KiB": {short: 20, full: 1000, calls: oneEach, meanwhile: promptTurns,
+		"a session's turns of 6 KiB": {short: 20, full: 1000, calls: oneEach, whileOpen: sendPrompts,
 			result: func(int) string { return strings.Repeat("w", 6<<10) },
 			input: func(t *testing.T, _ int) contract.RunInput {
 				return contract.RunInput{Flow: contract.FlowRef{Plan: harness.AgentFlow("talker")}, Params: json.RawMessage(`{"prompt":"one"}`), Session: true,
-					Script: harness.Script(t, "rules: ["+saying("", 6<<10)+"]")}
+					Script: harness.Script(t, "rules: ["+sayRule("", 6<<10)+"]")}
 			}},
-		"signals": {short: 900, full: 9_000, more: 1, calls: func(int) int { return 1 }, meanwhile: signalRun, result: joined,
+		"signals": {short: 900, full: 9_000, minContinued: 1, calls: func(int) int { return 1 }, whileOpen: sendSignals, result: joined,
 			input: func(t *testing.T, _ int) contract.RunInput {
-				return contract.RunInput{Flow: contract.FlowRef{Plan: askers(2)}, Script: harness.Script(t, `rules: [{say: joined}]`)}
+				return contract.RunInput{Flow: contract.FlowRef{Plan: askFlow(2)}, Script: harness.Script(t, `rules: [{say: joined}]`)}
 			}},
 	}
 	for name, tc := range cases {
@@ -136,46 +135,46 @@ func TestEndToEndSizes(t *testing.T) {
 			if !tc.store {
 				v.settings = store.Settings{}
 			}
-			v.work(t, true, true)
-			h := &harness.Worker{Client: v.dial(t), Queue: v.que}
-			begin := time.Now()
+			v.startWorker(t, true, true)
+			h := &harness.Worker{Client: v.dial(t), Queue: v.queue}
+			start := time.Now()
 			run := h.Start(t, tc.input(t, n))
 			first := run.GetRunID()
-			if tc.meanwhile != nil {
-				tc.meanwhile(t, h, run, n)
+			if tc.whileOpen != nil {
+				tc.whileOpen(t, h, run, n)
 			}
 			out, err := harness.Result(t, run)
 			f := contract.FailureOf(err)
 			switch {
 			case fullSize && tc.fullClass != "":
 				if f == nil || f.Class != tc.fullClass || f.Node != tc.node || f.Remedy == "" {
-					t.Errorf("the run ended with %.300v, %.500v", out, err)
+					t.Errorf("run ended with %.300v, %.500v", out, err)
 				}
 			case err != nil:
-				t.Errorf("the run failed: %.500v", err)
+				t.Errorf("run failed: %.500v", err)
 			case out.Usage.Calls != tc.calls(n) || harness.ResultText(out) != tc.result(n):
 				t.Errorf("%.100q after %d model calls, want %.100q after %d", harness.ResultText(out), out.Usage.Calls, tc.result(n), tc.calls(n))
 			}
-			took := time.Since(begin)
-			all := walkRuns(t, h.Client, run.GetID(), first)
-			t.Logf("%d: %s, %+v", n, took.Round(time.Second/10), all)
-			if all.calls > tc.calls(n) || err == nil && all.calls != tc.calls(n) {
-				t.Errorf("%d model calls were scheduled, want %d", all.calls, tc.calls(n))
+			took := time.Since(start)
+			totals := walkRuns(t, h.Client, run.GetID(), first)
+			t.Logf("%d: %s, %+v", n, took.Round(time.Second/10), totals)
+			if totals.calls > tc.calls(n) || err == nil && totals.calls != tc.calls(n) {
+				t.Errorf("%d model calls were scheduled, want %d", totals.calls, tc.calls(n))
 			}
-			if fullSize && all.continued < tc.more {
-				t.Errorf("the run continued as new %d times, want %d at least", all.continued, tc.more)
+			if fullSize && totals.continued < tc.minContinued {
+				t.Errorf("run continued as new %d times, want at least %d", totals.continued, tc.minContinued)
 			}
 		})
 	}
 }
 
-// saying is a rule of a script by which a model says n bytes.
-func saying(when string, n int) string {
+// sayRule returns a script rule that makes a model return n bytes.
+func sayRule(when string, n int) string {
 	return fmt.Sprintf(`{%ssay: "%s"}`, when, strings.Repeat("w", n))
 }
 
-// wide is a flow of n branches and a join that says "joined".
-func wide(t *testing.T, n int, rules ...string) contract.RunInput {
+// wideFlow returns the input of a flow with n branches and a join that returns "joined".
+func wideFlow(t *testing.T, n int, rules ...string) contract.RunInput {
 	names := make([]string, n)
 	for i := range names {
 		names[i] = fmt.Sprint("b", i)
@@ -184,24 +183,26 @@ func wide(t *testing.T, n int, rules ...string) contract.RunInput {
 		Script: harness.Script(t, "rules:\n- {node: join, say: joined}\n- "+strings.Join(rules, "\n- "))}
 }
 
-// subAgents is an agent that asks n others at once, and says "joined". Each says as much as a tool may give.
+// subAgents returns the input of an agent that calls n sub-agents in parallel and returns "joined". Each sub-agent
+// returns the maximum size of a tool result.
 func subAgents(t *testing.T, n int) contract.RunInput {
 	calls := strings.Repeat("{tool: call_sub_agent, arguments: {user_question: q}}, ", n)
 	doc := strings.Replace(harness.SubAgentFlow, `"prompt":"ask"`, `"prompt":"ask","max_iterations":1000`, 1)
 	return contract.RunInput{Flow: contract.FlowRef{Text: doc, Name: "flow.json"}, Script: harness.Script(t, fmt.Sprintf(`rules:
 - {node: a, turn: 1, call: [%s]}
 - {node: a, say: joined}
-- %s`, calls, saying("", 900_000)))}
+- %s`, calls, sayRule("", 900_000)))}
 }
 
-// The elements of a map: one gives its number, the other besides what a model says.
+// The sub-flows of a map: one returns its number, one also a model's response, and one appends messages to its
+// conversation.
 const (
-	passingElement = `{"component_type":"Flow","name":"one","start_node":{"$component_ref":"s1"},"nodes":[{"$component_ref":"s1"},{"$component_ref":"e1"}],
+	passElement = `{"component_type":"Flow","name":"one","start_node":{"$component_ref":"s1"},"nodes":[{"$component_ref":"s1"},{"$component_ref":"e1"}],
 "control_flow_connections":[{"component_type":"ControlFlowEdge","name":"a","from_node":{"$component_ref":"s1"},"to_node":{"$component_ref":"e1"}}]}`
-	sayingElement = `{"component_type":"Flow","name":"one","start_node":{"$component_ref":"s1"},"nodes":[{"$component_ref":"s1"},{"$component_ref":"say"},{"$component_ref":"e2"}],
+	modelElement = `{"component_type":"Flow","name":"one","start_node":{"$component_ref":"s1"},"nodes":[{"$component_ref":"s1"},{"$component_ref":"say"},{"$component_ref":"e2"}],
 "control_flow_connections":[{"component_type":"ControlFlowEdge","name":"a","from_node":{"$component_ref":"s1"},"to_node":{"$component_ref":"say"}},
 {"component_type":"ControlFlowEdge","name":"b","from_node":{"$component_ref":"say"},"to_node":{"$component_ref":"e2"}}]}`
-	talkingElement = `{"component_type":"Flow","name":"one","start_node":{"$component_ref":"s1"},"nodes":[{"$component_ref":"s1"},{"$component_ref":"say"},
+	messagesElement = `{"component_type":"Flow","name":"one","start_node":{"$component_ref":"s1"},"nodes":[{"$component_ref":"s1"},{"$component_ref":"say"},
 {"$component_ref":"m1"},{"$component_ref":"m2"},{"$component_ref":"m3"},{"$component_ref":"e1"}],
 "control_flow_connections":[{"component_type":"ControlFlowEdge","name":"a","from_node":{"$component_ref":"s1"},"to_node":{"$component_ref":"say"}},
 {"component_type":"ControlFlowEdge","name":"b","from_node":{"$component_ref":"say"},"to_node":{"$component_ref":"m1"}},
@@ -210,8 +211,8 @@ const (
 {"component_type":"ControlFlowEdge","name":"e","from_node":{"$component_ref":"m3"},"to_node":{"$component_ref":"e1"}}]}`
 )
 
-// mapped is a flow that adds up the numbers below n, each in a flow of its own.
-func mapped(t *testing.T, n int, element string) contract.RunInput {
+// mapFlow returns the input of a flow that adds up the numbers below n, each returned by a sub-flow.
+func mapFlow(t *testing.T, n int, element string) contract.RunInput {
 	xs := make([]int, n)
 	for i := range xs {
 		xs[i] = i
@@ -237,11 +238,11 @@ func mapped(t *testing.T, n int, element string) contract.RunInput {
 "one":` + element + `}}`}}
 }
 
-// total is the result of [mapped].
+// total is the result of [mapFlow].
 func total(n int) string { return fmt.Sprintf(`{"total":%d}`, n*(n-1)/2) }
 
-// promptTurns gives a session n prompts beside its first, and closes it.
-func promptTurns(t *testing.T, h *harness.Worker, run client.WorkflowRun, n int) {
+// sendPrompts sends a session n prompts in addition to its first, and closes it.
+func sendPrompts(t *testing.T, h *harness.Worker, run client.WorkflowRun, n int) {
 	for i := range n {
 		h.Prompt(t, run.GetID(), fmt.Sprint("p", i), "more")
 	}
@@ -250,33 +251,36 @@ func promptTurns(t *testing.T, h *harness.Worker, run client.WorkflowRun, n int)
 	}
 }
 
-// signalRun sends n signals to a run that waits for two people, and then their answers.
-func signalRun(t *testing.T, h *harness.Worker, run client.WorkflowRun, n int) {
+// sendSignals sends n signals to a run with two open requests, and then answers those.
+func sendSignals(t *testing.T, h *harness.Worker, run client.WorkflowRun, n int) {
 	open := h.OpenRequests(t, run.GetID(), 2)
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	const senders = 6
 	for s := range senders {
-		all.Go(func() {
+		wg.Go(func() {
 			for i := s; i < n; i += senders {
-				h.Signal(t, run.GetID(), contract.RequestMessage, map[string]any{"id": fmt.Sprint("nobody", i), "text": "hello"})
+				if err := h.Client.SignalWorkflow(t.Context(), run.GetID(), "", contract.RequestMessage, map[string]any{"id": fmt.Sprint("nobody", i), "text": "hello"}); err != nil {
+					t.Error(err)
+					return
+				}
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	for _, q := range open {
-		insist(t, h, run.GetID(), contract.RequestMessage, map[string]any{"id": q.ID, "text": "yes"}, nil)
+		sendUpdate(t, h, run.GetID(), contract.RequestMessage, map[string]any{"id": q.ID, "text": "yes"}, nil)
 	}
 }
 
-// runsWalked says what the runs of a tree have done.
-type runsWalked struct {
+// runTotals counts what the runs of a tree have done.
+type runTotals struct {
 	runs, continued, calls, fetched int
 	// largest is the size of the largest history.
 	largest int
 }
 
-// walkRuns reads the histories of a run, of those that continue it and of those below them.
-func walkRuns(t *testing.T, c client.Client, id, run string) (all runsWalked) {
+// walkRuns reads the histories of a run, of its continuations and of all their children.
+func walkRuns(t *testing.T, c client.Client, id, run string) (all runTotals) {
 	t.Helper()
 	for run != "" {
 		all.runs++
@@ -287,11 +291,11 @@ func walkRuns(t *testing.T, c client.Client, id, run string) (all runsWalked) {
 			case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
 				t.Errorf("%s ended with %s", id, e.GetEventType())
 			case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-				// The server itself ends a task during which it has buffered 2 MiB of results, and begins the next.
+				// The server itself fails a task during which it has buffered 2 MiB of results, and schedules the next.
 				switch f := e.GetWorkflowTaskFailedEventAttributes(); f.Cause {
 				case enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND, enumspb.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND:
 				default:
-					t.Errorf("a workflow task of %s failed: %.300v", id, f)
+					t.Errorf("workflow task of %s failed: %.300v", id, f)
 				}
 			case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
 				next = e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
@@ -305,8 +309,8 @@ func walkRuns(t *testing.T, c client.Client, id, run string) (all runsWalked) {
 				}
 			case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
 				w := e.GetChildWorkflowExecutionStartedEventAttributes().GetWorkflowExecution()
-				below := walkRuns(t, c, w.GetWorkflowId(), w.GetRunId())
-				all.runs, all.calls, all.fetched, all.largest = all.runs+below.runs, all.calls+below.calls, all.fetched+below.fetched, max(all.largest, below.largest)
+				child := walkRuns(t, c, w.GetWorkflowId(), w.GetRunId())
+				all.runs, all.calls, all.fetched, all.largest = all.runs+child.runs, all.calls+child.calls, all.fetched+child.fetched, max(all.largest, child.largest)
 			}
 		}
 		run = next

@@ -20,27 +20,27 @@ import (
 	"weft/workflows/plan"
 )
 
-// slowLine is a line to a server on which nothing passes while it is stopped.
-type slowLine struct{ stopped sync.RWMutex }
+// pausableProxy is a TCP proxy that forwards nothing while it is stopped.
+type pausableProxy struct{ stopped sync.RWMutex }
 
-// start returns the address of the line's end.
-func (l *slowLine) start(t *testing.T, to string) string {
+// start listens for connections to forward to an address, and returns the proxy's own.
+func (p *pausableProxy) start(t *testing.T, to string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { listener.Close() })
-	pass := func(from, to net.Conn) {
+	forward := func(from, to net.Conn) {
 		defer from.Close()
 		defer to.Close()
 		buffer := make([]byte, 64<<10)
 		for {
 			n, err := from.Read(buffer)
-			l.stopped.RLock()
-			_, failed := to.Write(buffer[:n])
-			l.stopped.RUnlock()
-			if err != nil || failed != nil {
+			p.stopped.RLock()
+			_, writeErr := to.Write(buffer[:n])
+			p.stopped.RUnlock()
+			if err != nil || writeErr != nil {
 				return
 			}
 		}
@@ -56,19 +56,19 @@ func (l *slowLine) start(t *testing.T, to string) string {
 				near.Close()
 				continue
 			}
-			go pass(near, far)
-			go pass(far, near)
+			go forward(near, far)
+			go forward(far, near)
 		}
 	}()
 	return listener.Addr().String()
 }
 
-// TestEndToEndSlowHeartbeats has heartbeats take longer than the SDK waits for them, and less than the heartbeat timeout: the call goes
-// on, and is made once.
+// TestEndToEndSlowHeartbeats checks that a call continues, and is made once, if a heartbeat takes longer than the SDK
+// waits for it, but less than the heartbeat timeout.
 func TestEndToEndSlowHeartbeats(t *testing.T) {
 	t.Parallel()
 	var calls, cancelled atomic.Int32
-	entered, line := make(chan struct{}, 10), &slowLine{}
+	entered, proxy := make(chan struct{}, 10), &pausableProxy{}
 	s := server.NewMCPServer("slow", "1")
 	s.AddTool(mcp.NewTool("send"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		calls.Add(1)
@@ -87,7 +87,7 @@ func TestEndToEndSlowHeartbeats(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
-	harness.StartWorker(t, line.start(t, harness.ServerAddress(t)), "WEFT_TASK_QUEUE="+h.Queue, "WEFT_CONFIG="+file)
+	harness.StartWorker(t, proxy.start(t, harness.ServerAddress(t)), "WEFT_TASK_QUEUE="+h.Queue, "WEFT_CONFIG="+file)
 	f := harness.OneAgent()
 	f.Policy.HeartbeatSeconds = 20
 	f.Connections = []plan.Connection{{ID: "web"}}
@@ -97,14 +97,14 @@ func TestEndToEndSlowHeartbeats(t *testing.T) {
 - {contains: sent, say: sent}
 - {say: lost}`)})
 	<-entered
-	line.stopped.Lock()
+	proxy.stopped.Lock()
 	time.Sleep(4 * time.Second)
-	line.stopped.Unlock()
+	proxy.stopped.Unlock()
 	out, err := harness.Result(t, run)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if *out.ResultText != "sent" || calls.Load() != 1 || cancelled.Load() != 0 {
-		t.Errorf("the call was %s; it was made %d times, and cancelled %d times", *out.ResultText, calls.Load(), cancelled.Load())
+		t.Errorf("result = %q after %d calls, %d of them cancelled", *out.ResultText, calls.Load(), cancelled.Load())
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// retried waits until a call of a run is made again, and gives what it says.
-func retried(t *testing.T, c client.Client, run client.WorkflowRun) *workflowpb.PendingActivityInfo {
+// waitRetry waits until an activity of a run is retried, and returns it.
+func waitRetry(t *testing.T, c client.Client, run client.WorkflowRun) *workflowpb.PendingActivityInfo {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		d, err := c.DescribeWorkflowExecution(context.Background(), run.GetID(), run.GetRunID())
@@ -34,35 +34,35 @@ func retried(t *testing.T, c client.Client, run client.WorkflowRun) *workflowpb.
 			}
 		}
 	}
-	t.Fatal("no call is made again")
+	t.Fatal("no activity is retried")
 	return nil
 }
 
-// longPrompt is a run whose model calls carry more than the store's threshold.
+// longPrompt returns the input of a run whose model calls exceed the store's threshold.
 func longPrompt() contract.RunInput {
 	f := harness.OneAgent()
 	f.Nodes[0].Agent.System = strings.Repeat("a long system prompt ", 10_000)
 	return contract.RunInput{Flow: contract.FlowRef{Plan: f}, Script: []byte(`{"default": {"say": "done"}}`)}
 }
 
-// TestEndToEndStoreFull has a store that takes nothing for a while, as one that is full: a
-// call is made again, and its run goes on when there is room.
+// TestEndToEndStoreFull has a store that temporarily accepts no payloads, as if it were full. It checks that the call
+// is retried, and that the run continues when there is space.
 func TestEndToEndStoreFull(t *testing.T) {
 	t.Parallel()
 	v := newStoreEnv(t)
 	v.model = largeModel(t, 300_000)
-	v.work(t, true, true)
-	for i := range 256 { // where a folder would be made
+	v.startWorker(t, true, true)
+	for i := range 256 { // in place of the store's subdirectories
 		if err := os.WriteFile(filepath.Join(v.settings.Dir, fmt.Sprintf("%02x", i)), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c := v.dial(t)
 	run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Model: "large/m"})
-	failed := retried(t, c, run).GetLastFailure()
+	failed := waitRetry(t, c, run).GetLastFailure()
 	if failed.GetApplicationFailureInfo().GetType() != contract.ClassUnavailable || failed.GetApplicationFailureInfo().GetNonRetryable() ||
 		!strings.Contains(failed.GetMessage(), "store payload ") || !strings.Contains(failed.GetMessage(), v.settings.Dir) || !strings.Contains(failed.GetMessage(), "free space there") {
-		t.Errorf("the call failed with %v", failed)
+		t.Errorf("call failed with %v", failed)
 	}
 	for i := range 256 {
 		if err := os.Remove(filepath.Join(v.settings.Dir, fmt.Sprintf("%02x", i))); err != nil {
@@ -70,100 +70,100 @@ func TestEndToEndStoreFull(t *testing.T) {
 		}
 	}
 	if out, err := harness.Result(t, run); err != nil || len(*out.ResultText) < 300_000 {
-		t.Errorf("%.300s, %v", fmt.Sprint(out), err)
+		t.Errorf("result = %.300s, %v", fmt.Sprint(out), err)
 	}
 }
 
-// TestEndToEndStoreCallInput has a worker that cannot read what a call is given: the call is
-// made again until one can. What is lost fails the run at once.
+// TestEndToEndStoreCallInput checks that a call whose input a worker cannot read is retried until one can, and that an
+// input that is lost fails the run immediately.
 func TestEndToEndStoreCallInput(t *testing.T) {
 	t.Parallel()
 	t.Run("on a worker without the store", func(t *testing.T) {
 		v := newStoreEnv(t)
 		c := v.dial(t)
-		v.work(t, true, false)
+		v.startWorker(t, true, false)
 		settings := v.settings
 		v.settings = store.Settings{}
-		blind := v.work(t, false, true)
+		noStore := v.startWorker(t, false, true)
 		run := v.start(t, c, longPrompt())
-		failed := retried(t, c, run).GetLastFailure()
+		failed := waitRetry(t, c, run).GetLastFailure()
 		if failed.GetApplicationFailureInfo().GetType() != contract.ClassUnavailable || !strings.Contains(failed.GetMessage(), "this process has no store; set store.dir") {
-			t.Errorf("the call failed with %v", failed)
+			t.Errorf("call failed with %v", failed)
 		}
-		t.Logf("the call failed with: %s", failed.GetMessage())
-		blind.Stop()
+		t.Logf("call failed with: %s", failed.GetMessage())
+		noStore.Stop()
 		v.settings = settings
-		v.work(t, false, true)
+		v.startWorker(t, false, true)
 		if out, err := harness.Result(t, run); err != nil || *out.ResultText != "done" {
-			t.Errorf("%+v, %v", out, err)
+			t.Errorf("result = %+v, %v", out, err)
 		}
 	})
 	t.Run("lost", func(t *testing.T) {
 		v := newStoreEnv(t)
 		c := v.dial(t)
-		v.work(t, true, false)
+		v.startWorker(t, true, false)
 		run := v.start(t, c, longPrompt())
-		v.until(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
+		v.waitEvent(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
 		for _, file := range v.files(t) {
 			if err := os.Remove(file); err != nil {
 				t.Fatal(err)
 			}
 		}
-		v.work(t, false, true)
+		v.startWorker(t, false, true)
 		_, err := harness.Result(t, run)
 		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassPayloadLost || f.Node != "b1" {
-			t.Errorf("the run ended with %v", err)
+			t.Errorf("run ended with %v", err)
 		}
-		// A busy machine may let an attempt time out.
-		started := v.until(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED).GetActivityTaskStartedEventAttributes()
-		if before := started.GetLastFailure().GetApplicationFailureInfo(); before != nil {
-			t.Errorf("attempt %d was made after %v", started.GetAttempt(), before)
+		// On a busy machine, an earlier attempt may have timed out.
+		started := v.waitEvent(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED).GetActivityTaskStartedEventAttributes()
+		if last := started.GetLastFailure().GetApplicationFailureInfo(); last != nil {
+			t.Errorf("attempt %d was made after %v", started.GetAttempt(), last)
 		}
 	})
 }
 
-// TestEndToEndStoreReadBefore removes a payload that the run has read already: a worker that
-// rebuilds the run says what is missing, and not that the code has changed; the run goes on
-// when the file is back.
-func TestEndToEndStoreReadBefore(t *testing.T) {
+// TestEndToEndStoreReplayWithoutPayload removes a payload that the run has already read. It checks that a worker that
+// replays the run reports the missing payload instead of a nondeterminism error, and that the run continues when the
+// file is restored.
+func TestEndToEndStoreReplayWithoutPayload(t *testing.T) {
 	t.Parallel()
 	v := newStoreEnv(t)
-	answer := make(chan struct{})
-	v.model = heldModel(t, 300_000, func(node string) {
+	respond := make(chan struct{})
+	v.model = blockingLargeModel(t, 300_000, func(node string) {
 		if node == "join" {
-			<-answer
+			<-respond
 		}
 	})
-	release := sync.OnceFunc(func() { close(answer) })
+	release := sync.OnceFunc(func() { close(respond) })
 	t.Cleanup(release)
 	c := v.dial(t)
-	flows, calls := v.work(t, true, false), v.work(t, false, true)
+	flowWorker, callWorker := v.startWorker(t, true, false), v.startWorker(t, false, true)
 	chain := harness.GraphPlan("two", []harness.GraphNode{{ID: "b1"}, {ID: "join", Exit: true}},
 		[]harness.GraphEdge{{Source: plan.Start, Target: "b1"}, {Source: "b1", Target: "join"}, {Source: "join", Target: plan.End}})
 	run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: chain}, Model: "large/m"})
-	v.until(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED)
+	v.waitEvent(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED)
 	harness.WaitFor(t, "the second call", func() bool {
 		list := harness.Events(t, c, run.GetID(), run.GetRunID())
 		return list[len(list)-1].GetEventType() == enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
 	})
-	flows.Stop()
+	flowWorker.Stop()
 	release()
 	file := v.files(t)[0]
 	if err := os.Rename(file, file+".bak"); err != nil {
 		t.Fatal(err)
 	}
-	again := v.work(t, true, false)
-	failed := v.until(t, harness.Dial(t, v.address), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED).GetWorkflowTaskFailedEventAttributes().GetFailure()
+	replaying := v.startWorker(t, true, false)
+	failed := v.waitEvent(t, harness.Dial(t, v.address), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED).GetWorkflowTaskFailedEventAttributes().GetFailure()
 	if !strings.Contains(failed.GetMessage(), "is no longer in directory "+v.settings.Dir) || strings.Contains(failed.GetMessage(), "TMPRL1100") {
-		t.Errorf("the task failed with %v", failed)
+		t.Errorf("workflow task failed with %v", failed)
 	}
-	again.Stop()
+	replaying.Stop()
 	if err := os.Rename(file+".bak", file); err != nil {
 		t.Fatal(err)
 	}
-	v.work(t, true, false)
+	v.startWorker(t, true, false)
 	if out, err := harness.Result(t, run); err != nil || *out.ResultText != "1 answers" {
-		t.Errorf("%+v, %v", out, err)
+		t.Errorf("result = %+v, %v", out, err)
 	}
-	calls.Stop()
+	callWorker.Stop()
 }

@@ -32,22 +32,22 @@ import (
 	"weft/workflows/plan"
 )
 
-// storeEnv is a store in a folder of its own and what works with it.
+// storeEnv is a store in a temporary directory, for the workers and clients of a test.
 type storeEnv struct {
-	settings     store.Settings
-	address, que string
-	model        string
-	// cache and tools are those of [activities.Deps].
+	settings       store.Settings
+	address, queue string
+	model          string
+	// cache and tools are passed to [activities.Deps].
 	cache int
 	tools *tool.Tools
 }
 
 func newStoreEnv(t *testing.T) *storeEnv {
 	return &storeEnv{settings: store.Settings{Dir: filepath.Join(t.TempDir(), "store"), Threshold: store.DefaultThreshold, MaxPayload: store.DefaultMaxPayload},
-		address: harness.ServerAddress(t), que: fmt.Sprintf("storeEnv-%d", time.Now().UnixNano())}
+		address: harness.ServerAddress(t), queue: fmt.Sprintf("storeEnv-%d", time.Now().UnixNano())}
 }
 
-// dial connects with the store.
+// dial connects a client that uses the store.
 func (v *storeEnv) dial(t *testing.T) client.Client {
 	t.Helper()
 	s, err := store.Open(v.settings)
@@ -68,10 +68,10 @@ func (v *storeEnv) dial(t *testing.T) client.Client {
 	return plain.Reader(c, s.Fetch, func(err error) { t.Log(err) })
 }
 
-// work starts a worker for workflows, activities or both.
-func (v *storeEnv) work(t *testing.T, flows, calls bool) worker.Worker {
+// startWorker starts a worker for workflows, activities or both.
+func (v *storeEnv) startWorker(t *testing.T, flows, calls bool) worker.Worker {
 	t.Helper()
-	w := v.hire(t, flows, calls)
+	w := v.newWorker(t, flows, calls)
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -79,8 +79,8 @@ func (v *storeEnv) work(t *testing.T, flows, calls bool) worker.Worker {
 	return w
 }
 
-// hire makes a worker that is not started.
-func (v *storeEnv) hire(t *testing.T, flows, calls bool) worker.Worker {
+// newWorker creates a worker without starting it.
+func (v *storeEnv) newWorker(t *testing.T, flows, calls bool) worker.Worker {
 	t.Helper()
 	s, err := store.Open(v.settings)
 	if err != nil {
@@ -97,7 +97,7 @@ func (v *storeEnv) hire(t *testing.T, flows, calls bool) worker.Worker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := worker.New(c, v.que, worker.Options{StickyScheduleToStartTimeout: time.Second, MaxHeartbeatThrottleInterval: time.Second,
+	w := worker.New(c, v.queue, worker.Options{StickyScheduleToStartTimeout: time.Second, MaxHeartbeatThrottleInterval: time.Second,
 		DisableWorkflowWorker: !flows, LocalActivityWorkerOnly: !calls, DeadlockDetectionTimeout: time.Minute})
 	if flows {
 		workflows.Settings{MaxPayload: v.settings.Most(), Scripts: true}.Register(w)
@@ -106,7 +106,7 @@ func (v *storeEnv) hire(t *testing.T, flows, calls bool) worker.Worker {
 	return w
 }
 
-// start starts a run with a client of its own.
+// start starts a run with a client.
 func (v *storeEnv) start(t *testing.T, c client.Client, in contract.RunInput) client.WorkflowRun {
 	t.Helper()
 	in.V = contract.Version
@@ -114,14 +114,14 @@ func (v *storeEnv) start(t *testing.T, c client.Client, in contract.RunInput) cl
 		in.Model = "script"
 	}
 	run, err := c.ExecuteWorkflow(context.Background(),
-		client.StartWorkflowOptions{TaskQueue: v.que, ID: fmt.Sprintf("storeEnv-%d", time.Now().UnixNano())}, contract.WorkflowFlow, in)
+		client.StartWorkflowOptions{TaskQueue: v.queue, ID: fmt.Sprintf("storeEnv-%d", time.Now().UnixNano())}, contract.WorkflowFlow, in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return run
 }
 
-// files lists the payloads in the store.
+// files lists the files of the payloads in the store.
 func (v *storeEnv) files(t *testing.T) []string {
 	t.Helper()
 	var out []string
@@ -137,13 +137,13 @@ func (v *storeEnv) files(t *testing.T) []string {
 	return out
 }
 
-// largeModel answers n bytes to nodes whose prompt is b1, b2 and so on; to join it says of
-// how many of them it was told how much.
-func largeModel(t *testing.T, n int) string { return heldModel(t, n, func(string) {}) }
+// largeModel is the URL of a model that responds with n bytes to nodes whose prompt is b1, b2 and so on, and to join
+// with the number of their responses that the request contains in full.
+func largeModel(t *testing.T, n int) string { return blockingLargeModel(t, n, func(string) {}) }
 
-// heldModel is a largeModel that holds each answer, by its node, until hold returns.
-func heldModel(t *testing.T, n int, hold func(node string)) string {
-	answer := func(node string) string { return "<" + node + ">" + strings.Repeat("w", n) + "</" + node + ">" }
+// blockingLargeModel is a largeModel that calls wait before each response to a node.
+func blockingLargeModel(t *testing.T, n int, wait func(node string)) string {
+	response := func(node string) string { return "<" + node + ">" + strings.Repeat("w", n) + "</" + node + ">" }
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in struct {
 			Messages []struct{ Role, Content string }
@@ -156,16 +156,16 @@ func heldModel(t *testing.T, n int, hold func(node string)) string {
 		for _, m := range in.Messages[1:] {
 			text += m.Content
 		}
-		said := answer(node)
+		reply := response(node)
 		if node == "join" {
-			whole := 0
-			for i := 1; strings.Contains(text, answer(fmt.Sprint("b", i))); i++ {
-				whole++
+			complete := 0
+			for i := 1; strings.Contains(text, response(fmt.Sprint("b", i))); i++ {
+				complete++
 			}
-			said = fmt.Sprintf("%d answers", whole)
+			reply = fmt.Sprintf("%d answers", complete)
 		}
-		hold(node)
-		raw, _ := json.Marshal(map[string]any{"model": "m", "choices": []any{map[string]any{"delta": map[string]any{"content": said}, "finish_reason": "stop"}}})
+		wait(node)
+		raw, _ := json.Marshal(map[string]any{"model": "m", "choices": []any{map[string]any{"delta": map[string]any{"content": reply}, "finish_reason": "stop"}}})
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprintf(w, "data: %s\n\ndata: [DONE]\n\n", raw)
 	}))
@@ -173,14 +173,14 @@ func heldModel(t *testing.T, n int, hold func(node string)) string {
 	return srv.URL + "/v1"
 }
 
-// TestEndToEndStoreWideJoin lets 200 branches say 200 KB each. The join reads all of it,
-// and no history holds it.
+// TestEndToEndStoreWideJoin runs 200 branches that return 200 KB each. It checks that the join gets all of it, and that
+// the history does not contain it.
 func TestEndToEndStoreWideJoin(t *testing.T) {
 	t.Parallel()
 	const branches, bytes = 200, 200_000
 	v := newStoreEnv(t)
 	v.model = largeModel(t, bytes)
-	v.work(t, true, true)
+	v.startWorker(t, true, true)
 	names := make([]string, branches)
 	for i := range names {
 		names[i] = fmt.Sprint("b", i+1)
@@ -191,72 +191,71 @@ func TestEndToEndStoreWideJoin(t *testing.T) {
 		flow.Nodes[i].Agent.Builtins = nil
 	}
 	run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: flow}, Model: "large/m"})
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // machines are busy
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // the machine may be busy
 	defer cancel()
 	var out contract.RunResult
 	if err := run.Get(ctx, &out); err != nil {
 		t.Fatal(err)
 	}
 	if out.ResultText == nil || *out.ResultText != fmt.Sprint(branches, " answers") || out.Usage.Calls != branches+1 {
-		t.Errorf("result is %v after %d calls", out.ResultText, out.Usage.Calls)
+		t.Errorf("result = %v after %d calls", out.ResultText, out.Usage.Calls)
 	}
-	last := run.GetRunID()
-	if n := historyBytes(t, c, run.GetID(), last); n > 4<<20 {
-		t.Errorf("the history of the run holds %d bytes", n)
+	if n := historyBytes(t, c, run.GetID(), run.GetRunID()); n > 4<<20 {
+		t.Errorf("history has %d bytes", n)
 	}
 	if n := len(v.files(t)); n < branches {
-		t.Errorf("the store has %d payloads", n)
+		t.Errorf("store has %d payloads, want at least %d", n, branches)
 	}
-	// A client without the store reads what is for clients.
+	// A client without the store can read results.
 	plain := harness.Dial(t, v.address)
 	out = contract.RunResult{}
 	if err := plain.GetWorkflow(ctx, run.GetID(), "").Get(ctx, &out); err != nil || *out.ResultText != fmt.Sprint(branches, " answers") {
-		t.Errorf("without the store: %+v, %v", out, err)
+		t.Errorf("without the store, result = %+v, %v", out, err)
 	}
 }
 
-// TestEndToEndStoreLargeAnswers lets a node say more than Temporal takes, and carries it
-// into new runs.
+// TestEndToEndStoreLargeAnswers has a node whose model response exceeds Temporal's limit, and checks that it is
+// available to later nodes, continued runs and queries.
 func TestEndToEndStoreLargeAnswers(t *testing.T) {
 	t.Parallel()
 	const bytes = 5_000_000
 	v := newStoreEnv(t)
 	v.model = largeModel(t, bytes)
-	v.work(t, true, true)
+	v.startWorker(t, true, true)
 	c := v.dial(t)
 	plain := harness.Dial(t, v.address)
 	chain := harness.GraphPlan("chain", []harness.GraphNode{{ID: "b1"}, {ID: "between"}, {ID: "join", Exit: true}},
 		[]harness.GraphEdge{{Source: plan.Start, Target: "b1"}, {Source: "b1", Target: "between"}, {Source: "between", Target: "join"}, {Source: "join", Target: plan.End}})
 	for _, events := range []int{0, 1} {
-		t.Run(fmt.Sprintf("new run after %d events", events), func(t *testing.T) {
+		t.Run(fmt.Sprintf("max events %d", events), func(t *testing.T) {
 			run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: chain}, Model: "large/m", MaxEvents: events})
 			out, err := harness.Result(t, run)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if *out.ResultText != "1 answers" {
-				t.Errorf("result is %q", *out.ResultText)
+				t.Errorf("result = %q", *out.ResultText)
 			}
 			if n := harness.RunCount(t, c, run); events == 1 && n < 3 {
-				t.Errorf("%d runs", n)
+				t.Errorf("%d runs, want at least 3", n)
 			}
-			v.replays(t, c, run)
+			v.checkReplay(t, run)
 			if events == 1 {
 				return
 			}
-			// Answers of queries stay readable for everybody, also where a message is longer
-			// than an answer can be.
+			// Results of queries are readable without the store, even if a message exceeds the limit of
+			// a result.
 			var page contract.TranscriptPage
 			q, err := plain.QueryWorkflow(context.Background(), run.GetID(), run.GetRunID(), contract.QueryTranscript, contract.TranscriptQuery{Thread: "b1#1", From: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := q.Get(&page); err != nil || len(page.Messages) != 1 || len(page.Long) != 1 || page.Long[0].Bytes < bytes {
-				t.Fatalf("page is %.500s, %v", fmt.Sprint(page), err)
+				t.Fatalf("page = %.500s, %v", fmt.Sprint(page), err)
 			}
 			m, err := contract.DecodeMessage(page.Messages[0])
 			if err != nil || m.Role != contract.RoleAssistant || len(m.Parts) != 1 || m.Parts[0].Ref.SHA != page.Long[0].SHA {
-				t.Errorf("the long message is %s, %v", page.Messages[0], err)
+				t.Errorf("long message = %s, %v", page.Messages[0], err)
 			}
 			var raw []byte
 			for total := 1; len(raw) < total; {
@@ -271,68 +270,68 @@ func TestEndToEndStoreLargeAnswers(t *testing.T) {
 				raw, total = append(raw, piece.Data...), piece.Total
 			}
 			if contract.SHA(raw) != page.Long[0].SHA {
-				t.Error("the pieces are not the message")
+				t.Error("the pieces do not add up to the message")
 			}
 		})
 	}
-	t.Run("a result that does not fit", func(t *testing.T) {
+	t.Run("large result", func(t *testing.T) {
 		run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: harness.GraphPlan("one", []harness.GraphNode{{ID: "b1", Exit: true}},
 			[]harness.GraphEdge{{Source: plan.Start, Target: "b1"}, {Source: "b1", Target: plan.End}})}, Model: "large/m"})
 		out, err := harness.Result(t, run)
 		if err != nil || len(*out.ResultText) < bytes {
-			t.Fatalf("%.200s, %v", fmt.Sprint(out), err)
+			t.Fatalf("result = %.200s, %v", fmt.Sprint(out), err)
 		}
 		if len(out.ExitOutputs) != 1 || out.ExitOutputs[0].OmittedBytes < bytes {
-			t.Errorf("exit outputs are %.200s", fmt.Sprint(out.ExitOutputs))
+			t.Errorf("exit outputs = %.200s", fmt.Sprint(out.ExitOutputs))
 		}
 	})
 }
 
-// TestEndToEndStoreColdWorker lets a model call ask the run for a message that no answer of a
-// query can hold.
+// TestEndToEndStoreColdWorker has a worker with an empty cache query the run for a message that exceeds the limit of a
+// query result.
 func TestEndToEndStoreColdWorker(t *testing.T) {
 	t.Parallel()
 	v := newStoreEnv(t)
 	v.model, v.cache = largeModel(t, 2_500_000), 1
-	v.work(t, true, true)
+	v.startWorker(t, true, true)
 	f := harness.OneAgent()
 	f.Nodes[0].Agent.Builtins = plan.Builtins
-	// The script calls a tool beside a text of 2.5 MB, so that the next call of the same thread
-	// is about it.
+	// The first response has a tool call and 2.5 MB of text, so that the next call of the same thread
+	// includes that text.
 	run := v.start(t, v.dial(t), contract.RunInput{Flow: contract.FlowRef{Plan: f}, Script: harness.Script(t, fmt.Sprintf(`rules:
 - {turn: 1, call: [{tool: list_state_keys}], say: "%s"}
 - {contains: "%s", say: read}
 - {say: not read}`, strings.Repeat("w", 2_500_000), strings.Repeat("w", 100_000)))})
 	out, err := harness.Result(t, run)
 	if err != nil || *out.ResultText != "read" {
-		t.Errorf("%.300s, %v", fmt.Sprint(out), err)
+		t.Errorf("result = %.300s, %v", fmt.Sprint(out), err)
 	}
 }
 
-// between runs a flow whose only node answers 300 KB up to where the answer is in the store
-// and no worker has told the run of it.
-func (v *storeEnv) between(t *testing.T, c client.Client) client.WorkflowRun {
+// startUntilStored starts a flow with one model call and stops its workers when the response of 300 KB is in the store
+// and the call has completed, but the run has not processed it.
+func (v *storeEnv) startUntilStored(t *testing.T, c client.Client) client.WorkflowRun {
 	t.Helper()
-	answer := make(chan struct{})
-	v.model = heldModel(t, 300_000, func(string) { <-answer })
-	release := sync.OnceFunc(func() { close(answer) })
+	respond := make(chan struct{})
+	v.model = blockingLargeModel(t, 300_000, func(string) { <-respond })
+	release := sync.OnceFunc(func() { close(respond) })
 	t.Cleanup(release)
-	flows, calls := v.work(t, true, false), v.work(t, false, true)
+	flowWorker, callWorker := v.startWorker(t, true, false), v.startWorker(t, false, true)
 	run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Model: "large/m"})
-	v.until(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
-	flows.Stop()
+	v.waitEvent(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
+	flowWorker.Stop()
 	release()
-	v.until(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED)
-	calls.Stop()
+	v.waitEvent(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED)
+	callWorker.Stop()
 	if n := len(v.files(t)); n != 1 {
-		t.Fatalf("the store has %d payloads", n)
+		t.Fatalf("store has %d payloads, want 1", n)
 	}
 	return run
 }
 
-// replays replays a run, and those before it, with the store but on a worker that would give
-// new runs none: whether there is a store is a fact of the run.
-func (v *storeEnv) replays(t *testing.T, c client.Client, run client.WorkflowRun) {
+// checkReplay replays a run and those that it continues, with the store, but with settings that start new runs without
+// one: whether a run uses a store is part of its history.
+func (v *storeEnv) checkReplay(t *testing.T, run client.WorkflowRun) {
 	t.Helper()
 	s, err := store.Open(v.settings)
 	if err != nil {
@@ -342,22 +341,22 @@ func (v *storeEnv) replays(t *testing.T, c client.Client, run client.WorkflowRun
 	s.Apply(&o)
 	for id := run.GetRunID(); id != ""; {
 		r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DataConverter: o.DataConverter, FailureConverter: o.FailureConverter, ExternalStorage: o.ExternalStorage,
-			DisableDeadlockDetection: true}) // machines are busy
+			DisableDeadlockDetection: true}) // the machine may be busy
 		if err != nil {
 			t.Fatal(err)
 		}
 		workflows.Register(r)
-		list := harness.Events(t, harness.Dial(t, v.address), run.GetID(), id)
-		if err := r.ReplayWorkflowHistoryWithOptions(harness.NoLog, &historypb.History{Events: list},
+		events := harness.Events(t, harness.Dial(t, v.address), run.GetID(), id)
+		if err := r.ReplayWorkflowHistoryWithOptions(harness.NoLog, &historypb.History{Events: events},
 			worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: run.GetID(), RunID: id}}); err != nil {
 			t.Errorf("replay of run %s: %v", id, err)
 		}
-		id = list[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId()
+		id = events[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId()
 	}
 }
 
-// until waits for an event of a run, and gives it.
-func (v *storeEnv) until(t *testing.T, c client.Client, run client.WorkflowRun, kind enumspb.EventType) *historypb.HistoryEvent {
+// waitEvent waits for the first event of a type in the history of a run, and returns it.
+func (v *storeEnv) waitEvent(t *testing.T, c client.Client, run client.WorkflowRun, kind enumspb.EventType) *historypb.HistoryEvent {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		for _, e := range harness.Events(t, c, run.GetID(), run.GetRunID()) {
@@ -366,29 +365,37 @@ func (v *storeEnv) until(t *testing.T, c client.Client, run client.WorkflowRun, 
 			}
 		}
 	}
-	t.Fatalf("no %s came", kind)
+	t.Fatalf("no %s in the history", kind)
 	return nil
 }
 
-// TestEndToEndStorePayloadLost takes payloads away, or damages them, between who stored and who
-// reads them: the run fails with a class, and no task is tried for ever.
+// TestEndToEndStorePayloadLost removes or damages payloads before they are read. It checks that the run fails as
+// payload_lost, and that no task is retried forever.
 func TestEndToEndStorePayloadLost(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		harm func(file string) error
-		want string
+		damage func(file string) error
+		want   string
 	}{
-		"gone":    {os.Remove, "is no longer in directory "},
-		"damaged": {func(file string) error { return os.WriteFile(file, []byte("something else"), 0o600) }, "is corrupt in directory "},
-		"cut":     {func(file string) error { return os.Truncate(file, 100) }, "its 100 bytes have a different SHA-256"},
+		"missing":   {os.Remove, "is no longer in directory "},
+		"damaged":   {func(file string) error { return os.WriteFile(file, []byte("something else"), 0o600) }, "is corrupt in directory "},
+		"truncated": {func(file string) error { return os.Truncate(file, 100) }, "its 100 bytes have a different SHA-256"},
 	}
 	for name, tc := range tests {
+		damage := func(t *testing.T, v *storeEnv) {
+			t.Helper()
+			for _, file := range v.files(t) {
+				if err := tc.damage(file); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 		check := func(t *testing.T, v *storeEnv, run client.WorkflowRun) {
 			t.Helper()
 			_, err := harness.Result(t, run)
 			f := contract.FailureOf(err)
 			if f == nil || f.Class != contract.ClassPayloadLost || !strings.Contains(f.Text, tc.want) || !strings.Contains(f.Text, v.settings.Dir) || f.Remedy == "" {
-				t.Errorf("the run ended with %v", err)
+				t.Errorf("run ended with %v", err)
 			}
 			for _, e := range harness.Events(t, harness.Dial(t, v.address), run.GetID(), run.GetRunID()) {
 				if e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED {
@@ -396,58 +403,53 @@ func TestEndToEndStorePayloadLost(t *testing.T) {
 				}
 			}
 		}
-		harm := func(t *testing.T, v *storeEnv) {
-			t.Helper()
-			for _, file := range v.files(t) {
-				if err := tc.harm(file); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		t.Run("a result that is "+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := newStoreEnv(t)
-			run := v.between(t, v.dial(t))
-			harm(t, v)
-			v.work(t, true, true)
-			check(t, v, run)
-		})
-		t.Run("an input that is "+name, func(t *testing.T) {
-			t.Parallel()
-			v := newStoreEnv(t)
-			run := v.start(t, v.dial(t), contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Input: strings.Repeat("long ", 500_000)})
-			harm(t, v)
-			v.work(t, true, true)
-			check(t, v, run)
+			t.Run("result", func(t *testing.T) {
+				t.Parallel()
+				v := newStoreEnv(t)
+				run := v.startUntilStored(t, v.dial(t))
+				damage(t, v)
+				v.startWorker(t, true, true)
+				check(t, v, run)
+			})
+			t.Run("input", func(t *testing.T) {
+				t.Parallel()
+				v := newStoreEnv(t)
+				run := v.start(t, v.dial(t), contract.RunInput{Flow: contract.FlowRef{Plan: harness.OneAgent()}, Input: strings.Repeat("long ", 500_000)})
+				damage(t, v)
+				v.startWorker(t, true, true)
+				check(t, v, run)
+			})
 		})
 	}
 }
 
-// TestEndToEndStoreUnavailable has workers that cannot read the store: they say what is missing, and
-// the run goes on when it is there.
+// TestEndToEndStoreUnavailable has workers that cannot read the store. It checks that their workflow tasks fail with
+// what is missing, and that the run continues when the store is available.
 func TestEndToEndStoreUnavailable(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		// away makes a worker, and the store unreadable for it, and says how to undo that.
-		away func(t *testing.T, v *storeEnv) (blind worker.Worker, back func())
-		want string
+		// setup creates a worker that cannot read the store. The returned function restores the settings.
+		setup func(t *testing.T, v *storeEnv) (w worker.Worker, restore func())
+		want  string
 	}{
-		"a folder that is not mounted": {func(t *testing.T, v *storeEnv) (worker.Worker, func()) {
-			dir, blind := v.settings.Dir, v.hire(t, true, false)
+		"an unmounted directory": {func(t *testing.T, v *storeEnv) (worker.Worker, func()) {
+			dir, w := v.settings.Dir, v.newWorker(t, true, false)
 			if err := os.Rename(dir, dir+".away"); err != nil {
 				t.Fatal(err)
 			}
-			return blind, func() { _ = os.Rename(dir+".away", dir) }
+			return w, func() { _ = os.Rename(dir+".away", dir) }
 		}, "has no store.id: is it mounted?"},
-		"another store": {func(t *testing.T, v *storeEnv) (worker.Worker, func()) {
+		"a different store": {func(t *testing.T, v *storeEnv) (worker.Worker, func()) {
 			dir := v.settings.Dir
 			v.settings.Dir = filepath.Join(t.TempDir(), "other")
-			return v.hire(t, true, false), func() { v.settings.Dir = dir }
+			return v.newWorker(t, true, false), func() { v.settings.Dir = dir }
 		}, "is in the store"},
 		"no store": {func(t *testing.T, v *storeEnv) (worker.Worker, func()) {
 			settings := v.settings
 			v.settings = store.Settings{}
-			return v.hire(t, true, false), func() { v.settings = settings }
+			return v.newWorker(t, true, false), func() { v.settings = settings }
 		}, "this process has no store; set store.dir (WEFT_STORE_DIR)"},
 	}
 	for name, tc := range tests {
@@ -455,22 +457,22 @@ func TestEndToEndStoreUnavailable(t *testing.T) {
 			t.Parallel()
 			v := newStoreEnv(t)
 			c := v.dial(t)
-			run := v.between(t, c)
-			blind, back := tc.away(t, v)
-			if err := blind.Start(); err != nil {
+			run := v.startUntilStored(t, c)
+			w, restore := tc.setup(t, v)
+			if err := w.Start(); err != nil {
 				t.Fatal(err)
 			}
-			failed := v.until(t, harness.Dial(t, v.address), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED).GetWorkflowTaskFailedEventAttributes().GetFailure()
+			failed := v.waitEvent(t, harness.Dial(t, v.address), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED).GetWorkflowTaskFailedEventAttributes().GetFailure()
 			if !strings.Contains(failed.GetMessage(), tc.want) || failed.GetApplicationFailureInfo().GetType() != contract.ClassUnavailable {
-				t.Errorf("the task failed with %v", failed)
+				t.Errorf("workflow task failed with %v", failed)
 			}
-			t.Logf("the task failed with: %s", failed.GetMessage())
-			blind.Stop()
-			back()
-			v.work(t, true, true)
+			t.Logf("workflow task failed with: %s", failed.GetMessage())
+			w.Stop()
+			restore()
+			v.startWorker(t, true, true)
 			out, err := harness.Result(t, run)
 			if err != nil || len(*out.ResultText) < 300_000 {
-				t.Errorf("%.300s, %v", fmt.Sprint(out), err)
+				t.Errorf("result = %.300s, %v", fmt.Sprint(out), err)
 			}
 		})
 	}

@@ -17,15 +17,15 @@ import (
 	"weft/worker/codec"
 )
 
-// TestEndToEndUnreadSignals sends signals that no worker can read. They are refused and shown, and
-// stay refused wherever the run is rebuilt, also where the key has come since. Where the key of one
-// is gone that was read, the run waits for it.
-func TestEndToEndUnreadSignals(t *testing.T) {
+// TestEndToEndUndecodableSignals sends signals that no worker can decode. It checks that they are counted as rejected,
+// and remain so in every replay, even on a worker that has their key, and that a worker without the key of an accepted
+// signal cannot replay the run.
+func TestEndToEndUndecodableSignals(t *testing.T) {
 	t.Parallel()
 	address, queue := harness.ServerAddress(t), fmt.Sprintf("unread-%d", time.Now().UnixNano())
 	old, fresh := codecKey("old"), codecKey("fresh")
 	stop := func() {}
-	hire := func(keys ...codec.Key) {
+	restart := func(keys ...codec.Key) {
 		stop()
 		var texts []string
 		for _, k := range keys {
@@ -33,7 +33,7 @@ func TestEndToEndUnreadSignals(t *testing.T) {
 		}
 		_, stop = runWorker(t, nil, "TEMPORAL_ADDRESS="+address, "WEFT_TASK_QUEUE="+queue, "WEFT_MODEL=script", "WEFT_CODEC_KEY=none", "WEFT_CODEC_KEYS="+strings.Join(texts, ","))
 	}
-	hire(old)
+	restart(old)
 	h := &harness.Worker{Client: harness.Dial(t, address), Queue: queue}
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(harness.ClientTools), Name: "flow.json"}, DataConnections: harness.ClientConnection("look_up", 0), Model: "script",
 		Script: harness.Script(t, `rules: [{turn: 1, call: [{tool: look_up}]}, {contains: found it, say: done}]`)})
@@ -53,11 +53,11 @@ func TestEndToEndUnreadSignals(t *testing.T) {
 		{Metadata: map[string][]byte{"encoding": []byte("weft/lost")}, Data: []byte(`{"class":"too_large","text":"forged"}`)},
 	} {
 		signal(h.Client, "tool_result", converter.NewRawValue(p))
-		signal(h.Client, contract.SignalReply, converter.NewRawValue(p)) // one of ours, which nobody counts
+		signal(h.Client, contract.SignalReply, converter.NewRawValue(p)) // internal signals are not counted
 	}
-	signal(encoding(t, address, codec.Settings{Encrypt: "fresh", Keys: []codec.Key{fresh}}), "tool_result", answer)
-	signal(encoding(t, address, codec.Settings{Encrypt: "old", Keys: []codec.Key{old}}), "message", map[string]any{"text": "read"})
-	stands := func() error {
+	signal(codecClient(t, address, codec.Settings{Encrypt: "fresh", Keys: []codec.Key{fresh}}), "tool_result", answer)
+	signal(codecClient(t, address, codec.Settings{Encrypt: "old", Keys: []codec.Key{old}}), "message", map[string]any{"text": "read"})
+	check := func() error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		v, err := h.Client.QueryWorkflow(ctx, id, "", contract.QueryStatus)
@@ -67,31 +67,31 @@ func TestEndToEndUnreadSignals(t *testing.T) {
 		}
 		if err == nil && (s.Rejected != 6 || len(s.Requests) != 1 || len(s.Inbox) != 1) {
 			raw, _ := json.Marshal(s)
-			err = fmt.Errorf("want 6 rejects, a request and a message: %s", raw)
+			err = fmt.Errorf("want 6 rejected signals, a request and a message: %s", raw)
 		}
 		return err
 	}
-	settles := func(what, want string) {
+	waitCheck := func(worker, want string) {
 		t.Helper()
 		var err error
 		for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-			if err = stands(); err == nil && want == "" || err != nil && want != "" && strings.Contains(err.Error(), want) {
+			if err = check(); err == nil && want == "" || err != nil && want != "" && strings.Contains(err.Error(), want) {
 				return
 			}
 		}
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s: %v", worker, err)
 	}
-	settles("a worker with the old key", "")
-	hire(old, fresh)
-	settles("one with both, which could read them all", "")
-	hire(fresh)
-	settles("one without the old key, which the message has", `encrypted with the key "old"`)
-	hire(old)
-	settles("one with the old key again", "")
+	waitCheck("worker with the old key", "")
+	restart(old, fresh)
+	waitCheck("worker with both keys, which could decode all", "")
+	restart(fresh)
+	waitCheck("worker without the key of the message", `encrypted with the key "old"`)
+	restart(old)
+	waitCheck("worker with the old key again", "")
 	if _, err := h.Update(t, id, "tool_result", answer); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := harness.Result(t, run); err != nil || *out.ResultText != "done" {
-		t.Fatalf("%+v, %v", out, err)
+		t.Fatalf("result = %+v, %v", out, err)
 	}
 }

@@ -21,24 +21,24 @@ import (
 	"weft/tests/programs"
 )
 
-// walksIn is the page whose walks are run: blocks of what people type, and see, in terminals.
+// walkthroughPage is the document whose walkthroughs are run: blocks of commands and their output in terminals.
 //
-//	[1]$ COMMAND      a command in terminal 1; what it prints follows
-//	[1]               what it prints goes on, after something in another terminal
-const walksIn = "../../starter/README.md"
+//	[1]$ COMMAND      a command in terminal 1; its output follows
+//	[1]               further output of that command, after a step in another terminal
+const walkthroughPage = "../../starter/README.md"
 
-// walkStep is what one terminal shows: of a command, or of one that goes on.
+// walkStep is a command and its output in a terminal, or, without a command, further output of the previous one.
 type walkStep struct{ terminal, command, want string }
 
 var walkPrompt = regexp.MustCompile(`^\[(\d)\](\$ .*)?$`)
 
-// walkNamed finds a walk on its page: where its text begins and ends, and its steps.
-func walkNamed(t *testing.T, page, name string) (begin, end int, steps []walkStep) {
+// findWalkthrough returns the steps of a walkthrough, and where it begins and ends in page.
+func findWalkthrough(t *testing.T, page, name string) (begin, end int, steps []walkStep) {
 	t.Helper()
 	head := "```console " + name + "\n"
 	begin = strings.Index(page, head) + len(head)
 	if begin < len(head) {
-		t.Fatalf("%s has no walk %s", walksIn, name)
+		t.Fatalf("%s has no walkthrough %s", walkthroughPage, name)
 	}
 	end = begin + strings.Index(page[begin:], "```")
 	for _, line := range strings.SplitAfter(page[begin:end], "\n") {
@@ -51,77 +51,78 @@ func walkNamed(t *testing.T, page, name string) (begin, end int, steps []walkSte
 	return begin, end, steps
 }
 
-// terminalShell is a shell that a walk types into.
+// terminalShell is the shell of one terminal.
 type terminalShell struct {
 	in  io.Writer
 	mu  sync.Mutex
 	out bytes.Buffer
-	// shown is how much of out was compared; news is when something came last.
-	shown int
-	news  time.Time
-	// busy says that a command's end was not seen yet.
+	// compared is the length of the part of out that has been compared; lastWrite is the time of the last output.
+	compared  int
+	lastWrite time.Time
+	// busy is set until the end of the current command has been seen.
 	busy bool
 }
 
-// walkEnds is what a terminal prints behind a command.
-const walkEnds = "\x1e"
+// endMark is printed after each command.
+const endMark = "\x1e"
 
 func (s *terminalShell) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.news = time.Now()
+	s.lastWrite = time.Now()
 	return s.out.Write(p)
 }
 
-// rest is what was not compared yet, and whether the command has ended.
-func (s *terminalShell) rest() (text string, ended bool, quiet time.Duration) {
+// pending returns the output that has not been compared, whether the command has ended, and the time since the last
+// output.
+func (s *terminalShell) pending() (text string, ended bool, quiet time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text, _, ended = strings.Cut(s.out.String()[s.shown:], walkEnds)
-	return text, ended, time.Since(s.news)
+	text, _, ended = strings.Cut(s.out.String()[s.compared:], endMark)
+	return text, ended, time.Since(s.lastWrite)
 }
 
-// take marks as compared what is there, with the mark of its end.
-func (s *terminalShell) take(text string, ended bool) {
+// advance marks text as compared, and the end mark if the command has ended.
+func (s *terminalShell) advance(text string, ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.shown += len(text); ended {
-		s.shown, s.busy = s.shown+len(walkEnds), false
+	if s.compared += len(text); ended {
+		s.compared, s.busy = s.compared+len(endMark), false
 	}
 }
 
-// begin types a command, once the one before it has ended.
+// begin enters a command when the previous one has ended.
 func (s *terminalShell) begin(t *testing.T, command string) {
 	t.Helper()
 	for began := time.Now(); s.busy; time.Sleep(10 * time.Millisecond) {
-		text, ended, _ := s.rest()
+		text, ended, _ := s.pending()
 		if ended && text == "" {
-			s.take(text, ended)
+			s.advance(text, ended)
 		} else if text != "" || time.Since(began) > time.Minute {
-			t.Fatalf("before %q is typed the command before it still runs, and prints %q", command, text)
+			t.Fatalf("before %q: the previous command has not ended, unexpected output %q", command, text)
 		}
 	}
 	s.busy = true
 	fmt.Fprintf(s.in, "{ %s\n} </dev/null; printf '\\036'\n", command)
 }
 
-// walker runs walks.
+// walker runs walkthroughs.
 type walker struct {
 	dir string
 	env []string
-	// names are what stands on the page and what it stands for here.
-	names []string
-	// runs is how many runs were seen.
+	// replacements are pairs of a text on the page and the text that replaces it in this test.
+	replacements []string
+	// runs is the number of runs seen so far.
 	runs int
-	// hooks are commands that are only told: what happens elsewhere.
+	// hooks are called instead of executing the command.
 	hooks  map[string]func()
 	shells map[string]*terminalShell
 }
 
-// runIDs stand for the random ends of runs' ids.
+// runIDs are the suffixes of run ids on the page, in order.
 var runIDs = [8]string{"k3v9x0aa", "q7m2d4ze", "b5n8t1uc"}
 
-// shell opens a terminal.
+// shell returns the shell of a terminal; it starts it if necessary.
 func (w *walker) shell(t *testing.T, name string) *terminalShell {
 	t.Helper()
 	if s := w.shells[name]; s != nil {
@@ -148,18 +149,18 @@ func (w *walker) shell(t *testing.T, name string) *terminalShell {
 	return s
 }
 
-// typed is a command as it is here.
-func (w *walker) typed(command string) string {
-	for i := len(w.names) - 2; i >= 0; i -= 2 {
-		command = strings.ReplaceAll(command, w.names[i], w.names[i+1])
+// localize replaces texts of the page in a command.
+func (w *walker) localize(command string) string {
+	for i := len(w.replacements) - 2; i >= 0; i -= 2 {
+		command = strings.ReplaceAll(command, w.replacements[i], w.replacements[i+1])
 	}
 	return command
 }
 
-// What a run of a walk has of its own, and what stands on the page instead.
-var walkOwn = []struct {
-	own  *regexp.Regexp
-	page string
+// variableOutput is the output that differs from run to run, and the text of the page that replaces it.
+var variableOutput = []struct {
+	pattern *regexp.Regexp
+	page    string
 }{
 	{regexp.MustCompile(`(?m)^ +\d+\.\ds  `), "    0.5s  "},
 	{regexp.MustCompile(`(?m)^(\S.*? )\d+\.\ds +`), "${1}0.5s   "},
@@ -169,90 +170,89 @@ var walkOwn = []struct {
 	{regexp.MustCompile(`Web UI http://127\.0\.0\.1:\d+`), "Web UI http://127.0.0.1:41235"},
 }
 
-// walkPort is an address here.
 var walkPort = regexp.MustCompile(`127\.0\.0\.1:\d{4,5}`)
 
 var walkRun = regexp.MustCompile(`\brefund-([a-z2-7]{8})\b`)
 
-// page is output as it stands on the page.
-func (w *walker) page(text string) string {
+// normalize replaces what differs from run to run in output by the texts of the page.
+func (w *walker) normalize(text string) string {
 	for _, m := range walkRun.FindAllStringSubmatch(text, -1) {
-		if known := strings.Join(w.names, " "); !strings.Contains(known, m[1]) {
-			w.names = append(w.names, runIDs[w.runs], m[1])
+		if known := strings.Join(w.replacements, " "); !strings.Contains(known, m[1]) {
+			w.replacements = append(w.replacements, runIDs[w.runs], m[1])
 			w.runs++
 		}
 	}
-	for i := 0; i < len(w.names); i += 2 {
-		text = strings.ReplaceAll(text, w.names[i+1], w.names[i])
+	for i := 0; i < len(w.replacements); i += 2 {
+		text = strings.ReplaceAll(text, w.replacements[i+1], w.replacements[i])
 	}
 	text = walkPort.ReplaceAllStringFunc(text, func(address string) string {
-		if slices.Contains(w.names, address) {
+		if slices.Contains(w.replacements, address) {
 			return address
 		}
 		return "127.0.0.1:41234"
 	})
-	for _, o := range walkOwn {
-		text = o.own.ReplaceAllString(text, o.page)
+	for _, o := range variableOutput {
+		text = o.pattern.ReplaceAllString(text, o.page)
 	}
 	return text
 }
 
-// run runs a walk step by step and gives it as it went.
+// run executes the steps and returns the walkthrough with the actual output.
 func (w *walker) run(t *testing.T, steps []walkStep) string {
 	t.Helper()
 	update := os.Getenv("UPDATE") != ""
 	w.shells = map[string]*terminalShell{}
-	var went strings.Builder
+	var transcript strings.Builder
 	for i, step := range steps {
-		fmt.Fprintf(&went, "[%s]", step.terminal)
+		fmt.Fprintf(&transcript, "[%s]", step.terminal)
 		if step.command != "" {
-			fmt.Fprintf(&went, "$ %s", step.command)
+			fmt.Fprintf(&transcript, "$ %s", step.command)
 		}
-		went.WriteByte('\n')
+		transcript.WriteByte('\n')
 		if hook := w.hooks[step.command]; hook != nil {
 			hook()
 			continue
 		}
 		s := w.shell(t, step.terminal)
 		if step.command != "" {
-			s.begin(t, w.typed(step.command))
+			s.begin(t, w.localize(step.command))
 		}
 		last := i == len(steps)-1 || steps[i+1].terminal == step.terminal
 		began := time.Now()
 		for {
-			text, ended, quiet := s.rest()
-			got := w.page(text)
-			enough := !update && !last && sameLines(got, step.want) == ""
+			text, ended, quiet := s.pending()
+			got := w.normalize(text)
+			enough := !update && !last && diffLines(got, step.want) == ""
 			if ended || enough || update && !last && time.Since(began) > 5*time.Second && quiet > 5*time.Second {
-				s.take(text, ended)
-				went.WriteString(got)
-				if diff := sameLines(step.want, got); !update && diff != "" {
-					t.Fatalf("[%s]$ %s (-on the page +here; UPDATE=1 writes what is here):\n%s", step.terminal, step.command, diff)
+				s.advance(text, ended)
+				transcript.WriteString(got)
+				if diff := diffLines(step.want, got); !update && diff != "" {
+					t.Fatalf("[%s]$ %s (-page +got; UPDATE=1 updates the page):\n%s", step.terminal, step.command, diff)
 				}
 				break
 			}
 			if time.Since(began) > 90*time.Second {
-				t.Fatalf("[%s]$ %s does not end, or not so (-on the page +here):\n%s", step.terminal, step.command, cmp.Diff(step.want, got))
+				t.Fatalf("[%s]$ %s did not end as expected (-page +got):\n%s", step.terminal, step.command, cmp.Diff(step.want, got))
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
 	}
-	return went.String()
+	return transcript.String()
 }
 
-// sameLines compares lines in any order: what happens at the same time has none. A line that
-// comes again counts once: a client may ask before its answer has arrived.
-func sameLines(want, got string) string {
+// diffLines compares lines in any order, since concurrent events have none, and ignores repeated lines, since a client
+// may print an open request again before its answer has arrived.
+func diffLines(want, got string) string {
 	sorted := func(s string) []string { return slices.Compact(slices.Sorted(strings.SplitSeq(s, "\n"))) }
 	return cmp.Diff(sorted(want), sorted(got))
 }
 
-// newWalker makes a folder like a checkout that is built, with nothing else in it.
+// newWalker creates a directory with the programs and tests of a checkout.
 func newWalker(t *testing.T) *walker {
 	t.Helper()
 	bin := filepath.Dir(programs.Path(t, "WEFT_DEVSERVER"))
 	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("there is no bash here; the walks were not run")
+		t.Skip("bash is not installed")
 	}
 	w := &walker{dir: t.TempDir(), hooks: map[string]func(){}}
 	tests, err := filepath.Abs("..")
@@ -265,18 +265,18 @@ func newWalker(t *testing.T) *walker {
 		}
 	}
 	w.env = append(programs.Clean(), "HOME="+w.dir, "XDG_STATE_HOME="+filepath.Join(w.dir, ".local/state"), "TEMPORAL_CONFIG_FILE="+filepath.Join(w.dir, "none.toml"))
-	w.names = []string{"~", w.dir}
+	w.replacements = []string{"~", w.dir}
 	return w
 }
 
-// walk runs a walk of the page. UPDATE=1 writes down how it went.
+// walk runs a walkthrough of the page. UPDATE=1 writes the actual output to the page.
 func (w *walker) walk(t *testing.T, name string) {
 	t.Helper()
-	page := harness.ReadFile(t, walksIn)
-	begin, end, steps := walkNamed(t, page, name)
-	went := w.run(t, steps)
+	page := harness.ReadFile(t, walkthroughPage)
+	begin, end, steps := findWalkthrough(t, page, name)
+	transcript := w.run(t, steps)
 	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(walksIn, []byte(page[:begin]+went+page[end:]), 0o644); err != nil {
+		if err := os.WriteFile(walkthroughPage, []byte(page[:begin]+transcript+page[end:]), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

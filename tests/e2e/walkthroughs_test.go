@@ -21,28 +21,27 @@ import (
 	"weft/tests/harness"
 )
 
-// clerk is a model behind the wire format of Ollama and of OpenAI-compatible servers. It sends
-// a mail and then says so.
-type clerk struct {
+// mailModel is a model with the APIs of Ollama and of OpenAI-compatible servers. It sends a mail by a tool call and
+// then reports that.
+type mailModel struct {
 	url string
 
 	mu sync.Mutex
-	// expired says that the key counts no more once the mail is sent; calls counts answers.
-	expired bool
-	calls   int
-	refused int
+	// expired makes the model reject its key once the mail is sent.
+	expired  bool
+	calls    int // without rejected ones
+	rejected int
 }
 
-func newClerk(t *testing.T) *clerk {
-	c := &clerk{}
-	srv := httptest.NewServer(c)
+func newMailModel(t *testing.T) *mailModel {
+	m := &mailModel{}
+	srv := httptest.NewServer(m)
 	t.Cleanup(srv.Close)
-	c.url = srv.URL
-	return c
+	m.url = srv.URL
+	return m
 }
 
-// ServeHTTP answers one request.
-func (c *clerk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (m *mailModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/api/tags" {
 		fmt.Fprint(w, `{"models":[{"name":"qwen3:8b","details":{"family":"qwen3"}}]}`)
 		return
@@ -56,15 +55,15 @@ func (c *clerk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	sent := in.Messages[len(in.Messages)-1].Role == "tool"
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.expired && sent {
-		c.refused++
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.expired && sent {
+		m.rejected++
 		w.WriteHeader(http.StatusUnauthorized)
 		fmt.Fprint(w, `{"error":{"message":"the key has expired","code":"invalid_api_key"}}`)
 		return
 	}
-	c.calls++
+	m.calls++
 	delta := map[string]any{"tool_calls": []any{map[string]any{"index": 0, "id": "call_1", "type": "function", "function": map[string]any{
 		"name": "send_mail", "arguments": `{"to":"ann@example.com","text":"We refund your lamp today."}`}}}}
 	finish, tokens := "tool_calls", 21
@@ -85,42 +84,42 @@ func (c *clerk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "data: %s\n\ndata: [DONE]\n\n", raw)
 }
 
-// renew makes the key count again.
-func (c *clerk) renew() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.expired = false
+// renew makes the key valid again.
+func (m *mailModel) renew() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expired = false
 }
 
-// mails says what stands in the outbox of a walk.
+// mails returns the content of the outbox.
 func (w *walker) mails(t *testing.T) string {
 	t.Helper()
 	return harness.ReadFile(t, filepath.Join(w.dir, "outbox.txt"))
 }
 
-const theMail = "to ann@example.com: We refund your lamp today.\n"
+const sentMail = "to ann@example.com: We refund your lamp today.\n"
 
-// TestEndToEndWalkLaptop goes from a fresh checkout to a result, on a laptop with Ollama.
-func TestEndToEndWalkLaptop(t *testing.T) {
+// TestEndToEndWalkthroughLaptop runs the walkthrough from a checkout to a result, on a laptop with Ollama.
+func TestEndToEndWalkthroughLaptop(t *testing.T) {
 	t.Parallel()
-	w, model := newWalker(t), newClerk(t)
-	w.names = append(w.names, "127.0.0.1:11434", strings.TrimPrefix(model.url, "http://"))
-	w.hooks["make build"] = func() {} // is done
-	// Nothing listens on port 1: a Temporal of this machine's has no part in it.
+	w, model := newWalker(t), newMailModel(t)
+	w.replacements = append(w.replacements, "127.0.0.1:11434", strings.TrimPrefix(model.url, "http://"))
+	w.hooks["make build"] = func() {} // already built
+	// Nothing listens on port 1, so that a Temporal server of this machine is not used.
 	w.env = append(w.env, "TEMPORAL_ADDRESS=127.0.0.1:1")
-	t.Cleanup(func() { unlocked(t, filepath.Join(w.dir, ".local/state/weft/temporal.db.lock")) })
+	t.Cleanup(func() { waitUnlocked(t, filepath.Join(w.dir, ".local/state/weft/temporal.db.lock")) })
 	w.walk(t, "laptop")
-	if got := w.mails(t); got != theMail {
-		t.Errorf("the outbox has %q", got)
+	if got := w.mails(t); got != sentMail {
+		t.Errorf("outbox = %q", got)
 	}
 }
 
-// unlocked waits until no process has a lock on a file: the embedded server has ended then.
-func unlocked(t *testing.T, file string) {
+// waitUnlocked waits until no process locks a file, that is, until the embedded server has stopped.
+func waitUnlocked(t *testing.T, file string) {
 	t.Helper()
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if err != nil {
-		return // it has never begun
+		return // the server was not started
 	}
 	defer f.Close()
 	for range 300 {
@@ -129,11 +128,11 @@ func unlocked(t *testing.T, file string) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	t.Errorf("%s is still locked: the embedded server does not end", file)
+	t.Errorf("%s is still locked: the embedded server did not stop", file)
 }
 
-// existing starts a Temporal with a namespace that has none of our search attributes.
-func existing(t *testing.T, namespace string) string {
+// startWithNamespace starts a Temporal server with a namespace that lacks Weft's search attributes.
+func startWithNamespace(t *testing.T, namespace string) string {
 	t.Helper()
 	address := harness.StartServer(t, "-db", ":memory:", "-port=0").Address
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
@@ -144,55 +143,57 @@ func existing(t *testing.T, namespace string) string {
 		t.Fatal(err)
 	}
 	for ctx.Err() == nil {
-		_, err := c.WorkflowService().ListWorkflowExecutions(ctx, &workflowservice.ListWorkflowExecutionsRequest{Namespace: namespace})
-		_, pollErr := c.WorkflowService().CountWorkflowExecutions(ctx, &workflowservice.CountWorkflowExecutionsRequest{Namespace: namespace})
-		if err == nil && pollErr == nil {
+		_, listErr := c.WorkflowService().ListWorkflowExecutions(ctx, &workflowservice.ListWorkflowExecutionsRequest{Namespace: namespace})
+		_, countErr := c.WorkflowService().CountWorkflowExecutions(ctx, &workflowservice.CountWorkflowExecutionsRequest{Namespace: namespace})
+		if listErr == nil && countErr == nil {
 			return address
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	t.Fatalf("the namespace %s is not there", namespace)
+	t.Fatalf("namespace %s is not available", namespace)
 	return ""
 }
 
-// TestEndToEndWalkCluster works with a Temporal that others run, and with a key that expires
-// in the middle of a run.
-func TestEndToEndWalkCluster(t *testing.T) {
+// TestEndToEndWalkthroughCluster runs the walkthrough with an existing Temporal server and a key that expires during a
+// run.
+func TestEndToEndWalkthroughCluster(t *testing.T) {
 	t.Parallel()
-	w, model := newWalker(t), newClerk(t)
+	w, model := newWalker(t), newMailModel(t)
 	model.expired = true
-	w.names = append(w.names, "temporal.example.com:7233", existing(t, "support"))
+	w.replacements = append(w.replacements, "temporal.example.com:7233", startWithNamespace(t, "support"))
 	w.env = append(w.env, "WEFT_PROVIDERS_ACME_BASE_URL="+model.url+"/v1")
 	w.hooks["# The API key has been renewed with the provider."] = model.renew
 	w.walk(t, "cluster")
-	if got := w.mails(t); got != theMail {
-		t.Errorf("the outbox has %q, want one mail: the run goes on at the call that failed", got)
+	if got := w.mails(t); got != sentMail {
+		t.Errorf("outbox = %q, want one mail: the run continues at the call that failed", got)
 	}
-	if model.calls != 2 || model.refused != 1 {
-		t.Errorf("the model answered %d calls and refused %d, want 2 and 1", model.calls, model.refused)
+	model.mu.Lock()
+	defer model.mu.Unlock()
+	if model.calls != 2 || model.rejected != 1 {
+		t.Errorf("the model completed %d calls and rejected %d, want 2 and 1", model.calls, model.rejected)
 	}
 }
 
-// TestEndToEndWalkClient starts a run by its flow's name from Node.js.
-func TestEndToEndWalkClient(t *testing.T) {
+// TestEndToEndWalkthroughClient runs the walkthrough in which a Node.js client starts a run by its flow's name.
+func TestEndToEndWalkthroughClient(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(name); err != nil {
-			t.Skipf("there is no %s here; the walk was not run", name)
+			t.Skipf("%s is not installed", name)
 		}
 	}
-	w, model := newWalker(t), newClerk(t)
+	w, model := newWalker(t), newMailModel(t)
 	for _, name := range []string{"package.json", "package-lock.json", "answer.mjs"} {
 		copyFile(t, "../clients/node/"+name, filepath.Join(w.dir, "client", name))
 	}
 	install := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 	install.Dir = filepath.Join(w.dir, "client")
 	if out, err := install.CombinedOutput(); err != nil {
-		t.Skipf("npm ci did not get @temporalio/client (%v), so the walk was not run:\n%s", err, out)
+		t.Skipf("npm ci did not install @temporalio/client (%v):\n%s", err, out)
 	}
-	w.hooks["(cd client && npm ci)"] = func() {} // is done
+	w.hooks["(cd client && npm ci)"] = func() {} // already installed
 	w.hooks["cp -r tests/clients/node client"] = func() {}
-	w.names = append(w.names, "temporal.example.com:7233", harness.StartServer(t, "-db", ":memory:", "-port=0").Address)
+	w.replacements = append(w.replacements, "temporal.example.com:7233", harness.StartServer(t, "-db", ":memory:", "-port=0").Address)
 	w.env = append(w.env, "WEFT_PROVIDERS_ACME_BASE_URL="+model.url+"/v1")
 	w.walk(t, "client")
 }

@@ -22,7 +22,7 @@ import (
 
 // Fakes implement the interpreter's activities without a model.
 type Fakes struct {
-	// delay is the duration of the next model call, in virtual time.
+	// Delay is the duration of the next model call, in virtual time.
 	Delay func() time.Duration
 	Judge func(in contract.JudgeInput) (bool, error)
 }
@@ -54,29 +54,29 @@ func newEnv() *testsuite.TestWorkflowEnvironment {
 
 // EnvOptions are worker options for Temporal's test environment on a busy machine: deadlock detection and
 // heartbeats use real time.
-var EnvOptions = worker.Options{DeadlockDetectionTimeout: time.Minute, Interceptors: []interceptor.WorkerInterceptor{&slow{}}}
+var EnvOptions = worker.Options{DeadlockDetectionTimeout: time.Minute, Interceptors: []interceptor.WorkerInterceptor{&longHeartbeats{}}}
 
-type slow struct {
+type longHeartbeats struct {
 	interceptor.WorkerInterceptorBase
 }
 
-func (*slow) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &slowRun{interceptor.WorkflowInboundInterceptorBase{Next: next}}
+func (*longHeartbeats) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &longHeartbeatsInbound{interceptor.WorkflowInboundInterceptorBase{Next: next}}
 }
 
-type slowRun struct {
+type longHeartbeatsInbound struct {
 	interceptor.WorkflowInboundInterceptorBase
 }
 
-func (r *slowRun) Init(next interceptor.WorkflowOutboundInterceptor) error {
-	return r.Next.Init(&slowCalls{interceptor.WorkflowOutboundInterceptorBase{Next: next}})
+func (r *longHeartbeatsInbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	return r.Next.Init(&longHeartbeatsOutbound{interceptor.WorkflowOutboundInterceptorBase{Next: next}})
 }
 
-type slowCalls struct {
+type longHeartbeatsOutbound struct {
 	interceptor.WorkflowOutboundInterceptorBase
 }
 
-func (c *slowCalls) ExecuteActivity(ctx workflow.Context, kind string, args ...any) workflow.Future {
+func (c *longHeartbeatsOutbound) ExecuteActivity(ctx workflow.Context, kind string, args ...any) workflow.Future {
 	return c.Next.ExecuteActivity(workflow.WithHeartbeatTimeout(ctx, time.Minute), kind, args...)
 }
 

@@ -90,7 +90,7 @@ func SpecFile(t *testing.T, path string) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", filepath.FromSlash(path)))
 	if err != nil {
-		t.Skipf("../shared/%s is not there", path)
+		t.Skipf("../shared/%s does not exist", path)
 	}
 	return raw
 }

@@ -48,7 +48,7 @@ func Replay(t *testing.T, raw []byte) {
 		t.Fatal(err)
 	}
 	first := history.Events[0].GetWorkflowExecutionStartedEventAttributes()
-	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DisableDeadlockDetection: true}) // machines are busy
+	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DisableDeadlockDetection: true}) // machines may be busy
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func Record(t *testing.T, c client.Client, name, id, run string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw = anonymous(t, raw)
+	raw = anonymize(t, raw)
 	Replay(t, raw)
 	file := filepath.Join(Histories, name+".json")
 	if _, err := os.Stat(file); os.Getenv("WEFT_RECORD") != "" && err != nil {
@@ -91,8 +91,8 @@ func Record(t *testing.T, c client.Client, name, id, run string) {
 	}
 }
 
-// anonymous removes the names of machines and processes from a history.
-func anonymous(t *testing.T, raw []byte) []byte {
+// anonymize removes the names of machines and processes from a history.
+func anonymize(t *testing.T, raw []byte) []byte {
 	t.Helper()
 	v, ok := textutil.DecodeExact(raw)
 	if !ok {
@@ -154,7 +154,7 @@ func (h *Worker) PlayRecording(t *testing.T, id, run string) *rehearse.Recording
 		t.Fatal(err)
 	}
 	if !rep.OK {
-		t.Errorf("the recording does not play: %+v\n%s", rep.First, raw)
+		t.Errorf("the recording differs from the run: %+v\n%s", rep.First, raw)
 	}
 	return rec
 }

@@ -41,16 +41,16 @@ func Postgres(t testing.TB) *Database {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	var as []string
+	var runAs []string
 	if os.Geteuid() == 0 { // PostgreSQL does not run as root
-		as = []string{"runuser", "-u", "postgres", "--"}
+		runAs = []string{"runuser", "-u", "postgres", "--"}
 		if out, err := exec.Command("chown", "postgres", dir).CombinedOutput(); err != nil {
 			t.Skipf("no user postgres: %s", out)
 		}
 	}
 	run := func(stdin string, command ...string) {
 		t.Helper()
-		command = append(slices.Clone(as), command...)
+		command = append(slices.Clone(runAs), command...)
 		cmd := exec.Command(command[0], command[1:]...)
 		cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
 		log, err := os.Create(filepath.Join(dir, "output"))
@@ -64,12 +64,12 @@ func Postgres(t testing.TB) *Database {
 			t.Fatalf("%v: %v\n%s", command, err, text)
 		}
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := free.Addr().(*net.TCPAddr).Port
-	free.Close()
+	port := listener.Addr().(*net.TCPAddr).Port
+	listener.Close()
 	data := filepath.Join(dir, "data")
 	run("", bin+"/initdb", "-D", data, "--auth-local=trust", "--auth-host=scram-sha-256", "-U", "postgres", "--no-sync")
 	run("", bin+"/pg_ctl", "-D", data, "-l", filepath.Join(dir, "log"), "-w", "-o", fmt.Sprintf("-c listen_addresses=127.0.0.1 -c fsync=off -p %d -k %s", port, dir), "start")

@@ -69,7 +69,7 @@ func ServerAddress(t testing.TB) string {
 	}
 	programs.Path(t, "WEFT_DEVSERVER")
 	sharedServer.once.Do(func() {
-		keep := &keeper{TB: t}
+		keep := &uncleanedTB{TB: t}
 		s := StartServer(keep, "-db", ":memory:", "-port=0")
 		sharedServer.address, sharedServer.stop = s.Address, s.Kill
 	})
@@ -79,12 +79,12 @@ func ServerAddress(t testing.TB) string {
 	return sharedServer.address
 }
 
-// keeper keeps a server running after the test that started it.
-type keeper struct{ testing.TB }
+// uncleanedTB registers no cleanup, so that a server keeps running after the test that started it.
+type uncleanedTB struct{ testing.TB }
 
-func (*keeper) Cleanup(func()) {}
+func (*uncleanedTB) Cleanup(func()) {}
 
-func (k *keeper) TempDir() string { return os.TempDir() }
+func (k *uncleanedTB) TempDir() string { return os.TempDir() }
 
 // RunTests runs a package's tests, stops the shared server, and returns the exit code.
 func RunTests(m *testing.M) int {
@@ -139,7 +139,7 @@ func Dial(t testing.TB, address string) client.Client {
 // Result waits for a run's result.
 func Result(t testing.TB, run client.WorkflowRun) (*contract.RunResult, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // machines are busy
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // machines may be busy
 	defer cancel()
 	var out contract.RunResult
 	if err := run.Get(ctx, &out); err != nil {

@@ -69,7 +69,7 @@ type TestRun struct {
 func (r TestRun) Execute(t *testing.T) Outcome {
 	t.Helper()
 	env := newEnv()
-	models := orScripted(t, r.Models)
+	models := modelsOrScripted(t, r.Models)
 	r.Settings.Scripts, r.Settings.Models = true, models
 	r.Settings.Register(env)
 	in := contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: r.Document, Name: "flow.json", Profile: r.Profile}, Input: r.Input, Model: "script"}
@@ -87,7 +87,7 @@ func (r TestRun) Execute(t *testing.T) Outcome {
 	if compile == nil {
 		compile = CompileWith(r.Functions...)
 	}
-	activities.New(activities.Deps{Models: models, Tools: r.OpenTools(t), Compile: compile, Begin: host.Begin, Source: sourceOf(t, &in, r.Stores...), Webhooks: r.Hooks}).Register(registry)
+	activities.New(activities.Deps{Models: models, Tools: r.OpenTools(t), Compile: compile, Begin: host.Begin, Source: newSource(t, &in, r.Stores...), Webhooks: r.Hooks}).Register(registry)
 	for i, text := range r.Answers {
 		AtTime(env, time.Duration(i+1)*time.Hour, func() { env.SignalWorkflow(contract.RequestMessage, contract.MessageAnswer{Text: text}) })
 	}
@@ -100,7 +100,7 @@ func (r TestRun) Execute(t *testing.T) Outcome {
 	env.ExecuteWorkflow(contract.WorkflowFlow, in)
 	p := Outcome{Env: env}
 	if !env.IsWorkflowCompleted() {
-		t.Fatal("the run did not end")
+		t.Fatal("the workflow did not complete")
 	}
 	Query(t, env, contract.QueryStatus, &p.Status)
 	Query(t, env, contract.QueryState, &p.State)
@@ -179,8 +179,8 @@ func (k FixedSource) Content(_ context.Context, _, _ string, q contract.ContentQ
 	return &contract.ContentPage{Data: raw[q.Offset:], Total: len(raw)}, nil
 }
 
-// sourceOf returns the part of the input that a run stores, after encoding and decoding it as a payload.
-func sourceOf(t *testing.T, in *contract.RunInput, stores ...*contract.Message) FixedSource {
+// newSource returns the part of the input that a run stores, after encoding and decoding it as a payload.
+func newSource(t *testing.T, in *contract.RunInput, stores ...*contract.Message) FixedSource {
 	values := []any{contract.InputMessage(in.Input, in.Media), contract.Message{Role: contract.RoleUser, Text: string(EncodeJSON(t, in.History))}}
 	for _, m := range stores {
 		values = append(values, m)

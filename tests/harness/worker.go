@@ -88,8 +88,8 @@ func (h *Worker) Status(t *testing.T, id string) contract.Status {
 	var err error
 	for range 6 {
 		err = h.query(id, contract.QueryStatus, &s)
-		var late *serviceerror.DeadlineExceeded
-		if !errors.As(err, &late) && !errors.Is(err, context.DeadlineExceeded) {
+		var timedOut *serviceerror.DeadlineExceeded
+		if !errors.As(err, &timedOut) && !errors.Is(err, context.DeadlineExceeded) {
 			break
 		}
 	}
@@ -120,10 +120,10 @@ func RunWorker(t testing.TB, c client.Client, queue string, cacheBytes int, tool
 func RunWorkerWith(t testing.TB, c client.Client, queue string, settings workflows.Settings, deps activities.Deps,
 	wrap ...func(worker.ActivityRegistry) worker.ActivityRegistry) worker.Worker {
 	t.Helper()
-	deps.Models = orScripted(t, deps.Models)
+	deps.Models = modelsOrScripted(t, deps.Models)
 	pollers := worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8})
 	w := worker.New(c, queue, worker.Options{StickyScheduleToStartTimeout: 2 * time.Second, MaxHeartbeatThrottleInterval: 300 * time.Millisecond,
-		DeadlockDetectionTimeout: time.Minute, // machines are busy
+		DeadlockDetectionTimeout: time.Minute, // machines may be busy
 		WorkerStopTimeout:        10 * time.Second, WorkflowTaskPollerBehavior: pollers, ActivityTaskPollerBehavior: pollers})
 	settings.Keys, settings.Scripts, settings.Models, deps.Keys = SealKeys, true, deps.Models, SealKeys
 	settings.Register(w)
@@ -139,8 +139,8 @@ func RunWorkerWith(t testing.TB, c client.Client, queue string, settings workflo
 	return w
 }
 
-// orScripted returns models, or the scripted model if there are none.
-func orScripted(t testing.TB, models *llm.Models) *llm.Models {
+// modelsOrScripted returns models, or the scripted model if there are none.
+func modelsOrScripted(t testing.TB, models *llm.Models) *llm.Models {
 	t.Helper()
 	if models != nil {
 		return models
@@ -166,7 +166,7 @@ func newWorker(t testing.TB, cacheBytes int, tools *tool.Tools) *Worker {
 	return h
 }
 
-// Start starts a run. It raises the heartbeat timeout of a flow with the default policy, because machines are busy.
+// Start starts a run. It raises the heartbeat timeout of a flow with the default policy, because machines may be busy.
 func (h *Worker) Start(t testing.TB, in contract.RunInput) client.WorkflowRun {
 	t.Helper()
 	in.V = contract.Version
@@ -230,20 +230,20 @@ func (h *Worker) Prompt(t *testing.T, id, key, prompt string, images ...contract
 	for ctx.Err() == nil {
 		var out contract.Turn
 		err := h.update(ctx, id, contract.UpdatePrompt, contract.PromptInput{ID: key, Prompt: prompt, Media: images}, &out)
-		var between *serviceerror.NotFound
-		if errors.As(err, &between) {
-			// The parent session continues in a new run, and so does this one.
+		var notFound *serviceerror.NotFound
+		if errors.As(err, &notFound) {
+			// The parent session is continuing as new, and so is this one.
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
 		if err != nil {
-			t.Fatalf("resume %s: %v", key, err)
+			t.Fatalf("prompt %s: %v", key, err)
 		}
 		if out.Done() {
 			return out
 		}
 	}
-	t.Fatalf("the turn %s did not end", key)
+	t.Fatalf("turn %s did not end", key)
 	return contract.Turn{}
 }
 

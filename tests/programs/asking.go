@@ -11,37 +11,37 @@ import (
 	"sync"
 )
 
-// AskingServer is an MCP server whose one tool, book, asks its client and gives the answers as its text. It speaks streamable
-// HTTP, SSE (at /sse), and by [AskingServer.Serve] over standard input and output.
+// AskingServer is an MCP server whose only tool, book, sends requests to its client and returns the answers as text. It supports
+// streamable HTTP, SSE (at /sse), and, with [AskingServer.Serve], standard input and output.
 type AskingServer struct {
-	// Asks are the requests, JSON objects of method and params. They are asked one after another while the call is held, or
-	// by a server of 2026-07-28, which is Modern, all at once.
+	// Asks are the requests, JSON objects with method and params. They are sent one after another during the call, or, if
+	// Modern (2026-07-28), all at once.
 	Asks   []string
 	Modern bool
-	// InSession asks in the session's own stream.
+	// InSession sends the requests in the session's own stream.
 	InSession bool
-	// URLs, if set, are the data of the error -32042 with which calls are refused before Asks.
+	// URLs is the data of the error -32042 with which the first Refusals calls are rejected.
 	URLs string
 	// Note, if set, is a notification that follows each request.
 	Note string
-	// Refusals is how many calls are refused.
+	// Refusals is the number of calls to reject.
 	Refusals int
 
 	mu           sync.Mutex
 	capabilities string
 	calls, asked int
 	answers      map[string]chan string
-	own          chan string
+	stream       chan string
 }
 
-// Capabilities are those of the client, as JSON.
+// Capabilities returns the capabilities of the client, as JSON.
 func (s *AskingServer) Capabilities() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.capabilities
 }
 
-// Calls is how many calls of the tool came.
+// Calls returns the number of tool calls received.
 func (s *AskingServer) Calls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *AskingServer) answer(id string) chan string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.answers == nil {
-		s.answers, s.own = map[string]chan string{}, make(chan string, 100)
+		s.answers, s.stream = map[string]chan string{}, make(chan string, 100)
 	}
 	if s.answers[id] == nil {
 		s.answers[id] = make(chan string, 1)
@@ -71,14 +71,14 @@ func (s *AskingServer) answer(id string) chan string {
 	return s.answers[id]
 }
 
-// handle handles a message of the client's. say sends one of the server's.
-func (s *AskingServer) handle(ctx context.Context, raw []byte, say func(string)) {
+// handle handles a message of the client, to which send sends messages.
+func (s *AskingServer) handle(ctx context.Context, raw []byte, send func(string)) {
 	var m askingMessage
 	if json.Unmarshal(raw, &m) != nil {
 		return
 	}
 	id := string(m.ID)
-	reply := func(result string) { say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)) }
+	reply := func(result string) { send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)) }
 	switch {
 	case m.Method == "" && id != "":
 		select {
@@ -86,40 +86,40 @@ func (s *AskingServer) handle(ctx context.Context, raw []byte, say func(string))
 		default:
 		}
 	case m.Method == "initialize" && !s.Modern:
-		s.know(m.Params.Capabilities)
+		s.setCapabilities(m.Params.Capabilities)
 		reply(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`)
 	case m.Method == "server/discover" && s.Modern:
 		reply(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`)
 	case m.Method == "tools/list":
 		reply(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"book","inputSchema":{"type":"object"}}]}`)
 	case m.Method == "tools/call":
-		s.call(ctx, id, &m, say, reply)
+		s.call(ctx, id, &m, send, reply)
 	case id != "":
-		say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, id))
+		send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, id))
 	}
 }
 
-func (s *AskingServer) know(capabilities json.RawMessage) {
+func (s *AskingServer) setCapabilities(capabilities json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.capabilities = string(capabilities)
 }
 
-func (s *AskingServer) call(ctx context.Context, id string, m *askingMessage, say, reply func(string)) {
+func (s *AskingServer) call(ctx context.Context, id string, m *askingMessage, send, reply func(string)) {
 	s.mu.Lock()
 	s.calls++
-	refuse := s.calls <= s.Refusals
+	reject := s.calls <= s.Refusals
 	s.mu.Unlock()
-	if refuse {
-		say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"log in first","data":%s}}`, id, s.URLs))
+	if reject {
+		send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"log in first","data":%s}}`, id, s.URLs))
 		return
 	}
 	text := func(answers []string) {
-		raw, _ := json.Marshal(strings.Join(answers, "\n")) // a text
+		raw, _ := json.Marshal(strings.Join(answers, "\n")) // a string can always be encoded
 		reply(fmt.Sprintf(`{"resultType":"complete","content":[{"type":"text","text":%s}]}`, raw))
 	}
 	if s.Modern {
-		s.know(m.Params.Meta["io.modelcontextprotocol/clientCapabilities"])
+		s.setCapabilities(m.Params.Meta["io.modelcontextprotocol/clientCapabilities"])
 		if len(m.Params.InputResponses) > 0 || len(s.Asks) == 0 {
 			text([]string{string(m.Params.InputResponses), "booked"})
 			return
@@ -138,9 +138,9 @@ func (s *AskingServer) call(ctx context.Context, id string, m *askingMessage, sa
 		own := fmt.Sprint(700 + s.asked)
 		s.mu.Unlock()
 		answer := s.answer(own)
-		to := say
+		to := send
 		if s.InSession {
-			to = func(text string) { s.own <- text }
+			to = func(text string) { s.stream <- text }
 		}
 		to(`{"jsonrpc":"2.0","id":` + own + "," + strings.TrimPrefix(ask, "{"))
 		if s.Note != "" {
@@ -159,7 +159,7 @@ func (s *AskingServer) call(ctx context.Context, id string, m *askingMessage, sa
 // Serve serves a client over standard input and output.
 func (s *AskingServer) Serve(in io.Reader, out io.Writer) {
 	var mu sync.Mutex
-	say := func(text string) {
+	send := func(text string) {
 		mu.Lock()
 		defer mu.Unlock()
 		fmt.Fprintln(out, text)
@@ -168,13 +168,13 @@ func (s *AskingServer) Serve(in io.Reader, out io.Writer) {
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		line := []byte(lines.Text())
-		go s.handle(context.Background(), line, say)
+		go s.handle(context.Background(), line, send)
 	}
 }
 
 // ServeHTTP serves a client over streamable HTTP, or over SSE.
 func (s *AskingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.answer("") // makes the channels
+	s.answer("") // creates the channels
 	flush := w.(http.Flusher).Flush
 	sse := strings.HasSuffix(r.URL.Path, "/sse")
 	if r.Method == http.MethodGet {
@@ -188,7 +188,7 @@ func (s *AskingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		for flush(); ; flush() {
 			select {
-			case text := <-s.own:
+			case text := <-s.stream:
 				fmt.Fprintf(w, "event: message\ndata: %s\n\n", text)
 			case <-r.Context().Done():
 				return
@@ -198,7 +198,7 @@ func (s *AskingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	raw, _ := io.ReadAll(r.Body)
 	if r.URL.Path == "/post" {
 		w.WriteHeader(http.StatusAccepted)
-		go s.handle(context.Background(), raw, func(text string) { s.own <- text })
+		go s.handle(context.Background(), raw, func(text string) { s.stream <- text })
 		return
 	}
 	if !strings.Contains(string(raw), `"method"`) || !strings.Contains(string(raw), `"id"`) {

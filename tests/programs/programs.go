@@ -1,5 +1,4 @@
-// Package programs starts the project's programs for tests, and reads what they print when they are
-// ready.
+// Package programs starts the project's programs for tests and waits until they are ready. It also has fake MCP servers.
 package programs
 
 import (
@@ -15,10 +14,10 @@ import (
 	"time"
 )
 
-// patience is how long a program may take until it is ready: machines are busy.
-const patience = 5 * time.Minute
+// readyTimeout is how long a program may take to become ready on a busy machine.
+const readyTimeout = 5 * time.Minute
 
-// Path is where a built program is that a variable names. Without it the test is skipped.
+// Path returns the path of a built program from an environment variable, or skips the test if it is not set.
 func Path(t testing.TB, variable string) string {
 	t.Helper()
 	path := os.Getenv(variable)
@@ -28,7 +27,7 @@ func Path(t testing.TB, variable string) string {
 	return path
 }
 
-// Browser is where a browser is. Without one the test is skipped.
+// Browser returns the path of an installed browser, or skips the test if there is none.
 func Browser(t testing.TB) string {
 	t.Helper()
 	names := []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless-shell"}
@@ -41,11 +40,10 @@ func Browser(t testing.TB) string {
 	return ""
 }
 
-// SealKeys is a key for the variable WEFT_SEAL_KEYS.
+// SealKeys is a value of the variable WEFT_SEAL_KEYS.
 const SealKeys = "test:YSBrZXkgb2YgdGhpcnR5LXR3byBieXRlcywgdGVzdHM="
 
-// Clean is the environment without what could lead a test to a real provider or cluster, or to the
-// settings of whoever runs it.
+// Clean returns the environment without variables that refer to real providers, clusters or the user's settings.
 func Clean() []string {
 	out := []string{"WEFT_SEAL_KEYS=" + SealKeys, "WEFT_FLOWS_SCRIPTS=true"}
 	for _, e := range os.Environ() {
@@ -58,7 +56,7 @@ func Clean() []string {
 	return out
 }
 
-// Log is a file for what a program says. A test that fails shows its end.
+// Log creates a file for the output of a program. If the test fails, the end of the file is logged.
 func Log(t testing.TB, name string) *os.File {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), name+"-*.log")
@@ -68,31 +66,31 @@ func Log(t testing.TB, name string) *os.File {
 	t.Cleanup(func() {
 		f.Close()
 		if t.Failed() {
-			if text := end(f.Name()); text != "" {
-				t.Logf("%s said:\n%s", name, text)
+			if text := tail(f.Name()); text != "" {
+				t.Logf("output of %s:\n%s", name, text)
 			}
 		}
 	})
 	return f
 }
 
-// end is the last of a file.
-func end(name string) string {
-	raw, _ := os.ReadFile(name) // what cannot be read is not shown
+// tail returns the end of a file.
+func tail(name string) string {
+	raw, _ := os.ReadFile(name) // an unreadable file is not shown
 	return string(raw[max(0, len(raw)-4000):])
 }
 
-// Ready starts a server, which is killed with the test, and decodes its ready line.
+// Ready starts a server, which is killed at the end of the test, and decodes its ready line.
 func Ready(t testing.TB, cmd *exec.Cmd, to any) {
 	t.Helper()
 	line := Line(t, cmd, "ready ")
 	if err := json.Unmarshal([]byte(line), to); err != nil {
-		t.Fatalf("%s is ready with %q: %v", cmd.Path, line, err)
+		t.Fatalf("%s: invalid ready line %q: %v", cmd.Path, line, err)
 	}
 }
 
-// Line starts a program, which is killed with the test, waits for the first line of its standard
-// output that begins with a prefix, and gives the rest of it.
+// Line starts a program, which is killed at the end of the test, waits for the first line of its
+// standard output that begins with prefix, and returns the rest of that line.
 func Line(t testing.TB, cmd *exec.Cmd, prefix string) string {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -106,32 +104,32 @@ func Line(t testing.TB, cmd *exec.Cmd, prefix string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { Kill(cmd) })
-	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
-	defer late.Stop()
+	timeout := time.AfterFunc(readyTimeout, func() { _ = cmd.Process.Kill() })
+	defer timeout.Stop()
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if rest, ok := strings.CutPrefix(lines.Text(), prefix); ok {
-			go func() { _, _ = io.Copy(io.Discard, out) }() // else it stands still where the pipe is full
+			go func() { _, _ = io.Copy(io.Discard, out) }() // otherwise it blocks when the pipe is full
 			return rest
 		}
 	}
 	Kill(cmd)
-	t.Fatalf("%s ended, or took %v, and said no line that begins with %q; it said:\n%s", cmd.Path, patience, prefix, message(cmd))
+	t.Fatalf("%s printed no line that begins with %q within %v or before it exited; stderr:\n%s", cmd.Path, prefix, readyTimeout, stderrOf(cmd))
 	return ""
 }
 
-// message returns what an ended program has written to its standard error.
-func message(cmd *exec.Cmd) string {
+// stderrOf returns the standard error of a program that has exited.
+func stderrOf(cmd *exec.Cmd) string {
 	switch to := cmd.Stderr.(type) {
 	case *os.File:
-		return end(to.Name())
+		return tail(to.Name())
 	case fmt.Stringer:
 		return to.String()
 	}
 	return ""
 }
 
-// Kill ends a program at once, as a crash would. One that has ended is left alone.
+// Kill kills a program immediately, like a crash, and waits until it has exited.
 func Kill(cmd *exec.Cmd) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()

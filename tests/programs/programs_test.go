@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// role is the variable by which this test's program is another one.
+// role is the variable that makes the test binary act as another program.
 const role = "PROGRAMS_ROLE"
 
 func TestMain(m *testing.M) {
@@ -19,71 +19,71 @@ func TestMain(m *testing.M) {
 		fmt.Println("warming up")
 		fmt.Println(`ready {"address": "127.0.0.1:1"}`)
 		for range 10_000 { // more than a pipe holds
-			fmt.Println("a line of a program that has much to say, though nobody asks it any more")
+			fmt.Println("a line of output that is not read any more, of a program with a lot of output")
 		}
 		return
 	case "mute":
 		fmt.Println("steady")
-		fmt.Fprintln(os.Stderr, "there is no room")
+		fmt.Fprintln(os.Stderr, "no space left")
 		return
 	}
 	os.Exit(m.Run())
 }
 
-// as is this test's program in a role.
-func as(what string) *exec.Cmd {
+// testProgram returns a command that runs the test binary in a role.
+func testProgram(what string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(Clean(), role+"="+what)
 	return cmd
 }
 
-func TestReadyReadsTheLine(t *testing.T) {
+func TestReady(t *testing.T) {
 	var ready struct{ Address string }
-	cmd := as("server")
+	cmd := testProgram("server")
 	Ready(t, cmd, &ready)
 	if ready.Address != "127.0.0.1:1" {
-		t.Errorf("ready is %+v", ready)
+		t.Errorf("ready = %+v", ready)
 	}
-	if err := cmd.Wait(); err != nil { // it does not stand still
+	if err := cmd.Wait(); err != nil { // its output is read to the end
 		t.Error(err)
 	}
 }
 
-// failing is a test that may fail.
-type failing struct {
+// failedTest records the failure of a test.
+type failedTest struct {
 	testing.TB
 	text string
 }
 
-func (f *failing) Fatalf(format string, args ...any) {
+func (f *failedTest) Fatalf(format string, args ...any) {
 	f.text = fmt.Sprintf(format, args...)
 	runtime.Goexit()
 }
 
-func TestAProgramThatIsNeverReadyFailsTheTest(t *testing.T) {
-	f, ended := &failing{TB: t}, make(chan struct{})
+func TestLineNotPrinted(t *testing.T) {
+	f, ended := &failedTest{TB: t}, make(chan struct{})
 	go func() {
 		defer close(ended)
-		Line(f, as("mute"), "ready ")
+		Line(f, testProgram("mute"), "ready ")
 	}()
 	<-ended
-	for _, want := range []string{`no line that begins with "ready "`, "there is no room"} {
+	for _, want := range []string{`no line that begins with "ready "`, "no space left"} {
 		if !strings.Contains(f.text, want) {
-			t.Errorf("it says %q, want %q in it", f.text, want)
+			t.Errorf("failure = %q, want it to contain %q", f.text, want)
 		}
 	}
 }
 
-func TestCleanLeavesSettingsOut(t *testing.T) {
+func TestClean(t *testing.T) {
 	for _, name := range []string{"WEFT_MODEL", "TEMPORAL_ADDRESS", "OLLAMA_HOST", "OPENAI_API_KEY", "OPENAI_API_KEY_FILE"} {
 		t.Setenv(name, "x")
 	}
 	t.Setenv("PROGRAMS_KEPT", "x")
 	env := Clean()
 	if i := slices.IndexFunc(env, func(e string) bool { return strings.HasSuffix(e, "=x") && e != "PROGRAMS_KEPT=x" }); i >= 0 {
-		t.Errorf("%s is left", env[i])
+		t.Errorf("environment contains %s", env[i])
 	}
 	if !slices.Contains(env, "PROGRAMS_KEPT=x") {
-		t.Error("what is no setting is gone")
+		t.Error("PROGRAMS_KEPT, which is no setting, was removed")
 	}
 }

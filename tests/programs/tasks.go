@@ -11,56 +11,56 @@ import (
 	"sync"
 )
 
-// TaskServer is an MCP server whose one tool, search, answers every call with a task.
+// TaskServer is an MCP server whose only tool, search, responds to every call with a task.
 type TaskServer struct {
-	// Modern servers speak 2026-07-28, others 2025-11-25.
+	// Modern selects protocol version 2026-07-28 instead of 2025-11-25.
 	Modern bool
-	// Support is the tool's taskSupport of 2025-11-25.
+	// Support is the tool's taskSupport in 2025-11-25.
 	Support string
-	// States are what each look at the task finds; the last one stays. A task that is "lost" is unknown, and one that is
-	// "input_required" asks until it has the answer.
+	// States are the successive states of the task, one per poll; the last one is repeated. In the state "lost" the task is
+	// unknown, and "input_required" lasts until the input was received.
 	States []string
-	// PollMillis is how often the server wants to be asked.
+	// PollMillis is the poll interval that the server requests.
 	PollMillis int
-	// Asks, if set, is the request by which it asks, instead of one for a size.
+	// Asks, if set, is the request for user input, instead of the default one for a size.
 	Asks string
 
 	mu       sync.Mutex
-	looks    int
+	polls    int
 	requests []string
 	answers  string
-	heard    bool
+	asked    bool
 }
 
-// Requests are the methods of tasks, and the calls, that came, with what tells them apart.
+// Requests returns the methods of the calls and task requests received.
 func (s *TaskServer) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Answers are those that the task was given, as JSON.
+// Answers returns the input that the task received, as JSON.
 func (s *TaskServer) Answers() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.answers
 }
 
-// asksID is the id of the request by which a server of 2025-11-25 asks.
-const asksID = "900"
+// askID is the id of the request for user input in 2025-11-25.
+const askID = "900"
 
-const asksSize = `{"method":"elicitation/create","params":{"mode":"form","message":"Which size?","requestedSchema":{"type":"object","properties":{"size":{"type":"string"}}}}}`
+const askSize = `{"method":"elicitation/create","params":{"mode":"form","message":"Which size?","requestedSchema":{"type":"object","properties":{"size":{"type":"string"}}}}}`
 
-// answered takes the answer to what a server of 2025-11-25 asks.
-func (s *TaskServer) answered(result json.RawMessage) {
+// recordAnswer handles the response to the request for user input.
+func (s *TaskServer) recordAnswer(result json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers = fmt.Sprintf(`{"size":%s}`, result)
-	s.looks++
+	s.polls++
 }
 
-// asks asks, once, in the stream of tasks/result, and reports whether the task waits for the answer.
-func (s *TaskServer) asks(w http.ResponseWriter) bool {
+// askOnce sends the request for user input once, in the stream of tasks/result, and reports whether the task waits for input.
+func (s *TaskServer) askOnce(w http.ResponseWriter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.Modern || s.state() != "input_required" {
@@ -68,18 +68,18 @@ func (s *TaskServer) asks(w http.ResponseWriter) bool {
 	}
 	s.requests = append(s.requests, "tasks/result")
 	w.Header().Set("Content-Type", "text/event-stream")
-	if !s.heard {
-		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,%s\n\n", asksID, s.question()[1:])
+	if !s.asked {
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,%s\n\n", askID, s.question()[1:])
 	}
-	s.heard = true
+	s.asked = true
 	w.(http.Flusher).Flush()
 	return true
 }
 
-func (s *TaskServer) question() string { return cmp.Or(s.Asks, asksSize) }
+func (s *TaskServer) question() string { return cmp.Or(s.Asks, askSize) }
 
-// state is how the task stands.
-func (s *TaskServer) state() string { return s.States[min(s.looks, len(s.States)-1)] }
+// state returns the state of the task.
+func (s *TaskServer) state() string { return s.States[min(s.polls, len(s.States)-1)] }
 
 type taskRequest struct {
 	ID     json.RawMessage `json:"id"`
@@ -104,14 +104,14 @@ func (s *TaskServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	_ = json.Unmarshal(body, &m)
 	switch {
-	case m.Method == "" && string(m.ID) == asksID:
-		s.answered(m.Result)
+	case m.Method == "" && string(m.ID) == askID:
+		s.recordAnswer(m.Result)
 		fallthrough
 	case len(m.ID) == 0:
 		w.WriteHeader(http.StatusAccepted)
 		return
-	case m.Method == "tasks/result" && s.asks(w):
-		<-r.Context().Done() // the result is for who asks again
+	case m.Method == "tasks/result" && s.askOnce(w):
+		<-r.Context().Done() // the client must send tasks/result again for the result
 		return
 	}
 	s.mu.Lock()
@@ -126,7 +126,7 @@ func (s *TaskServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, out)
 }
 
-// answer answers a request; empty means that the server refuses it.
+// answer returns the result of a request, or "" if the server rejects it.
 func (s *TaskServer) answer(m *taskRequest, header http.Header) (out string) {
 	switch {
 	case m.Method == "initialize" && !s.Modern:
@@ -135,7 +135,7 @@ func (s *TaskServer) answer(m *taskRequest, header http.Header) (out string) {
 		out = `{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"serverInfo":{"name":"x","version":"1"}}`
 	case m.Method == "tools/list":
 		out = fmt.Sprintf(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"search","inputSchema":{"type":"object"},"execution":{"taskSupport":%q}}]}`, s.Support)
-	case s.Modern && !m.complete(header):
+	case s.Modern && !m.valid(header):
 	case m.Method == "tools/call" && (s.Modern || m.Params.Task != nil):
 		s.requests = append(s.requests, m.Method)
 		task := s.task("working")
@@ -145,24 +145,24 @@ func (s *TaskServer) answer(m *taskRequest, header http.Header) (out string) {
 		}
 	case m.Params.TaskID == "t1":
 		s.requests = append(s.requests, m.Method)
-		out = s.aboutTask(m.Method, m.Params.InputResponses)
+		out = s.answerTask(m.Method, m.Params.InputResponses)
 	}
 	return out
 }
 
-// complete reports whether a request has what the protocol wants of it.
-func (m *taskRequest) complete(header http.Header) bool {
-	named := header.Get("Mcp-Name") == "t1" && header.Get("Mcp-Method") == m.Method
-	return m.Params.Meta.Capabilities.Extensions["io.modelcontextprotocol/tasks"] != nil && (named || !strings.HasPrefix(m.Method, "tasks/"))
+// valid reports whether a request has the required capability and headers.
+func (m *taskRequest) valid(header http.Header) bool {
+	hasHeaders := header.Get("Mcp-Name") == "t1" && header.Get("Mcp-Method") == m.Method
+	return m.Params.Meta.Capabilities.Extensions["io.modelcontextprotocol/tasks"] != nil && (hasHeaders || !strings.HasPrefix(m.Method, "tasks/"))
 }
 
-// aboutTask answers a request of a task; empty means that the server refuses it.
-func (s *TaskServer) aboutTask(method string, answers json.RawMessage) string {
+// answerTask returns the result of a task request, or "" if the server rejects it.
+func (s *TaskServer) answerTask(method string, answers json.RawMessage) string {
 	state := s.state()
 	switch method {
 	case "tasks/get":
 		if state != "input_required" {
-			s.looks++
+			s.polls++
 		}
 		if state == "lost" {
 			return ""
@@ -175,7 +175,7 @@ func (s *TaskServer) aboutTask(method string, answers json.RawMessage) string {
 	case "tasks/update":
 		if s.Modern {
 			s.answers = string(answers)
-			s.looks++
+			s.polls++
 			return `{"resultType":"complete"}`
 		}
 	case "tasks/cancel":
@@ -185,17 +185,17 @@ func (s *TaskServer) aboutTask(method string, answers json.RawMessage) string {
 }
 
 func (s *TaskServer) task(state string) string {
-	more := ""
+	extra := ""
 	if s.Modern {
-		more = map[string]string{
+		extra = map[string]string{
 			"completed":      `,"result":` + result(false),
 			"failed":         `,"error":{"code":-32603,"message":"out of paper"}`,
 			"input_required": `,"inputRequests":{"size":` + s.question() + `}`,
 		}[state]
-		if state != "working" || s.looks > 0 {
-			more += `,"resultType":"complete"`
+		if state != "working" || s.polls > 0 {
+			extra += `,"resultType":"complete"`
 		}
-		return fmt.Sprintf(`{"taskId":"t1","status":%q,"ttlMs":null,"pollIntervalMs":%d,"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z"%s}`, state, s.PollMillis, more)
+		return fmt.Sprintf(`{"taskId":"t1","status":%q,"ttlMs":null,"pollIntervalMs":%d,"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z"%s}`, state, s.PollMillis, extra)
 	}
 	return fmt.Sprintf(`{"taskId":"t1","status":%q,"ttl":600000,"pollInterval":%d,"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z"}`, state, s.PollMillis)
 }

@@ -10,15 +10,15 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndContinueAsNew forces every run to continue as new at every boundary between
-// nodes and turns. What comes out is the same, call for call.
+// TestEndToEndContinueAsNew checks that runs that continue as new between all nodes and turns have the
+// same results and the same numbers of calls as others.
 func TestEndToEndContinueAsNew(t *testing.T) {
 	t.Parallel()
 	for _, cache := range []int{0, 1} {
 		h := harness.NewWorker(t, cache)
 		for name, r := range recordings {
 			if name == "step-limit" {
-				continue // the server lets a run continue as new once a second
+				continue // slow: the server limits continue-as-new to once per second
 			}
 			if cache == 1 && name != "agent-tools" && name != "fork-deferred-join" && name != "sub-agent" {
 				continue
@@ -29,12 +29,12 @@ func TestEndToEndContinueAsNew(t *testing.T) {
 				plain, plainErr := harness.Result(t, h.Start(t, in))
 				in.MaxEvents = 1
 				run := h.Start(t, in)
-				forced, forcedErr := harness.Result(t, run)
-				if diff := cmp.Diff(plain, forced); diff != "" {
+				continued, continuedErr := harness.Result(t, run)
+				if diff := cmp.Diff(plain, continued); diff != "" {
 					t.Errorf("result (-plain +continued):\n%s", diff)
 				}
-				if (plainErr == nil) != (forcedErr == nil) || plainErr != nil && contract.FailureOf(plainErr).Error() != contract.FailureOf(forcedErr).Error() {
-					t.Errorf("plain: %v\ncontinued: %v", plainErr, forcedErr)
+				if (plainErr == nil) != (continuedErr == nil) || plainErr != nil && contract.FailureOf(plainErr).Error() != contract.FailureOf(continuedErr).Error() {
+					t.Errorf("plain: %v\ncontinued: %v", plainErr, continuedErr)
 				}
 			})
 		}

@@ -10,7 +10,7 @@ import (
 	"weft/tests/harness"
 )
 
-// executeRecording runs a recording in the test environment.
+// executeRecording executes a recording in the test environment.
 func executeRecording(t *testing.T, name string) harness.Outcome {
 	r := recordings[name]
 	return harness.TestRun{Document: r.doc, Script: r.script, Input: r.input, Profile: r.profile}.Execute(t)
@@ -27,10 +27,10 @@ func TestKoogRecordings(t *testing.T) {
 		t.Fatal(p.Err)
 	}
 	if want := `{"success":false,"feedback":"f","input":"right"}`; string(p.Result.ResultData) != want {
-		t.Errorf("shared: %s, want %s", p.Result.ResultData, want)
+		t.Errorf("shared: result = %s, want %s", p.Result.ResultData, want)
 	}
-	// The conversation is one, and holds of the forks only the one that was picked.
-	var said []string
+	// There is one conversation. Of the forks, it has only the selected one.
+	var got []string
 	for _, m := range p.Messages(t, "conversation") {
 		text := m.Text
 		for _, part := range m.Parts {
@@ -39,23 +39,23 @@ func TestKoogRecordings(t *testing.T) {
 		for _, c := range m.Calls {
 			text += c.Name
 		}
-		said = append(said, m.Role+": "+text)
+		got = append(got, m.Role+": "+text)
 	}
 	want := []string{"user: begin", "assistant: hello",
 		"user: # DO NOT CHAT WITH ME DIRECTLY! CALL TOOLS, INSTEAD.\n## IF YOU HAVE FINISHED, CALL `finalize_task_result` TOOL!",
 		"assistant: finalize_task_result", `tool: {"__wrapped_value__":"7"}`,
 		"user: right", "user: Please give your thoughts about the task and plan the next steps.", "assistant: a thought", "assistant: right",
 		"user: end", "assistant: finalize_task_result", `tool: {"isCorrect":false,"feedback":"f"}`}
-	if diff := cmp.Diff(want, said); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("conversation (-want +got):\n%s", diff)
 	}
 }
 
-// A run whose conditions all say no fails with the node, the value, what was tried and where.
+// TestNoRouteFails checks that a run without a matching condition fails with the node, the value and the results of all conditions.
 func TestNoRouteFails(t *testing.T) {
 	t.Parallel()
 	p := executeRecording(t, "koog-no-route")
 	if harness.FailureClass(p.Err) != contract.ClassNoRoute || p.Err.Node != "check" || len(p.Err.Answers) != 2 || !strings.Contains(p.Err.Text, `"feedback":"","input":"x"`) {
-		t.Errorf("failure is %+v", p.Err)
+		t.Errorf("failure = %+v", p.Err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package replay tests recorded histories under the workflow code, and the tests that record them.
+// Package replay replays recorded histories with the current workflow code, and records them.
 package replay
 
 import (

@@ -18,15 +18,15 @@ import (
 	"weft/workflows/plan"
 )
 
-// saveChain saves a run's history as save does, and those of the runs that it continued.
-func saveChain(t *testing.T, c client.Client, name string, run client.WorkflowRun) {
+// recordChain records the histories of the last run and of all earlier runs of its chain.
+func recordChain(t *testing.T, c client.Client, name string, run client.WorkflowRun) {
 	t.Helper()
-	var before []string
-	for id := run.GetRunID(); id != ""; { // the last of them, once the result is there
-		before = append(before, id)
+	var runs []string
+	for id := run.GetRunID(); id != ""; { // the last run, once the result was received
+		runs = append(runs, id)
 		id = harness.Events(t, c, run.GetID(), id)[0].GetWorkflowExecutionStartedEventAttributes().ContinuedExecutionRunId
 	}
-	for i, id := range before {
+	for i, id := range runs {
 		as := name
 		if i > 0 {
 			as = fmt.Sprintf("%s@before_%d", name, i)
@@ -35,9 +35,9 @@ func saveChain(t *testing.T, c client.Client, name string, run client.WorkflowRu
 	}
 }
 
-// TestEndToEndRecordSessionAgain records a session that continues as new with its children, of
-// which two call back, is given prompts in the middle of turns, and is stopped in one.
-func TestEndToEndRecordSessionAgain(t *testing.T) {
+// TestEndToEndRecordContinuedSession records a session that continues as new with its children, two of
+// which call back, receives prompts during turns, and is closed during a turn.
+func TestEndToEndRecordContinuedSession(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	start := func(mode, prompt string) string {
@@ -59,7 +59,7 @@ func TestEndToEndRecordSessionAgain(t *testing.T) {
 	})
 	child := h.Status(t, id).Session.Children[0].ID
 	if got := h.Prompt(t, child, "x", "more"); got.ResultText == nil || *got.ResultText != "more help" {
-		t.Errorf("the child's turn is %+v", got)
+		t.Errorf("child's turn = %+v", got)
 	}
 	h.Prompt(t, id, "a", "and")
 	h.Prompt(t, id, "b", "busy")
@@ -69,32 +69,32 @@ func TestEndToEndRecordSessionAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	harness.WaitFor(t, "the turn that is stopped", func() bool {
+	harness.WaitFor(t, "the last turn", func() bool {
 		s := h.Status(t, id).Session
 		return s.Turn != nil && s.Turn.ID == "c" && s.Queued == 1
 	})
 	out := h.CloseSession(t, run)
 	if n := harness.RunCount(t, h.Client, run); n < 2 || out.Status != "stopped" {
-		t.Errorf("the session is %s after %d runs", out.Status, n)
+		t.Errorf("status = %s after %d runs, want stopped after 2 or more", out.Status, n)
 	}
-	saveChain(t, h.Client, "session-again", run)
+	recordChain(t, h.Client, "session-again", run)
 }
 
-// TestEndToEndRecordEndedSessions records sessions that somebody ends from outside in the middle of
-// their third turn: one in a later run of its, behind a prompt that shows an image, and one in its
-// first.
+// TestEndToEndRecordEndedSessions records sessions that are cancelled or terminated during their
+// third turn: one after it has continued as new and received a prompt with an image, and one in its
+// first run.
 func TestEndToEndRecordEndedSessions(t *testing.T) {
 	t.Parallel()
-	dot := contract.Media{MediaType: "image/gif", Data: "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}
-	for how, tc := range map[string]struct {
+	pixel := contract.Media{MediaType: "image/gif", Data: "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}
+	for name, tc := range map[string]struct {
 		events int
 		images []contract.Media
 		end    func(c client.Client, id string) error
 	}{
-		"cancelled":  {1, []contract.Media{dot}, func(c client.Client, id string) error { return c.CancelWorkflow(t.Context(), id, "") }},
+		"cancelled":  {1, []contract.Media{pixel}, func(c client.Client, id string) error { return c.CancelWorkflow(t.Context(), id, "") }},
 		"terminated": {0, nil, func(c client.Client, id string) error { return c.TerminateWorkflow(t.Context(), id, "", "test") }},
 	} {
-		t.Run(how, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			h := harness.NewWorker(t, 0)
 			run := h.StartSession(t, harness.AgentFlow("talker"), `rules:
 - {match: ^never$, delay: 10m, say: late}
@@ -103,9 +103,9 @@ func TestEndToEndRecordEndedSessions(t *testing.T) {
 			id := run.GetID()
 			h.Turns(t, id, 1)
 			if got := h.Prompt(t, id, "a", "two", tc.images...); got.N != 2 || got.ResultText == nil || *got.ResultText != "second" {
-				t.Errorf("the second turn is %+v", got)
+				t.Errorf("second turn = %+v", got)
 			}
-			harness.WaitFor(t, "the third prompt to be taken", func() bool { // in between the session may continue as new
+			harness.WaitFor(t, "the third prompt to be accepted", func() bool { // retried, since the session may continue as new
 				_, err := h.Client.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: contract.UpdatePrompt,
 					Args: []any{contract.PromptInput{ID: "b", Prompt: "never"}}, WaitForStage: client.WorkflowUpdateStageAccepted})
 				return err == nil
@@ -118,17 +118,17 @@ func TestEndToEndRecordEndedSessions(t *testing.T) {
 				t.Fatal(err)
 			}
 			if out, err := harness.Result(t, run); err == nil {
-				t.Errorf("the session ended with %+v", out)
+				t.Errorf("result = %+v, want an error", out)
 			}
 			if n := harness.RunCount(t, h.Client, run); (n > 1) != (tc.events > 0) {
-				t.Errorf("the session took %d runs", n)
+				t.Errorf("the session has %d runs", n)
 			}
-			saveChain(t, h.Client, "session-"+how, run)
+			recordChain(t, h.Client, "session-"+name, run)
 		})
 	}
 }
 
-// TestEndToEndRecordFailover records a run whose first model is away.
+// TestEndToEndRecordFailover records a run whose first model is unavailable.
 func TestEndToEndRecordFailover(t *testing.T) {
 	t.Parallel()
 	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
@@ -152,7 +152,7 @@ func TestEndToEndRecordFailover(t *testing.T) {
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: flow}, Input: "Who is there?", Model: "first/m, second/n"})
 	out, err := harness.Result(t, run)
 	if err != nil || harness.ResultText(out) != "Here I am." || out.Usage.Input != 20 {
-		t.Fatalf("the result is %+v, %v", out, err)
+		t.Fatalf("result = %+v, %v", out, err)
 	}
 	harness.Record(t, c, "failover", run.GetID(), run.GetRunID())
 }

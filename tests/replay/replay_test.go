@@ -11,7 +11,7 @@ import (
 	"weft/tests/harness"
 )
 
-// TestReplay runs today's workflow code against every recorded history.
+// TestReplay replays every recorded history with the current workflow code.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(harness.Histories + "/*.json")
@@ -30,7 +30,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// recording is a run whose history is recorded; profile is the dialect's reading.
+// recording is a run whose history is recorded; profile is the profile of its dialect.
 type recording struct{ doc, script, input, profile string }
 
 // recordings are the runs whose histories are recorded.
@@ -87,20 +87,20 @@ var recordings = map[string]recording{
 	"branch-fails":      {doc: harness.ForkAndJoin, script: `rules: [{node: a, fail: {class: refused, text: not that}}, {delay: 20s, say: late}]`},
 }
 
-// koogLoop verifies and mends once; its first node is reminded to call a tool.
+// koogLoop verifies a result and fixes it once; its first node is reminded to call a tool.
 const koogLoop = `{"id":"loop","version":"1","defaultModel":"openai/gpt-4o","agents":[{"name":"write","type":"task","params":{"task":"write"}},
 {"name":"check","type":"verify","params":{"task":"check"}},{"name":"say","type":"transform","params":{"transformations":[{"value":"input.feedback"}]}},
 {"name":"fix","type":"task","params":{"task":"fix"}}],
 "transitions":[{"from":"write","to":"check"},{"from":"check","to":"__finish__","condition":{"variable":"input.success","operation":"equals","value":true},"transformation":{"value":"output.input"}},
 {"from":"check","to":"say","condition":{"variable":"input.success","operation":"not","value":true}},{"from":"say","to":"fix"},{"from":"fix","to":"check"}]}`
 
-// koogParallel lets two agents run beside each other and goes on with what both gave.
+// koogParallel runs two agents concurrently and continues with both results.
 const koogParallel = `{"id":"parallel","version":"1","defaultModel":"openai/gpt-4o","agents":[{"name":"all","type":"parallel","params":{"agents":["one","two"]}},
 {"name":"one","type":"task","params":{"task":"one"}},{"name":"two","type":"react","params":{"task":"two"}},{"name":"last","type":"task","params":{"task":"last"}}],
 "transitions":[{"from":"all","to":"last"}]}`
 
-// TestEndToEndRecord runs the recordings on a real server and replays what they leave. With
-// WEFT_RECORD=1 it writes the histories that are not there yet.
+// TestEndToEndRecord executes the recordings on a Temporal server and replays their histories. With
+// WEFT_RECORD=1 it writes the missing files.
 func TestEndToEndRecord(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
@@ -108,14 +108,14 @@ func TestEndToEndRecord(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: r.doc, Name: "flow.json", Profile: r.profile}, Input: r.input, Script: harness.Script(t, r.script)})
-			_, _ = harness.Result(t, run) // some are meant to fail
+			_, _ = harness.Result(t, run) // some are expected to fail
 			harness.Record(t, h.Client, name, run.GetID(), run.GetRunID())
 		})
 	}
 }
 
-// TestEndToEndRecordRequests records a run that waits: a sub-agent in a branch for a person and
-// for its client, beside a branch that is told something.
+// TestEndToEndRecordRequests records a run that waits: a sub-agent in one branch for a confirmation and
+// for a tool result of the client, while the other branch receives a message.
 func TestEndToEndRecordRequests(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
@@ -138,7 +138,7 @@ func TestEndToEndRecordRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := q.ID
-	harness.WaitFor(t, "the client to be asked", func() bool {
+	harness.WaitFor(t, "the request to the client", func() bool {
 		open := h.Status(t, id).Requests
 		if len(open) == 1 {
 			q = open[0]

@@ -10,17 +10,17 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// counterFile names, for a test's own program, the file in which it notes calls as a [countingServer].
+// counterFile is the environment variable with the file in which the test binary, started as a [countingServer], records calls.
 const counterFile = "COUNTER_FILE"
 
-// countingServer is a command that serves MCP and counts in its memory: the test's own program, if its main calls [serveCounter].
+// countingServer is a stdio MCP server that counts in memory: the test binary, whose TestMain calls [serveCounter].
 type countingServer struct {
-	Command string
-	Env     map[string]string
+	command string
+	env     map[string]string
 	file    string
 }
 
-// newCounter is a counter without processes.
+// newCounter returns a counting server. Workers start its processes.
 func newCounter(t testing.TB) *countingServer {
 	t.Helper()
 	path, err := os.Executable()
@@ -28,18 +28,18 @@ func newCounter(t testing.TB) *countingServer {
 		t.Fatal(err)
 	}
 	file := t.TempDir() + "/calls"
-	return &countingServer{Command: path, Env: map[string]string{counterFile: file}, file: file}
+	return &countingServer{command: path, env: map[string]string{counterFile: file}, file: file}
 }
 
-// Called is what the last call noted: its tool, and the process that has the counter's as its child.
-func (c *countingServer) Called() (name string, parent int) {
-	raw, _ := os.ReadFile(c.file) // there is none before the first call
+// lastCall returns the tool of the last call, and the parent process of the server that received it.
+func (c *countingServer) lastCall() (name string, parent int) {
+	raw, _ := os.ReadFile(c.file) // it does not exist before the first call
 	_, _ = fmt.Sscan(string(raw), &name, &parent)
 	return name, parent
 }
 
-// serveCounter serves tools on standard input and output and exits, if a [countingServer] was started: add counts and says how far,
-// hang does not answer.
+// serveCounter serves tools over stdio and exits if the test binary was started as a [countingServer]: add increments the counter
+// and returns it, hang never responds.
 func serveCounter() {
 	file := os.Getenv(counterFile)
 	if file == "" {
@@ -57,7 +57,7 @@ func serveCounter() {
 	})
 	s.AddTool(mcp.NewTool("hang"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		note("hang")
-		<-ctx.Done() // with the client
+		<-ctx.Done() // when the client exits
 		return nil, ctx.Err()
 	})
 	if err := server.ServeStdio(s); err != nil {

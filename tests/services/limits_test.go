@@ -23,14 +23,14 @@ import (
 	"weft/workflows/plan"
 )
 
-// limitedModel takes so many requests in any window, and refuses the others.
+// limitedModel accepts up to limit requests in any window, and rejects the others.
 type limitedModel struct {
-	limit   int
-	window  time.Duration
-	mu      sync.Mutex
-	first   time.Time
-	taken   []time.Time
-	refused []time.Duration // after the first request
+	limit    int
+	window   time.Duration
+	mu       sync.Mutex
+	first    time.Time
+	accepted []time.Time
+	rejected []time.Duration // after the first request
 }
 
 func (m *limitedModel) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
@@ -40,19 +40,19 @@ func (m *limitedModel) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	if m.first.IsZero() {
 		m.first = now
 	}
-	for len(m.taken) > 0 && now.Sub(m.taken[0]) >= m.window {
-		m.taken = m.taken[1:]
+	for len(m.accepted) > 0 && now.Sub(m.accepted[0]) >= m.window {
+		m.accepted = m.accepted[1:]
 	}
-	if len(m.taken) >= m.limit {
-		m.refused = append(m.refused, now.Sub(m.first))
+	if len(m.accepted) >= m.limit {
+		m.rejected = append(m.rejected, now.Sub(m.first))
 		http.Error(w, `{"error":{"message":"too many requests"}}`, http.StatusTooManyRequests)
 		return
 	}
-	m.taken = append(m.taken, now)
+	m.accepted = append(m.accepted, now)
 	fmt.Fprint(w, `{"id":"1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"done"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
 }
 
-// limitedWorkers have workers share limits that are counted in a window; configured is one per window, 0 none.
+// limitedWorkers are workers that share a rate limit, counted per window; configured is the configured limit, 0 for none.
 type limitedWorkers struct {
 	client client.Client
 	queue  string
@@ -82,7 +82,7 @@ func newLimitedWorkers(t *testing.T, workers int, model *limitedModel, window ti
 	return l
 }
 
-// start starts a run of one agent, and changes its flow before.
+// start starts a run of a single agent whose flow was modified by change.
 func (l *limitedWorkers) start(t *testing.T, n int, change func(*plan.Flow)) client.WorkflowRun {
 	t.Helper()
 	flow := harness.AgentFlow("a")
@@ -95,8 +95,8 @@ func (l *limitedWorkers) start(t *testing.T, n int, change func(*plan.Flow)) cli
 	return run
 }
 
-// TestEndToEndSharedLimits starts runs on three workers whose provider takes 30 requests in 15 seconds: with the limit
-// configured it refuses none, and without none once a window has passed. The calls of every second run have two attempts.
+// TestEndToEndSharedLimits starts runs on three workers whose provider accepts 30 requests in 15 seconds. It checks that no request
+// is rejected if the limit is configured, and otherwise none after the first window. Every second run has its own retry policy.
 func TestEndToEndSharedLimits(t *testing.T) {
 	t.Parallel()
 	const window, runs, limit = 15 * time.Second, 50, 30
@@ -122,18 +122,18 @@ func TestEndToEndSharedLimits(t *testing.T) {
 			}
 			model.mu.Lock()
 			defer model.mu.Unlock()
-			t.Logf("%d runs took %s; %d requests were refused: %v", runs, time.Since(model.first), len(model.refused), model.refused)
-			for _, at := range model.refused {
+			t.Logf("%d runs took %s; %d requests were rejected: %v", runs, time.Since(model.first), len(model.rejected), model.rejected)
+			for _, at := range model.rejected {
 				if configured > 0 || at > window {
-					t.Errorf("a request was refused after %s", at)
+					t.Errorf("a request was rejected after %s", at)
 				}
 			}
 		})
 	}
 }
 
-// TestEndToEndProviderRefusesForGood has a provider take twelve requests and no more: the calls that wait end with what it said
-// when their time for retries is over, as do those that were refused.
+// TestEndToEndProviderRefusesForGood checks that calls to a provider that accepts only twelve requests fail with the provider's
+// error after the retry timeout, both those that were rejected and those that wait for their turn.
 func TestEndToEndProviderRefusesForGood(t *testing.T) {
 	t.Parallel()
 	const runs, limit = 20, 12
@@ -154,19 +154,19 @@ func TestEndToEndProviderRefusesForGood(t *testing.T) {
 		}
 		failed++
 		if f := contract.FailureOf(err); f.Class != contract.ClassRateLimited || !strings.Contains(f.Text, "too many requests") || f.Remedy == "" {
-			t.Errorf("the run ended with %v", err)
+			t.Errorf("got error %v, want a rate limit error", err)
 		}
 	}
 	if failed != runs-limit {
-		t.Errorf("%d runs failed", failed)
+		t.Errorf("%d runs failed, want %d", failed, runs-limit)
 	}
 }
 
-// TestEndToEndRecordLimiter records a limiter that answers, lets calls wait, hears of a refusal, and ends when nobody asks.
+// TestEndToEndRecordLimiter records a limiter that grants calls, makes calls wait, is notified of a rejection, and ends when idle.
 func TestEndToEndRecordLimiter(t *testing.T) {
 	t.Parallel()
 	const window = 3 * time.Second
-	l := newLimitedWorkers(t, 1, &limitedModel{limit: 12, window: window}, window, 15) // more than the provider takes
+	l := newLimitedWorkers(t, 1, &limitedModel{limit: 12, window: window}, window, 15) // more than the provider accepts
 	var all []client.WorkflowRun
 	for i := range 20 {
 		all = append(all, l.start(t, i, func(*plan.Flow) {}))

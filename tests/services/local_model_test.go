@@ -16,8 +16,8 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndLoadingModel asks llama.cpp's server, which refuses requests until its model is loaded. The call says what it waits for,
-// and no attempt of it fails.
+// TestEndToEndLoadingModel calls a llama.cpp server, which rejects requests until its model is loaded. It checks that the pending
+// activity shows what it waits for, and that no attempt fails.
 func TestEndToEndLoadingModel(t *testing.T) {
 	t.Parallel()
 	var loaded atomic.Bool
@@ -48,7 +48,7 @@ func TestEndToEndLoadingModel(t *testing.T) {
 		}
 	}
 	if want := "waiting for provider local to load the model m"; waiting != want || attempt != 1 {
-		t.Errorf("attempt %d waits for %q, want %q in the first one", attempt, waiting, want)
+		t.Errorf("attempt %d: %q, want %q in attempt 1", attempt, waiting, want)
 	}
 	loaded.Store(true)
 	var out contract.RunResult
@@ -62,7 +62,7 @@ func TestEndToEndLoadingModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a := e.GetActivityTaskStartedEventAttributes(); a != nil && a.GetAttempt() != 1 {
-			t.Errorf("a call has the attempt %d: %v", a.GetAttempt(), a.GetLastFailure())
+			t.Errorf("attempt = %d, want 1: %v", a.GetAttempt(), a.GetLastFailure())
 		}
 	}
 }

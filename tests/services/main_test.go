@@ -1,4 +1,4 @@
-// Package services tests runs on real servers with the services that they call: servers of tools, model providers and their limits.
+// Package services tests runs on a Temporal server with the services that they call: MCP servers, model providers and their rate limits.
 package services
 
 import (
@@ -9,7 +9,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	serveCounter() // where this program is started as a tool
+	serveCounter() // if the test binary was started as a server
 	serveRelay()
 	os.Exit(harness.RunTests(m))
 }

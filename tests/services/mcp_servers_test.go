@@ -27,36 +27,36 @@ import (
 	"weft/workflows/plan"
 )
 
-// npmServer is an MCP server of npm's, with calls that show what becomes of its state and of effects.
+// npmServer is an MCP server from npm, with calls that show whether it lost its state and how often a call took effect.
 type npmServer struct {
-	// script and args are what node starts; over HTTP, port adds where it listens.
+	// script and args are the arguments of node; over HTTP, port adds the port to listen on.
 	script    string
 	args      []string
 	transport string
 	env       map[string]string
 	port      func(port string) (args, env []string)
 	path      string
-	// open begins what a session has, change has an effect, read has none. task, if any, becomes a task.
+	// open creates the session's state, change has a side effect, read has none. task, if any, becomes a task.
 	open, change, read, task npmCall
-	// anew is what the last call's result contains in a session that was lost before, kept that in one that was not.
-	anew, kept string
-	// effects counts those of change; nil: the relay counts calls.
+	// afterLoss is contained in the last call's result if the session was lost before, kept if it was not.
+	afterLoss, kept string
+	// effects counts the side effects of change; if nil, the relay counts calls.
 	effects func() int
 }
 
-// npmCall is a call of a tool, as a script of a model has it.
+// npmCall is a tool call in a model's script.
 type npmCall struct{ tool, arguments string }
 
 const (
-	lost    = "The session with this tool's server was lost"
-	unknown = "outcome unknown"
+	sessionLost    = "The session with this tool's server was lost"
+	outcomeUnknown = "outcome unknown"
 )
 
-// npmServers are new servers, each with files and pages of its own.
+// npmServers returns new servers, each with its own files.
 func npmServers(t *testing.T) map[string]npmServer {
 	dir := t.TempDir()
 	all := npmServer{script: "@modelcontextprotocol/server-everything/dist/index.js", args: []string{"stdio"}, open: npmCall{"echo", `{message: hello}`}, change: npmCall{"toggle-simulated-logging", `{}`},
-		read: npmCall{"get-sum", `{a: 2, b: 3}`}, task: npmCall{"simulate-research-query", `{topic: tea}`}, anew: "Started", kept: "Stopped"}
+		read: npmCall{"get-sum", `{a: 2, b: 3}`}, task: npmCall{"simulate-research-query", `{topic: tea}`}, afterLoss: "Started", kept: "Stopped"}
 	overHTTP := func(s npmServer, transport, path string, port func(string) (args, env []string)) npmServer {
 		s.transport, s.path, s.port = transport, path, port
 		return s
@@ -72,17 +72,17 @@ func npmServers(t *testing.T) map[string]npmServer {
 		"everything over http":  overHTTP(all, "http", "/mcp", func(p string) ([]string, []string) { return []string{"streamableHttp"}, []string{"PORT=" + p} }),
 		"filesystem": {script: "@modelcontextprotocol/server-filesystem/dist/index.js", args: []string{dir},
 			open: npmCall{"list_directory", fmt.Sprintf(`{path: %q}`, dir)}, change: npmCall{"edit_file", fmt.Sprintf(`{path: %q, edits: [{oldText: "notes:", newText: "notes: one"}]}`, file)},
-			read: npmCall{"write_file", fmt.Sprintf(`{path: %q, content: more}`, file+"2")}, anew: "+notes: one",
+			read: npmCall{"write_file", fmt.Sprintf(`{path: %q, content: more}`, file+"2")}, afterLoss: "+notes: one",
 			effects: func() int { return strings.Count(harness.ReadFile(t, file), "one") }},
 		"memory": {script: "@modelcontextprotocol/server-memory/dist/index.js", env: map[string]string{"MEMORY_FILE_PATH": filepath.Join(dir, "memory.json")},
 			open: npmCall{"create_entities", `{entities: [{name: tea, entityType: drink, observations: []}]}`}, change: npmCall{"add_observations", `{observations: [{entityName: tea, contents: [hot]}]}`},
-			read: npmCall{"read_graph", `{}`}, anew: "tea"},
-		"sequential thinking": {script: "@modelcontextprotocol/server-sequential-thinking/dist/index.js", open: thought, change: thought, read: thought, anew: `"thoughtHistoryLength": 3`},
+			read: npmCall{"read_graph", `{}`}, afterLoss: "tea"},
+		"sequential thinking": {script: "@modelcontextprotocol/server-sequential-thinking/dist/index.js", open: thought, change: thought, read: thought, afterLoss: `"thoughtHistoryLength": 3`},
 	}
 	return out
 }
 
-// browserServers are Playwright's, each with a shop of its own, where open finds the page that change needs.
+// browserServers returns Playwright servers, each with its own shop, whose page open loads and change requires.
 func browserServers(t *testing.T) map[string]npmServer {
 	browser := programs.Browser(t)
 	server := func() npmServer {
@@ -96,7 +96,7 @@ func browserServers(t *testing.T) map[string]npmServer {
 		t.Cleanup(page.Close)
 		return npmServer{script: "@playwright/mcp/cli.js", args: []string{"--headless", "--isolated", "--no-sandbox", "--output-dir", t.TempDir(), "--executable-path", browser},
 			open: npmCall{"browser_navigate", fmt.Sprintf(`{url: %q}`, page.URL)}, change: npmCall{"browser_evaluate", `{function: "() => fetch('/', {method: 'POST'}).then(() => location.href)"}`},
-			read: npmCall{"browser_snapshot", `{}`}, anew: page.URL, kept: page.URL, effects: func() int { return int(bought.Load()) }}
+			read: npmCall{"browser_snapshot", `{}`}, afterLoss: page.URL, kept: page.URL, effects: func() int { return int(bought.Load()) }}
 	}
 	web := server()
 	args := web.args
@@ -104,10 +104,10 @@ func browserServers(t *testing.T) map[string]npmServer {
 	return map[string]npmServer{"playwright over stdio": server(), "playwright over http": web}
 }
 
-// npmFault is what happens to a server and its worker.
+// npmFault is a fault of a server and its worker.
 type npmFault struct {
-	// hold is the call, from 1, during which it happens; 0 is after the first. repeatable: the call is one that may be repeated,
-	// and the only one; task: one that becomes a task.
+	// hold is the call, from 1, during which it occurs; 0 means after the first. If repeatable, the only call may be
+	// repeated; if task, it becomes a task.
 	hold                     int
 	repeatable, task         bool
 	killsServer, killsWorker bool
@@ -122,8 +122,8 @@ var npmFaults = map[string]npmFault{
 	"worker killed during a task":            {task: true, killsWorker: true},
 }
 
-// TestEndToEndMCPServers kills MCP servers that others wrote, and the worker: the run ends, the model is told what is not known and
-// what is lost, and nothing takes effect twice without a word. Without CHAOS, servers with a browser have two of the four faults.
+// TestEndToEndMCPServers kills published MCP servers and the worker. It checks that the run ends, that the model is informed of unknown
+// outcomes and lost sessions, and that no side effect is repeated silently. Without CHAOS, browsers are tested with two of the faults.
 func TestEndToEndMCPServers(t *testing.T) {
 	t.Parallel()
 	for name, f := range npmFaults {
@@ -150,7 +150,7 @@ func TestEndToEndMCPServers(t *testing.T) {
 
 func (s npmServer) test(t *testing.T, f npmFault) {
 	h := &npmRun{npmServer: s, relay: newRelay(t, f.hold)}
-	k := &counting{Worker: &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}}
+	k := &countingWorkers{Worker: &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}}
 	raw, err := json.Marshal(map[string]any{"connections": map[string]any{"server": h.start(t)}})
 	if err != nil {
 		t.Fatal(err)
@@ -159,10 +159,10 @@ func (s npmServer) test(t *testing.T, f npmFault) {
 	if err := os.WriteFile(file, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	work := func() *exec.Cmd {
+	startWorker := func() *exec.Cmd {
 		return harness.StartWorker(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+k.Queue, "WEFT_CONFIG="+file, "WEFT_TIMEOUTS_HEARTBEAT=30s")
 	}
-	worker, calls := work(), []npmCall{s.open, s.change, s.open, s.open, s.change}
+	worker, calls := startWorker(), []npmCall{s.open, s.change, s.open, s.open, s.change}
 	switch {
 	case f.repeatable:
 		calls = []npmCall{s.read}
@@ -171,7 +171,7 @@ func (s npmServer) test(t *testing.T, f npmFault) {
 	}
 	delays := make([]int, len(calls))
 	if f.hold == 0 && !f.task {
-		delays[1] = 8 // in which the worker is killed
+		delays[1] = 8 // time to kill the worker
 	}
 	flow, script := harness.OneAgent(), "rules:\n"
 	flow.Policy.HeartbeatSeconds = 15 // the machine may be busy with browsers
@@ -194,15 +194,15 @@ func (s npmServer) test(t *testing.T, f npmFault) {
 		h.killServer(t)
 	}
 	if f.killsWorker {
-		work()
+		startWorker()
 	}
 	if out, err := harness.Result(t, run); err != nil || *out.ResultText != "done" {
-		t.Fatalf("the run gave %+v, %v", out, err)
+		t.Fatalf("result = %+v, %v", out, err)
 	}
 	h.check(t, f, k.results(t, run.GetID(), "b1#1"))
 }
 
-// callsRecorded is how many calls of tools have results in a run's history.
+// callsRecorded counts the tool calls with results in a run's history.
 func callsRecorded(t *testing.T, c client.Client, run client.WorkflowRun) (n int) {
 	tools := map[int64]bool{}
 	for _, e := range harness.Events(t, c, run.GetID(), run.GetRunID()) {
@@ -216,7 +216,7 @@ func callsRecorded(t *testing.T, c client.Client, run client.WorkflowRun) (n int
 	return n
 }
 
-// npmRun is a server with a relay in front.
+// npmRun is a running server behind a relay.
 type npmRun struct {
 	npmServer
 	relay  *mcpRelay
@@ -224,17 +224,17 @@ type npmRun struct {
 	server *exec.Cmd
 }
 
-// start starts the server, if it is no command, and returns its connection.
+// start starts the server, unless the worker starts it over stdio, and returns its connection.
 func (h *npmRun) start(t *testing.T) map[string]any {
 	node, script := npmFile(t, "node/bin/node"), npmFile(t, h.script)
 	if h.port == nil {
-		command, args, env := h.relay.Command(t, append([]string{node, script}, h.args...)...)
+		command, args, env := h.relay.command(t, append([]string{node, script}, h.args...)...)
 		for name, value := range h.env {
 			env[name] = value
 		}
 		return map[string]any{"transport": "stdio", "command": command, "args": args, "env": env}
 	}
-	// Below the range of outgoing connections: the port must still be free when the server starts again.
+	// Below the ephemeral port range: the port must still be free when the server is restarted.
 	port := ""
 	harness.WaitFor(t, "a free port", func() bool {
 		port = strconv.Itoa(10_000 + rand.IntN(10_000))
@@ -263,10 +263,10 @@ func (h *npmRun) start(t *testing.T) map[string]any {
 		}
 		return err == nil
 	})
-	return map[string]any{"transport": h.transport, "url": h.relay.Serve(t, "http://"+address) + h.path}
+	return map[string]any{"transport": h.transport, "url": h.relay.serve(t, "http://"+address) + h.path}
 }
 
-// killServer ends the server at once, and starts it again where nobody else does.
+// killServer kills the server, and restarts it unless the worker does.
 func (h *npmRun) killServer(t *testing.T) {
 	if h.listen != nil {
 		programs.Kill(h.server)
@@ -275,7 +275,7 @@ func (h *npmRun) killServer(t *testing.T) {
 		return
 	}
 	var last string
-	for _, line := range h.relay.Noted() {
+	for _, line := range h.relay.logged() {
 		if pid, ok := strings.CutPrefix(line, "server "); ok {
 			last = pid
 		}
@@ -284,12 +284,12 @@ func (h *npmRun) killServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended with its worker
+	_ = syscall.Kill(pid, syscall.SIGKILL) // it may have exited with its worker
 }
 
-// count is how many lines of the relay begin with a text.
+// count returns how many lines of the relay's log begin with prefix.
 func (h *npmRun) count(prefix string) (n int) {
-	for _, line := range h.relay.Noted() {
+	for _, line := range h.relay.logged() {
 		if strings.HasPrefix(line, prefix) {
 			n++
 		}
@@ -297,60 +297,60 @@ func (h *npmRun) count(prefix string) (n int) {
 	return n
 }
 
-// check compares what the model was told with what the server was asked.
+// check compares the tool results of the model with the calls of the server.
 func (h *npmRun) check(t *testing.T, f npmFault, got []string) {
 	t.Helper()
-	kept, again := h.transport == "http" && !f.killsServer, h.change == h.read // a server that says that all may be repeated
-	want := []string{"", unknown, lost, "", ""}
+	kept, repeatable := h.transport == "http" && !f.killsServer, h.change == h.read // all tools of the server may be repeated
+	want := []string{"", outcomeUnknown, sessionLost, "", ""}
 	switch {
 	case f.task && kept:
 		want = []string{"# Research Report"}
 	case f.task:
-		want = []string{unknown}
+		want = []string{outcomeUnknown}
 	case f.repeatable:
 		want = []string{""}
 	case kept:
 		want = []string{"", "", "", "", ""}
-	case f.hold == 0, again:
-		want = []string{"", lost, "", "", ""}
+	case f.hold == 0, repeatable:
+		want = []string{"", sessionLost, "", "", ""}
 	}
-	told := func(got, want string) bool {
+	matches := func(got, want string) bool {
 		if want == "" {
-			return !strings.HasPrefix(got, lost) && !strings.HasPrefix(got, unknown)
+			return !strings.HasPrefix(got, sessionLost) && !strings.HasPrefix(got, outcomeUnknown)
 		}
 		return strings.HasPrefix(got, want)
 	}
-	if !slices.EqualFunc(got, want, told) {
-		t.Fatalf("the model was given %q, want %q; the server %q", got, want, h.relay.Noted())
+	if !slices.EqualFunc(got, want, matches) {
+		t.Fatalf("tool results = %q, want %q; relay log: %q", got, want, h.relay.logged())
 	}
 	if f.repeatable || f.task {
 		if n := h.count("answered "); f.repeatable && n != 2 || f.task && n != 1 {
-			t.Errorf("the server was asked %d times: %q", n, h.relay.Noted())
+			t.Errorf("the server answered %d calls: %q", n, h.relay.logged())
 		}
 		return
 	}
-	last := h.anew
+	last := h.afterLoss
 	if kept {
 		last = h.kept
 	}
 	if !strings.Contains(got[4], last) {
-		t.Errorf("the last result is %q, which has no %q", got[4], last)
+		t.Errorf("last result = %q, want it to contain %q", got[4], last)
 	}
-	known := 0 // effects, to the model
+	known := 0 // side effects that the model knows of
 	for _, i := range []int{1, 4} {
-		if !told(got[i], lost) {
+		if !matches(got[i], sessionLost) {
 			known++
 		}
 	}
-	if n := h.count("answered " + h.change.tool); n != known && !again {
-		t.Errorf("%d calls took effect, the model knows of %d: %q; the server %q", n, known, got, h.relay.Noted())
+	if n := h.count("answered " + h.change.tool); n != known && !repeatable {
+		t.Errorf("%d calls took effect, the model knows of %d: %q; relay log: %q", n, known, got, h.relay.logged())
 	}
 	if h.effects != nil && h.effects() != known {
-		t.Errorf("%d effects, the model knows of %d: %q", h.effects(), known, got)
+		t.Errorf("%d side effects, the model knows of %d: %q", h.effects(), known, got)
 	}
 }
 
-// npmFile is a file of an npm package. Without it the test is skipped.
+// npmFile returns the path of a file of an npm package, or skips the test if it is not installed.
 func npmFile(t *testing.T, path string) string {
 	t.Helper()
 	file, err := filepath.Abs(filepath.Join("../npm/node_modules", path))
@@ -358,7 +358,7 @@ func npmFile(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(file); err != nil {
-		t.Skipf("%v; make npm installs it, where npm can be reached", err)
+		t.Skipf("%v; make npm installs it", err)
 	}
 	return file
 }

@@ -19,8 +19,8 @@ import (
 	"weft/tests/programs"
 )
 
-// TestEndToEndRateLimitIsWaiting starts runs where workers may make one call a minute. Those
-// whose turn comes later say so, fail nothing, take none of the worker's one slot, and can be ended while they wait.
+// TestEndToEndRateLimitIsWaiting starts runs on a worker with a limit of one call per minute. It checks that calls that wait
+// for their turn show that in status and why, do not fail, do not occupy the worker's only slot, and can be cancelled.
 func TestEndToEndRateLimitIsWaiting(t *testing.T) {
 	t.Parallel()
 	srv := harness.StartServer(t, "-db", ":memory:", "-port=0")
@@ -32,45 +32,45 @@ func TestEndToEndRateLimitIsWaiting(t *testing.T) {
 		"WEFT_PROVIDERS_OTHER_KIND=compatible", "WEFT_PROVIDERS_OTHER_BASE_URL="+model.URL+"/other/v1", "WEFT_WORKER_ACTIVITIES=1")
 	c := harness.Dial(t, srv.Address)
 	ids := []string{"one", "two", "three", "four", "five"}
-	begin := func(id, model string) {
+	start := func(id, model string) {
 		in := map[string]any{"v": 1, "input": "go", "model": model, "flow": map[string]any{"name": "one.json", "text": harness.OneNode("")}}
 		if _, err := c.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.TaskQueue}, contract.WorkflowFlow, in); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, id := range ids {
-		begin(id, "fake/m")
+		start(id, "fake/m")
 	}
 	starter := filepath.Join(filepath.Dir(programs.Path(t, "WEFT_WORKER")), "starter")
-	ask := func(command, id string) string {
+	runStarter := func(command, id string) string {
 		cmd := exec.Command(starter, command, id)
 		cmd.Dir, cmd.Env = t.TempDir(), append(programs.Clean(), "TEMPORAL_ADDRESS="+srv.Address)
-		out, _ := cmd.CombinedOutput() // what it says is looked at
+		out, _ := cmd.CombinedOutput() // the output is checked
 		return string(out)
 	}
 	const turn = "waiting for its turn: calls with the key of provider fake are rate limited on all workers (providers.fake.requests_per_minute, tokens_per_minute) until "
-	told := false
-	for end := time.Now().Add(3 * time.Minute); !told && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+	shown := false
+	for end := time.Now().Add(3 * time.Minute); !shown && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		for _, id := range ids {
-			status, why := ask("status", id), ask("why", id)
-			told = told || strings.Contains(status, "call      a#1/model/1: waiting") && strings.Contains(status, turn) && strings.Contains(why, turn)
+			status, why := runStarter("status", id), runStarter("why", id)
+			shown = shown || strings.Contains(status, "call      a#1/model/1: waiting") && strings.Contains(status, turn) && strings.Contains(why, turn)
 			if strings.Contains(status, "fail") {
-				t.Errorf("the status says %s", status)
+				t.Errorf("status of a waiting run:\n%s", status)
 			}
 		}
 	}
-	if !told {
-		t.Errorf("no run says that it waits for its turn; one says %s%s", ask("status", ids[1]), ask("why", ids[1]))
+	if !shown {
+		t.Errorf("no run shows that it waits for its turn; one shows %s%s", runStarter("status", ids[1]), runStarter("why", ids[1]))
 	}
-	begin("other", "other/m")
+	start("other", "other/m")
 	other, stop := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer stop()
 	if err := c.GetWorkflow(other, "other", "").Get(other, nil); err != nil {
-		t.Errorf("a run with another key: %v", err)
+		t.Errorf("a run with a different key: %v", err)
 	}
 	cancelled := 0
 	for _, id := range ids {
-		_ = c.CancelWorkflow(context.Background(), id, "") // the first has ended
+		_ = c.CancelWorkflow(context.Background(), id, "") // it fails for the first, which has ended
 	}
 	ctx, stop := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer stop()
@@ -83,6 +83,6 @@ func TestEndToEndRateLimitIsWaiting(t *testing.T) {
 		}
 	}
 	if cancelled == 0 {
-		t.Error("no run ended while it waited")
+		t.Error("no waiting run was cancelled")
 	}
 }

@@ -20,29 +20,29 @@ import (
 	"time"
 )
 
-// relayFile and relayHold are, for a test's own program, the fields of the [mcpRelay] as which it is started.
+// relayFile and relayHold are environment variables with the fields of the [mcpRelay] as which the test binary is started.
 const (
 	relayFile = "RELAY_FILE"
 	relayHold = "RELAY_HOLD"
 )
 
-// mcpRelay stands between a client and an MCP server and notes calls of tools in a file, which outlives it. It notes each
-// call that goes to the server, and each answer of the server's.
+// mcpRelay is a proxy between a client and an MCP server that logs each tool call to the server and each response in a file,
+// which outlives the relay.
 type mcpRelay struct {
 	file string
-	// hold is which of the calls, from 1, gets no answer, though the server gives one. 0 is none.
+	// hold is the number of the call, from 1, whose response is withheld; 0 for none.
 	hold int
 
 	mu sync.Mutex
-	// calls are the tools of the calls without an answer, by their ids. held is the id of the one that is held.
+	// calls has the tools of unanswered calls by their ids. held is the id of the call whose response is withheld.
 	calls map[string]string
 	held  string
-	// ended is closed by end, once the server has ended; nil where its output ends with it.
+	// ended is closed by end after the server was killed; nil over stdio, where the output shows that.
 	ended chan struct{}
 	end   func()
 }
 
-// newRelay is a relay without a server.
+// newRelay returns a relay without a server.
 func newRelay(t testing.TB, hold int) *mcpRelay {
 	t.Helper()
 	r := &mcpRelay{file: t.TempDir() + "/calls", hold: hold, ended: make(chan struct{})}
@@ -50,8 +50,8 @@ func newRelay(t testing.TB, hold int) *mcpRelay {
 	return r
 }
 
-// Command starts a server behind the relay: the test's own program, if its main calls [serveRelay].
-func (r *mcpRelay) Command(t testing.TB, server ...string) (command string, args []string, env map[string]string) {
+// command returns the command that starts a stdio server behind the relay: the test binary, whose TestMain calls [serveRelay].
+func (r *mcpRelay) command(t testing.TB, server ...string) (command string, args []string, env map[string]string) {
 	t.Helper()
 	path, err := os.Executable()
 	if err != nil {
@@ -60,8 +60,8 @@ func (r *mcpRelay) Command(t testing.TB, server ...string) (command string, args
 	return path, server, map[string]string{relayFile: r.file, relayHold: strconv.Itoa(r.hold)}
 }
 
-// Serve relays to a server over HTTP until the test ends, and returns the relay's own URL.
-func (r *mcpRelay) Serve(t testing.TB, server string) string {
+// serve forwards to an HTTP server until the test ends, and returns the relay's URL.
+func (r *mcpRelay) serve(t testing.TB, server string) string {
 	t.Helper()
 	to, err := url.Parse(server)
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *mcpRelay) Serve(t testing.TB, server string) string {
 	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
-			w.Header().Set("Retry-After", "1") // the server is about to start
+			w.Header().Set("Retry-After", "1") // the server is being restarted
 			w.WriteHeader(http.StatusServiceUnavailable)
 		},
 		Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(to) },
@@ -83,7 +83,7 @@ func (r *mcpRelay) Serve(t testing.TB, server string) string {
 		},
 	}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		body, _ := io.ReadAll(q.Body) // what is cut is the server's to refuse
+		body, _ := io.ReadAll(q.Body) // the server rejects truncated bodies
 		r.called(body)
 		q.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(w, q)
@@ -92,14 +92,14 @@ func (r *mcpRelay) Serve(t testing.TB, server string) string {
 	return web.URL
 }
 
-// serveRelay relays between standard input and output and the server of its arguments and exits, if the program was started
-// as a [mcpRelay].
+// serveRelay forwards between standard input and output and the server in the arguments and exits if the test binary was started
+// as an [mcpRelay].
 func serveRelay() {
 	r := &mcpRelay{file: os.Getenv(relayFile)}
 	if r.file == "" {
 		return
 	}
-	r.hold, _ = strconv.Atoi(os.Getenv(relayHold)) // newRelay's
+	r.hold, _ = strconv.Atoi(os.Getenv(relayHold)) // set by Command
 	cmd := exec.Command(os.Args[1], os.Args[2:]...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -113,30 +113,30 @@ func serveRelay() {
 	if err := cmd.Start(); err != nil {
 		log.Fatal(err)
 	}
-	r.note("server", cmd.Process.Pid)
+	r.record("server", cmd.Process.Pid)
 	go func() {
 		lines := bufio.NewReader(os.Stdin)
 		for line, err := lines.ReadBytes('\n'); err == nil; line, err = lines.ReadBytes('\n') {
 			r.called(line)
-			_, _ = in.Write(line) // it fails where the server has ended, which its output shows
+			_, _ = in.Write(line) // it fails after the server has exited, which its output shows
 		}
 		in.Close()
 		time.AfterFunc(time.Second, func() { _ = cmd.Process.Kill() })
 	}()
-	_ = r.pass(os.Stdout, out) // the server has ended
+	_ = r.pass(os.Stdout, out) // until the server exits
 	if err := cmd.Wait(); err != nil {
-		log.Fatalf("the server ended: %v", err)
+		log.Fatalf("the server exited: %v", err)
 	}
 	os.Exit(0)
 }
 
-// Noted are the lines of the file: "called TOOL", "answered TOOL" and, of a command, "server PID".
-func (r *mcpRelay) Noted() []string {
-	raw, _ := os.ReadFile(r.file) // there is none before the first
+// logged returns the lines of the log: "called TOOL", "answered TOOL" and, over stdio, "server PID".
+func (r *mcpRelay) logged() []string {
+	raw, _ := os.ReadFile(r.file) // it does not exist before the first call
 	return strings.Split(strings.TrimSpace(string(raw)), "\n")
 }
 
-func (r *mcpRelay) note(what string, of any) {
+func (r *mcpRelay) record(what string, of any) {
 	f, err := os.OpenFile(r.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		log.Fatal(err)
@@ -156,7 +156,7 @@ func (r *mcpRelay) called(raw []byte) {
 	if json.Unmarshal(raw, &m) != nil || m.Method != "tools/call" {
 		return
 	}
-	r.note("called", m.Params.Name)
+	r.record("called", m.Params.Name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.calls == nil {
@@ -164,7 +164,7 @@ func (r *mcpRelay) called(raw []byte) {
 	}
 	r.calls[string(m.ID)] = m.Params.Name
 	n := 0
-	for _, line := range r.Noted() {
+	for _, line := range r.logged() {
 		if strings.HasPrefix(line, "called ") {
 			n++
 		}
@@ -174,7 +174,7 @@ func (r *mcpRelay) called(raw []byte) {
 	}
 }
 
-// pass copies what a server says, until its end; nothing from the answer on that is held.
+// pass copies the server's output until its end, or until the response that is withheld.
 func (r *mcpRelay) pass(to io.Writer, from io.Reader) error {
 	lines := bufio.NewReader(from)
 	for {
@@ -182,7 +182,7 @@ func (r *mcpRelay) pass(to io.Writer, from io.Reader) error {
 		if r.answered(bytes.TrimPrefix(line, []byte("data: "))) {
 			_, _ = io.Copy(io.Discard, lines)
 			if r.ended != nil {
-				<-r.ended // a server ends the stream of an answer before it ends itself
+				<-r.ended // a server closes the stream of a response before it exits
 			}
 			return io.ErrUnexpectedEOF
 		}
@@ -195,7 +195,7 @@ func (r *mcpRelay) pass(to io.Writer, from io.Reader) error {
 	}
 }
 
-// answered notes a message that answers a call, and reports whether it is held.
+// answered logs a message if it is the response of a call, and reports whether to withhold it.
 func (r *mcpRelay) answered(raw []byte) (held bool) {
 	var m rpcMessage
 	if json.Unmarshal(raw, &m) != nil || m.Method != "" {
@@ -212,6 +212,6 @@ func (r *mcpRelay) answered(raw []byte) (held bool) {
 	if held {
 		r.held = ""
 	}
-	r.note("answered", name)
+	r.record("answered", name)
 	return held
 }

@@ -12,8 +12,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestEndToEndRepeatedUpdate sends an Update again, as a client does that has had no answer, to the run
-// that continues the one that took it. It must not answer the next question.
+// TestEndToEndRepeatedUpdate checks that an Update that a client retries, because it got no response, does not
+// answer the next question if the run has continued as new since.
 func TestEndToEndRepeatedUpdate(t *testing.T) {
 	t.Parallel()
 	f := harness.GraphPlan("asking twice", []harness.GraphNode{{ID: "colour"}, {ID: "size"}, {ID: "paint", Exit: true}},
@@ -23,7 +23,7 @@ func TestEndToEndRepeatedUpdate(t *testing.T) {
 	}
 	h := harness.NewWorker(t, 0)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: 1, Script: harness.Script(t, `rules: [{contains: large, say: painted}, {say: no}]`)})
-	asked := func(question string) {
+	awaitQuestion := func(question string) {
 		t.Helper()
 		harness.WaitFor(t, question, func() bool {
 			open := h.Status(t, run.GetID()).Requests
@@ -44,17 +44,17 @@ func TestEndToEndRepeatedUpdate(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", text, out, err)
 		}
 	}
-	asked("Which colour?")
+	awaitQuestion("Which colour?")
 	send("one", "blue")
-	asked("Which size?")
+	awaitQuestion("Which size?")
 	send("one", "blue")
-	asked("Which size?")
+	awaitQuestion("Which size?")
 	send("two", "large")
 	out, err := harness.Result(t, run)
 	if err != nil || *out.ResultText != "painted" || len(out.UnreadMessages) != 0 {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	if n := harness.RunCount(t, h.Client, h.Client.GetWorkflow(context.Background(), run.GetID(), "")); n < 2 {
-		t.Errorf("%d runs: the Update came to the same run again", n)
+		t.Errorf("%d runs: the Update was repeated in the same run", n)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"weft/tests/programs"
 )
 
-// TestEndToEndTasks replaces the only worker while a call has become a task, and has the run continue as new meanwhile.
+// TestEndToEndTasks checks that a call that has become a task survives a replacement of the only worker and continue-as-new.
 func TestEndToEndTasks(t *testing.T) {
 	t.Parallel()
 	for version, modern := range map[string]bool{"2025-11-25": false, "2026-07-28": true} {
@@ -29,7 +29,7 @@ func TestEndToEndTasks(t *testing.T) {
 				web := httptest.NewServer(srv)
 				t.Cleanup(web.Close)
 				h, replace := toolWorker(t, tool.Connection{URL: web.URL})
-				asked := func(method string) (n int) {
+				requestCount := func(method string) (n int) {
 					for _, m := range srv.Requests() {
 						if m == method {
 							n++
@@ -42,15 +42,15 @@ func TestEndToEndTasks(t *testing.T) {
 - {turn: 1, call: [{tool: search}]}
 - {contains: printed, say: done}
 - {say: "no result"}`)})
-				harness.WaitFor(t, "a look at the task", func() bool { return asked("tasks/get") > 1 })
+				harness.WaitFor(t, "polling of the task", func() bool { return requestCount("tasks/get") > 1 })
 				replace()
 				if cancel {
 					if err := h.Client.CancelWorkflow(context.Background(), run.GetID(), ""); err != nil {
 						t.Fatal(err)
 					}
-					harness.WaitFor(t, "the cancellation of the task", func() bool { return asked("tasks/cancel") == 1 })
+					harness.WaitFor(t, "the cancellation of the task", func() bool { return requestCount("tasks/cancel") == 1 })
 					if _, err := harness.Result(t, run); harness.ErrorType(err) != contract.ClassCancelled && !strings.Contains(fmt.Sprint(err), "cancel") {
-						t.Errorf("the run ends with %v", err)
+						t.Errorf("got error %v, want a cancellation", err)
 					}
 					return
 				}
@@ -58,8 +58,8 @@ func TestEndToEndTasks(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if n := harness.RunCount(t, h.Client, h.Client.GetWorkflow(context.Background(), run.GetID(), "")); *out.ResultText != "done" || n < 2 || asked("tools/call") != 1 {
-					t.Errorf("the model says %q after %d runs; the server was asked %q", *out.ResultText, n, srv.Requests())
+				if n := harness.RunCount(t, h.Client, h.Client.GetWorkflow(context.Background(), run.GetID(), "")); *out.ResultText != "done" || n < 2 || requestCount("tools/call") != 1 {
+					t.Errorf("result text = %q after %d runs; requests: %q", *out.ResultText, n, srv.Requests())
 				}
 			})
 		}

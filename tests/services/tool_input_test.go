@@ -16,8 +16,8 @@ import (
 	"weft/tests/harness"
 )
 
-// asking is an MCP server whose tool books a table once somebody has said for how many.
-func asking(t *testing.T, booked *atomic.Int64) string {
+// serveTables serves an MCP server whose tool requires user input, the number of seats, before it books a table. It returns its URL.
+func serveTables(t *testing.T, booked *atomic.Int64) string {
 	t.Helper()
 	s := server.NewMCPServer("tables", "1")
 	s.AddTool(mcp.NewTool("book"), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -41,7 +41,7 @@ func asking(t *testing.T, booked *atomic.Int64) string {
 	return web.URL + "/mcp"
 }
 
-// TestEndToEndToolAsks has the server of a tool ask a person before it answers: the run waits, whatever worker there is.
+// TestEndToEndToolAsks checks that a run waits for user input that a server requires before its response, even if the worker is replaced.
 func TestEndToEndToolAsks(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -57,7 +57,7 @@ func TestEndToEndToolAsks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var booked atomic.Int64
-			h, replace := toolWorker(t, tool.Connection{URL: asking(t, &booked)})
+			h, replace := toolWorker(t, tool.Connection{URL: serveTables(t, &booked)})
 			f := withTools(harness.OneAgent(), "book")
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: tc.events, Script: harness.Script(t, `rules:
 - {turn: 1, call: [{tool: book}]}
@@ -65,11 +65,11 @@ func TestEndToEndToolAsks(t *testing.T) {
 - {say: something else}`)})
 			q := h.OpenRequests(t, run.GetID(), 1)[0]
 			if q.Kind != contract.RequestToolResult || q.Text != "book asks: For how many?" || q.Tool != "book" {
-				t.Errorf("the request is %+v", q)
+				t.Errorf("request = %+v", q)
 			}
 			replace()
 			if _, err := h.Update(t, run.GetID(), q.Kind, map[string]any{"id": q.ID, "result": map[string]any{"n": "four"}}); err == nil || !strings.Contains(err.Error(), "integer") {
-				t.Errorf("a wrong answer gives %v", err)
+				t.Errorf("invalid answer: error = %v", err)
 			}
 			tc.answer["id"] = q.ID
 			if _, err := h.Update(t, run.GetID(), q.Kind, tc.answer); err != nil {
@@ -80,7 +80,7 @@ func TestEndToEndToolAsks(t *testing.T) {
 				t.Fatal(err)
 			}
 			if *out.ResultText != "done" || booked.Load() != tc.booked {
-				t.Errorf("the model said %q after %d bookings", *out.ResultText, booked.Load())
+				t.Errorf("result text = %q after %d bookings", *out.ResultText, booked.Load())
 			}
 		})
 	}

@@ -18,17 +18,17 @@ import (
 	"weft/workflows/plan"
 )
 
-// counting are two workers, each with a process of its own of a server that counts.
-type counting struct {
+// countingWorkers has two workers, each of which starts its own process of a counting server.
+type countingWorkers struct {
 	*harness.Worker
 	counter *countingServer
 	workers []*exec.Cmd
 }
 
-func startCounting(t *testing.T) *counting {
+func startCountingWorkers(t *testing.T) *countingWorkers {
 	t.Helper()
-	k := &counting{counter: newCounter(t), Worker: &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}}
-	raw, err := json.Marshal(map[string]any{"connections": map[string]any{"counter": map[string]any{"transport": "stdio", "command": k.counter.Command, "env": k.counter.Env}}})
+	k := &countingWorkers{counter: newCounter(t), Worker: &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}}
+	raw, err := json.Marshal(map[string]any{"connections": map[string]any{"counter": map[string]any{"transport": "stdio", "command": k.counter.command, "env": k.counter.env}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,13 +51,13 @@ func withCounter(f *plan.Flow) *plan.Flow {
 	return f
 }
 
-// TestEndToEndToolProcess has runs call a server that keeps state in its process, with two workers: all calls of a run get to
-// the process, and where its worker is gone the model is told once.
+// TestEndToEndToolProcess checks, with two workers and a server that keeps state in its process, that all calls of a run reach
+// the same process, and that the model is informed once if its worker stops.
 func TestEndToEndToolProcess(t *testing.T) {
 	t.Parallel()
 	const lost = "The session with this tool's server was lost"
 	tests := map[string]struct {
-		// until is the call that the signal follows.
+		// until is the tool whose call is followed by the signal.
 		until  string
 		signal os.Signal
 		want   []string
@@ -69,7 +69,7 @@ func TestEndToEndToolProcess(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := startCounting(t)
+			k := startCountingWorkers(t)
 			run := k.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: withCounter(harness.OneAgent())}, Script: harness.Script(t, fmt.Sprintf(`rules:
 - {turn: 1, call: [{tool: add}]}
 - {turn: 2, delay: 4s, call: [{tool: %s}]}
@@ -79,15 +79,15 @@ func TestEndToEndToolProcess(t *testing.T) {
 			var parent int
 			harness.WaitFor(t, "the call", func() bool {
 				var called string
-				called, parent = k.counter.Called()
+				called, parent = k.counter.lastCall()
 				return called == tc.until
 			})
 			i := slices.IndexFunc(k.workers, func(w *exec.Cmd) bool { return w.Process.Pid == parent })
 			if i < 0 {
-				t.Fatalf("the call was made by the process %d", parent)
+				t.Fatalf("the call was made by process %d, which is none of the workers", parent)
 			}
 			if tc.until == "add" {
-				time.Sleep(time.Second) // until the answer has arrived
+				time.Sleep(time.Second) // until the response has arrived
 			}
 			if err := k.workers[i].Process.Signal(tc.signal); err != nil {
 				t.Fatal(err)
@@ -96,13 +96,13 @@ func TestEndToEndToolProcess(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := k.results(t, run.GetID(), "b1#1"); !slices.EqualFunc(got, tc.want, strings.HasPrefix) {
-				t.Errorf("the model was given %q, want %q", got, tc.want)
+				t.Errorf("tool results = %q, want %q", got, tc.want)
 			}
 		})
 	}
-	t.Run("alive", func(t *testing.T) {
+	t.Run("no fault", func(t *testing.T) {
 		t.Parallel()
-		k := startCounting(t)
+		k := startCountingWorkers(t)
 		flow := withCounter(harness.AsChildren(harness.FanIn("many", "a", "b")))
 		run := k.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: flow}, MaxEvents: 30, Script: harness.Script(t, `rules:
 - {node: join, turn: 1, call: [{tool: add}]}
@@ -115,7 +115,7 @@ func TestEndToEndToolProcess(t *testing.T) {
 - {say: done}`)})
 		out, err := harness.Result(t, run)
 		if err != nil || *out.ResultText != "all" {
-			t.Errorf("the run gave %+v, %v", out, err)
+			t.Errorf("result = %+v, %v", out, err)
 		}
 		if n := harness.RunCount(t, k.Client, k.Client.GetWorkflow(context.Background(), run.GetID(), "")); n < 2 {
 			t.Errorf("the run did not continue as new")
@@ -123,8 +123,8 @@ func TestEndToEndToolProcess(t *testing.T) {
 	})
 }
 
-// results are the texts of the results of tools in a thread.
-func (k *counting) results(t *testing.T, id, thread string) (out []string) {
+// results returns the texts of the tool results in a thread.
+func (k *countingWorkers) results(t *testing.T, id, thread string) (out []string) {
 	t.Helper()
 	v, err := k.Client.QueryWorkflow(context.Background(), id, "", contract.QueryTranscript, contract.TranscriptQuery{Thread: thread})
 	var page contract.TranscriptPage

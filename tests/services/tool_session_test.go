@@ -18,13 +18,13 @@ import (
 	"weft/tests/harness"
 )
 
-// browser is an MCP server that keeps a page for each session.
+// browser is an MCP server that keeps one page per session.
 type browser struct {
-	mu    sync.Mutex
-	pages map[string]string
-	moved chan struct{}
-	// gone makes the server forget its sessions.
-	gone atomic.Bool
+	mu     sync.Mutex
+	pages  map[string]string
+	opened chan struct{}
+	// lost makes the server forget the first session.
+	lost atomic.Bool
 }
 
 func (b *browser) start(t *testing.T) string {
@@ -34,7 +34,7 @@ func (b *browser) start(t *testing.T) string {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.pages[server.ClientSessionFromContext(ctx).SessionID()] = "harbour"
-		close(b.moved)
+		close(b.opened)
 		return mcp.NewToolResultText("opened"), nil
 	})
 	s.AddTool(mcp.NewTool("where"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -46,13 +46,13 @@ func (b *browser) start(t *testing.T) string {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		if bytes.Contains(body, []byte("server/discover")) { // of a protocol without sessions
+		if bytes.Contains(body, []byte("server/discover")) { // part of a protocol version without sessions
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
 		if id := r.Header.Get("Mcp-Session-Id"); id != "" {
 			first.CompareAndSwap(nil, &id)
-			if b.gone.Load() && id == *first.Load() {
+			if b.lost.Load() && id == *first.Load() {
 				http.Error(w, "unknown session", http.StatusNotFound)
 				return
 			}
@@ -63,14 +63,14 @@ func (b *browser) start(t *testing.T) string {
 	return web.URL + "/mcp"
 }
 
-// TestEndToEndToolSessions replaces the only worker between two calls of a server that keeps state: the next worker goes on
-// with the session, or the model is told that it is gone.
+// TestEndToEndToolSessions replaces the only worker between two calls of a stateful server. It checks that the next worker
+// continues the session, or that the model is informed that it was lost.
 func TestEndToEndToolSessions(t *testing.T) {
 	t.Parallel()
-	for name, gone := range map[string]bool{"continued": false, "told": true} {
+	for name, lost := range map[string]bool{"continued": false, "told": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := &browser{pages: map[string]string{}, moved: make(chan struct{})}
+			b := &browser{pages: map[string]string{}, opened: make(chan struct{})}
 			h, replace := toolWorker(t, tool.Connection{URL: b.start(t)})
 			f := withTools(harness.OneAgent(), "open", "where")
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, Script: harness.Script(t, `rules:
@@ -79,15 +79,15 @@ func TestEndToEndToolSessions(t *testing.T) {
 - {contains: at harbour, say: continued}
 - {contains: session with this tool's server was lost, say: told}
 - {say: neither}`)})
-			<-b.moved
-			b.gone.Store(gone)
+			<-b.opened
+			b.lost.Store(lost)
 			replace()
 			out, err := harness.Result(t, run)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if *out.ResultText != name {
-				t.Errorf("the model was %s, want %s", *out.ResultText, name)
+				t.Errorf("result text = %q, want %q", *out.ResultText, name)
 			}
 		})
 	}

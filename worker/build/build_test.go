@@ -2,12 +2,12 @@ package build
 
 import "testing"
 
-func TestStampedValuesWin(t *testing.T) {
+func TestStampedValues(t *testing.T) {
 	defer func(v, r string) { version, revision = v, r }(version, revision)
 	tests := map[string]struct{ version, revision, want string }{
-		"nothing stamped": {want: "weft devel"},
-		"a release":       {version: "v1.2.0", revision: "0123abc", want: "weft v1.2.0 0123abc"},
-		"no revision":     {version: "v1.2.0", want: "weft v1.2.0"},
+		"not stamped": {want: "weft devel"},
+		"release":     {version: "v1.2.0", revision: "0123abc", want: "weft v1.2.0 0123abc"},
+		"no revision": {version: "v1.2.0", want: "weft v1.2.0"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

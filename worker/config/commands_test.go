@@ -8,31 +8,31 @@ import (
 	"weft/activities/tool"
 )
 
-// A command is allowed with the arguments that it was allowed with, until its file is removed.
-func TestCommandsAreRememberedExactly(t *testing.T) {
+// TestCommandPermissions checks that a permission covers exactly one command with its arguments, until its file is removed.
+func TestCommandPermissions(t *testing.T) {
 	home := t.TempDir()
 	own, err := OwnCommands(fakeEnv{"XDG_STATE_HOME": "relative", "HOME": home})
 	if want := filepath.Join(home, ".local", "state", "weft", "commands"); err != nil || string(own) != want {
-		t.Fatalf("the folder is %s, want %s: %v", own, want, err)
+		t.Fatalf("OwnCommands() = %s, want %s: %v", own, want, err)
 	}
 	cmd := Command{Command: "npx", Args: []string{"-y", "server", "a b"}}
 	if own.Allowed(cmd) {
-		t.Error("nobody has allowed it yet")
+		t.Error("a command is allowed before Allow")
 	}
 	if err := own.Allow(cmd); err != nil {
 		t.Fatal(err)
 	}
 	if !own.Allowed(Command{Command: "npx", Args: []string{"-y", "server", "a b"}}) {
-		t.Error("it was allowed")
+		t.Error("a command is not allowed after Allow")
 	}
 	for _, other := range []Command{{Command: "npx"}, {Command: "npx", Args: []string{"-y", "server", "a", "b"}}, {Command: "npx -y", Args: []string{"server", "a b"}}, {},
 		{Command: "npx", Args: cmd.Args, Env: map[string]string{"A": "b"}}, {Command: "npx", Args: cmd.Args, Dir: "/"}} {
 		if own.Allowed(other) {
-			t.Errorf("%q was not allowed", other)
+			t.Errorf("%q is allowed without a permission", other)
 		}
 	}
 	if err := own.Allow(Command{Command: "ls", Args: []string{}}); err != nil || !own.Allowed(Command{Command: "ls", Args: nil}) {
-		t.Errorf("no arguments are no arguments: %v", err)
+		t.Errorf("nil and empty arguments differ: %v", err)
 	}
 	files, err := os.ReadDir(string(own))
 	if err != nil || len(files) != 2 {
@@ -40,22 +40,22 @@ func TestCommandsAreRememberedExactly(t *testing.T) {
 	}
 	for _, f := range files {
 		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s can be read by others: %v", f.Name(), err)
+			t.Errorf("%s is readable by others: %v", f.Name(), err)
 		}
 		if err := os.Remove(filepath.Join(string(own), f.Name())); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if own.Allowed(cmd) {
-		t.Error("the permission was taken back")
+		t.Error("a command is allowed after its file was removed")
 	}
 	if _, err := OwnCommands(fakeEnv{}); err == nil {
-		t.Error("there is no folder without a home")
+		t.Error("OwnCommands() without HOME: no error")
 	}
 }
 
-// The author's own worker asks what the author has allowed; a deployed one does not.
-func TestOnlyTheAuthorsWorkerStartsWhatTheAuthorAllows(t *testing.T) {
+// TestAuthorPermissions checks that the author's own worker uses the author's permissions, and that a deployed worker does not.
+func TestAuthorPermissions(t *testing.T) {
 	t.Chdir(t.TempDir())
 	env := fakeEnv{"XDG_STATE_HOME": t.TempDir()}
 	own, err := OwnCommands(env)
@@ -76,13 +76,13 @@ func TestOnlyTheAuthorsWorkerStartsWhatTheAuthorAllows(t *testing.T) {
 		}
 		if !author {
 			if tools.AllowCommand != nil {
-				t.Error("a deployed worker reads what a user allows")
+				t.Error("a deployed worker uses a user's permissions")
 			}
 			continue
 		}
 		if !tools.AllowCommand(tool.Connection{Command: "server", Args: []string{"x"}}) || tools.AllowCommand(tool.Connection{Command: "server"}) ||
 			tools.AllowCommand(tool.Connection{Command: "server", Args: []string{"x"}, Env: map[string]string{"A": "b"}}) || tools.AllowCommand(tool.Connection{Command: "server", Args: []string{"x"}, Dir: "/"}) {
-			t.Error("the author's worker does not do as the author allowed")
+			t.Error("AllowCommand does not match the author's permissions")
 		}
 	}
 }

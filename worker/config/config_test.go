@@ -16,7 +16,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// fakeEnv is an environment of its own: no test reads that of whoever runs it.
+// fakeEnv replaces the environment of the process, so that tests do not depend on it.
 type fakeEnv map[string]string
 
 func (e fakeEnv) LookupEnv(name string) (string, bool) {
@@ -32,7 +32,7 @@ func (e fakeEnv) Environ() []string {
 	return out
 }
 
-// write puts a settings file into a folder of its own.
+// write creates a settings file in a temporary folder.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "weft.yaml")
@@ -57,10 +57,10 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if cfg.TaskQueue != contract.TaskQueue || cfg.Model != "" || cfg.File != "" || cfg.AllowPrivate {
-		t.Errorf("defaults are %+v", cfg)
+		t.Errorf("defaults = %+v", cfg)
 	}
 	limits := plan.DefaultLimits
-	limits.MaxSteps = 0 // the flow's own
+	limits.MaxSteps = 0 // set by the flow
 	if diff := cmp.Diff(limits, plan.Limits(cfg.Limits)); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
@@ -68,7 +68,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("policy (-want +got):\n%s", diff)
 	}
 	if want := (Worker{Slots: SlotsFixed, Activities: 200, WorkflowTasks: 100, TargetCPU: 90, TargetMemory: 80, PollersMin: 4, PollersMax: 32, Versioning: VersioningAuto, Heartbeats: 300 * time.Millisecond, StopTimeout: 30 * time.Second, Log: "text", LogLevel: "warn"}); cfg.Worker != want {
-		t.Errorf("worker is %+v, want %+v", cfg.Worker, want)
+		t.Errorf("worker = %+v, want %+v", cfg.Worker, want)
 	}
 }
 
@@ -81,10 +81,10 @@ func TestLayers(t *testing.T) {
 		wantModel string
 		wantSteps int
 	}{
-		"the file wins over defaults":      {wantQueue: "file", wantModel: "file/m", wantSteps: 7},
-		"the environment wins over it":     {env: fakeEnv{"WEFT_TASK_QUEUE": "env", "WEFT_LIMITS_MAX_STEPS": "9"}, wantQueue: "env", wantModel: "file/m", wantSteps: 9},
-		"a flag wins over the environment": {env: fakeEnv{"WEFT_TASK_QUEUE": "env"}, flags: map[string]string{"task_queue": "flag"}, wantQueue: "flag", wantModel: "file/m", wantSteps: 7},
-		"an empty variable is none":        {env: fakeEnv{"WEFT_MODEL": ""}, wantQueue: "file", wantModel: "file/m", wantSteps: 7},
+		"file over defaults":        {wantQueue: "file", wantModel: "file/m", wantSteps: 7},
+		"environment over file":     {env: fakeEnv{"WEFT_TASK_QUEUE": "env", "WEFT_LIMITS_MAX_STEPS": "9"}, wantQueue: "env", wantModel: "file/m", wantSteps: 9},
+		"flag over environment":     {env: fakeEnv{"WEFT_TASK_QUEUE": "env"}, flags: map[string]string{"task_queue": "flag"}, wantQueue: "flag", wantModel: "file/m", wantSteps: 7},
+		"empty variable is ignored": {env: fakeEnv{"WEFT_MODEL": ""}, wantQueue: "file", wantModel: "file/m", wantSteps: 7},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -100,16 +100,16 @@ func TestLayers(t *testing.T) {
 				t.Errorf("queue %q, model %q, steps %d; want %q, %q, %d", cfg.TaskQueue, cfg.Model, cfg.Limits.MaxSteps, tc.wantQueue, tc.wantModel, tc.wantSteps)
 			}
 			if cfg.Worker.StopTimeout != 5*time.Second || cfg.File != file {
-				t.Errorf("stop timeout %v of file %q", cfg.Worker.StopTimeout, cfg.File)
+				t.Errorf("stop timeout = %v, file = %q", cfg.Worker.StopTimeout, cfg.File)
 			}
 		})
 	}
 }
 
-func TestListening(t *testing.T) {
+func TestListenAndLogSettings(t *testing.T) {
 	w := load(t, "worker: {health_listen: ':8086', metrics_listen: '127.0.0.1:9464', log: json, log_level: debug}\n", fakeEnv{}).Worker
 	if w.HealthListen != ":8086" || w.MetricsListen != "127.0.0.1:9464" || w.Log != LogJSON || w.LogLevel != "debug" {
-		t.Errorf("worker is %+v", w)
+		t.Errorf("worker = %+v", w)
 	}
 	file := write(t, "worker:\n  health_listen: 8086\n  metrics_listen: ':0'\n  log: xml\n  log_level: loud\n")
 	_, err := Load(Options{File: file, Env: fakeEnv{}})
@@ -120,18 +120,18 @@ func TestListening(t *testing.T) {
 		`:5:14: worker.log_level is "loud", expected warn, error, info or debug`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error is %v, want %q in it", err, want)
+			t.Errorf("error = %v, want %q in it", err, want)
 		}
 	}
 }
 
 func TestStore(t *testing.T) {
 	if s := load(t, "", fakeEnv{}).Store; s.Dir != "" || s.Most() != 0 || s.Threshold != store.DefaultThreshold || s.MaxPayload != store.DefaultMaxPayload {
-		t.Errorf("without a setting the store is %+v", s)
+		t.Errorf("default store = %+v", s)
 	}
 	s := load(t, "store: {dir: /srv/a, threshold: 4096, max_payload: 2097152}\n", fakeEnv{"WEFT_STORE_DIR": "/srv/b"}).Store
 	if s.Dir != "/srv/b" || s.Threshold != 4096 || s.Most() != 2<<20 {
-		t.Errorf("store is %+v", s)
+		t.Errorf("store = %+v", s)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -140,11 +140,11 @@ func TestStore(t *testing.T) {
 	cfg := load(t, "", fakeEnv{"WEFT_STORE_DIR": file})
 	_, err := cfg.Client(t.Context(), nil)
 	if problems, ok := err.(Problems); !ok || len(problems) != 1 || !strings.Contains(problems[0], `store.dir "`+file+`" cannot be created`) {
-		t.Errorf("a folder that is a file: %T %v", err, err)
+		t.Errorf("store.dir is a file: error = %T %v", err, err)
 	}
 }
 
-// Names of the author's keep their case and their dots.
+// TestRecords checks that user-defined names keep their case and dots.
 func TestRecords(t *testing.T) {
 	cfg := load(t, `
 providers:
@@ -200,7 +200,7 @@ timeouts: {model: 2m, first_retry: 250ms}
 		t.Errorf("policy: private %v, hosts (-want +got):\n%s", cfg.AllowPrivate, diff)
 	}
 	if cfg.Timeouts.Model != 2*time.Minute || cfg.Timeouts.FirstRetry != 250*time.Millisecond {
-		t.Errorf("timeouts are %+v", cfg.Timeouts)
+		t.Errorf("timeouts = %+v", cfg.Timeouts)
 	}
 	if len(cfg.Warnings) > 0 {
 		t.Errorf("warnings: %q", cfg.Warnings)
@@ -211,7 +211,7 @@ timeouts: {model: 2m, first_retry: 250ms}
 	}
 }
 
-func TestProblemsComeAllAtOnce(t *testing.T) {
+func TestAllProblemsAreReported(t *testing.T) {
 	tests := map[string]struct {
 		file  string
 		env   fakeEnv
@@ -227,7 +227,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 				`weft.yaml:6:1: unknown setting "zzz"; known settings: task_queue, model, allow_private, allow_loopback, allow_hosts, allow_commands, allow_env, allow_dirs, authority, agents, flows, starter, serve, store, codec, limits, budget, timeouts, worker, providers, prices, connections, activities, secrets, variables, webhooks, confirm, contexts, policies, principals, issuers, tools`,
 			},
 		},
-		"values of the wrong kind": {
+		"values of the wrong type": {
 			file: "task_queue: [a]\nlimits: 3\nproviders: {openai: yes please}\ntools: {a: 1}\nconnections:\n  c: {args: {a: b}, env: x, timeout: -1}\n",
 			want: []string{
 				`weft.yaml:1:13: task_queue is an array, expected a string`,
@@ -239,7 +239,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 				`weft.yaml:6:38: connections.c.timeout is -1, expected a duration from 0s to 24h, such as 90s or 10m`,
 			},
 		},
-		"values out of range, wherever they come from": {
+		"values out of range in file, environment and flags": {
 			file:  "store: {threshold: 0, max_payload: 1000}\nlimits: {max_steps: -1}\ntimeouts: {model: 1500ms, tool: soon}\nallow_private: maybe\n",
 			env:   fakeEnv{"WEFT_WORKER_ACTIVITIES": "many", "WEFT_CONNECTIONS_C_CONNECT_TIMEOUT": "x", "WEFT_PROVIDERS_A_COLOUR": "red"},
 			flags: map[string]string{"limits.max_depth": "1000"},
@@ -256,7 +256,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 				`WEFT_WORKER_ACTIVITIES: worker.activities is "many", expected a whole number from 1 to 100000`,
 			},
 		},
-		"numbers of providers and of activities out of range": {
+		"values of entries out of range": {
 			file: "providers:\n  a: {first_token_timeout: -1s, idle_timeout: 25h, max_body_bytes: -1}\n  b: {requests_per_minute: 1000001, tokens_per_minute: 1000000001, concurrent: 100001}\nactivities:\n  c: {task_queue: q, timeout: -1s, attempts: 1000001}\n  d: {task_queue: q, start_timeout: -1s, retry: always}\nconnections: {e: {timeout: -1s, retry: sometimes}}\nconfirm: {f: {tools: [a], timeout: -1s}}\n",
 			want: []string{
 				`weft.yaml:2:28: providers.a.first_token_timeout is "-1s", expected a duration from 0s to 24h, such as 90s or 10m`,
@@ -274,11 +274,11 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 				`weft.yaml:8:36: confirm.f.timeout is "-1s", expected a duration from 0s to 87600h, such as 90s or 10m`,
 			},
 		},
-		"a key given twice": {
+		"duplicate key": {
 			file: "model: a/b\nmodel: c/d\n",
 			want: []string{"weft.yaml:2:1: error: duplicate key \"model\", first used at line 1 [duplicate-key]\n\tremove one of the two"},
 		},
-		"no settings at all": {file: "[1, 2]", want: []string{`weft.yaml:1:1: the file is an array, expected a section of settings`}},
+		"not a mapping": {file: "[1, 2]", want: []string{`weft.yaml:1:1: the file is an array, expected a section of settings`}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -289,7 +289,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 			_, err := Load(Options{Env: tc.env, Flags: tc.flags})
 			got, ok := err.(Problems)
 			if !ok {
-				t.Fatalf("Load() error is %v of type %T, want Problems", err, err)
+				t.Fatalf("Load() error = %v of type %T, want Problems", err, err)
 			}
 			if diff := cmp.Diff(tc.want, []string(got)); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
@@ -298,25 +298,25 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 	}
 }
 
-func TestFileThatIsNotThere(t *testing.T) {
+func TestMissingFile(t *testing.T) {
 	_, err := Load(Options{File: "no/such.yaml", Env: fakeEnv{}})
 	if want := "read the configuration: open no/such.yaml: no such file or directory; use another file with -config or WEFT_CONFIG"; err == nil || err.Error() != want {
-		t.Errorf("Load() error is %v, want %s", err, want)
+		t.Errorf("Load() error = %v, want %s", err, want)
 	}
 }
 
-func TestEmptyFileIsGood(t *testing.T) {
+func TestEmptyFile(t *testing.T) {
 	for name, text := range map[string]string{"empty": "", "blank": " \n", "comment": "# nothing yet\n", "null sections": "limits:\nproviders:\n  openai: {kind: }\n"} {
 		t.Run(name, func(t *testing.T) {
 			if cfg := load(t, text, fakeEnv{}); cfg.TaskQueue != contract.TaskQueue {
-				t.Errorf("task queue is %q", cfg.TaskQueue)
+				t.Errorf("task queue = %q", cfg.TaskQueue)
 			}
 		})
 	}
 }
 
-// The worker of a laptop trusts its user with loopback addresses, unless told otherwise.
-func TestAuthorsOwnWorker(t *testing.T) {
+// TestLoopbackDefault checks that the author's own worker allows loopback addresses by default, and a deployed one does not.
+func TestLoopbackDefault(t *testing.T) {
 	t.Chdir(t.TempDir())
 	tests := map[string]struct {
 		author bool
@@ -325,11 +325,11 @@ func TestAuthorsOwnWorker(t *testing.T) {
 		want   bool
 		origin string
 	}{
-		"a deployed worker":       {origin: "default"},
-		"the author's own":        {author: true, want: true, origin: "default of weft-devserver"},
-		"told otherwise":          {author: true, file: "allow_loopback: false\n", origin: "weft.yaml:1:17"},
-		"told so by the variable": {author: true, env: fakeEnv{"WEFT_ALLOW_LOOPBACK": "false"}, origin: "variable WEFT_ALLOW_LOOPBACK"},
-		"a deployed worker's own": {file: "allow_loopback: true\n", want: true, origin: "weft.yaml:1:17"},
+		"deployed worker":                           {origin: "default"},
+		"author's worker":                           {author: true, want: true, origin: "default of weft-devserver"},
+		"author's worker, disabled in the file":     {author: true, file: "allow_loopback: false\n", origin: "weft.yaml:1:17"},
+		"author's worker, disabled by the variable": {author: true, env: fakeEnv{"WEFT_ALLOW_LOOPBACK": "false"}, origin: "variable WEFT_ALLOW_LOOPBACK"},
+		"deployed worker, enabled in the file":      {file: "allow_loopback: true\n", want: true, origin: "weft.yaml:1:17"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -345,7 +345,7 @@ func TestAuthorsOwnWorker(t *testing.T) {
 				t.Fatal(err)
 			}
 			if cfg.AllowLoopback != tc.want || tools.AllowLoopback != tc.want || tools.AllowPrivate || cfg.originOf("allow_loopback") != tc.origin {
-				t.Errorf("allow_loopback is %v, for tools %v, from %s; want %v from %s", cfg.AllowLoopback, tools.AllowLoopback, cfg.originOf("allow_loopback"), tc.want, tc.origin)
+				t.Errorf("allow_loopback = %v, of tools %v, from %s; want %v from %s", cfg.AllowLoopback, tools.AllowLoopback, cfg.originOf("allow_loopback"), tc.want, tc.origin)
 			}
 		})
 	}
@@ -354,11 +354,11 @@ func TestAuthorsOwnWorker(t *testing.T) {
 func TestMisspeltVariableIsAWarning(t *testing.T) {
 	cfg := load(t, "", fakeEnv{"WEFT_TASK_QUEU": "x"})
 	if want := []string{"the environment variable WEFT_TASK_QUEU is not a setting; did you mean WEFT_TASK_QUEUE?"}; !cmp.Equal(cfg.Warnings, want) {
-		t.Errorf("warnings are %q, want %q", cfg.Warnings, want)
+		t.Errorf("warnings = %q, want %q", cfg.Warnings, want)
 	}
 }
 
-// FuzzLoad checks that any file gives settings or problems, each with a place.
+// FuzzLoad checks that Load returns either settings or problems with locations, whatever the file contains.
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{"", "model: a/b", "limits: {max_steps: 1e9}", "a: &a [*a]", "providers: {x: {headers: {a: 1}}}", "tools: {\"\": x}", "connections: {c: {args: [[]]}}"} {
 		f.Add(seed)
@@ -373,10 +373,10 @@ func FuzzLoad(f *testing.F) {
 			t.Fatalf("Load() = %v, %v", cfg, err)
 		}
 		if problems, ok := err.(Problems); err != nil && (!ok || len(problems) == 0) {
-			t.Fatalf("error is %T %v, want Problems", err, err)
+			t.Fatalf("error = %T %v, want Problems", err, err)
 		}
 		if err != nil && !strings.Contains(err.Error(), "weft.yaml") {
-			t.Errorf("problem without a place: %v", err)
+			t.Errorf("problem without a location: %v", err)
 		}
 	})
 }
@@ -386,11 +386,11 @@ func TestVersioning(t *testing.T) {
 		env  map[string]string
 		want Versioning
 	}{
-		"nothing said":       {nil, Versioning{Behavior: VersioningOff, Deployment: "weft"}},
-		"a deployment":       {map[string]string{"TEMPORAL_DEPLOYMENT_NAME": "triage"}, Versioning{Behavior: VersioningUpgrade, Deployment: "triage"}},
-		"a build":            {map[string]string{"TEMPORAL_WORKER_BUILD_ID": "7.1"}, Versioning{Behavior: VersioningUpgrade, Deployment: "weft", BuildID: "7.1"}},
-		"pinned":             {map[string]string{"WEFT_WORKER_VERSIONING": "pinned"}, Versioning{Behavior: VersioningPinned, Deployment: "weft"}},
-		"off in spite of it": {map[string]string{"WEFT_WORKER_VERSIONING": "off", "TEMPORAL_DEPLOYMENT_NAME": "triage"}, Versioning{Behavior: VersioningOff, Deployment: "triage"}},
+		"default":                    {nil, Versioning{Behavior: VersioningOff, Deployment: "weft"}},
+		"deployment name":            {map[string]string{"TEMPORAL_DEPLOYMENT_NAME": "triage"}, Versioning{Behavior: VersioningUpgrade, Deployment: "triage"}},
+		"build id":                   {map[string]string{"TEMPORAL_WORKER_BUILD_ID": "7.1"}, Versioning{Behavior: VersioningUpgrade, Deployment: "weft", BuildID: "7.1"}},
+		"pinned":                     {map[string]string{"WEFT_WORKER_VERSIONING": "pinned"}, Versioning{Behavior: VersioningPinned, Deployment: "weft"}},
+		"off with a deployment name": {map[string]string{"WEFT_WORKER_VERSIONING": "off", "TEMPORAL_DEPLOYMENT_NAME": "triage"}, Versioning{Behavior: VersioningOff, Deployment: "triage"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -399,12 +399,12 @@ func TestVersioning(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := cfg.Versioning(); got != tc.want {
-				t.Errorf("versioning is %+v, want %+v", got, tc.want)
+				t.Errorf("versioning = %+v, want %+v", got, tc.want)
 			}
 		})
 	}
 	_, err := Load(Options{Env: fakeEnv{"TEMPORAL_DEPLOYMENT_NAME": "a.b"}})
 	if err == nil || !strings.Contains(err.Error(), `TEMPORAL_DEPLOYMENT_NAME is "a.b"`) {
-		t.Errorf("a name that the server refuses gives %v", err)
+		t.Errorf("invalid deployment name: error = %v", err)
 	}
 }

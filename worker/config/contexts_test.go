@@ -10,7 +10,7 @@ import (
 	"weft/workflows/plan"
 )
 
-func contextConfig(t *testing.T, text string) (*Config, error) {
+func loadContexts(t *testing.T, text string) (*Config, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "weft.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
@@ -24,9 +24,9 @@ type noEnv struct{}
 func (noEnv) Environ() []string               { return nil }
 func (noEnv) LookupEnv(string) (string, bool) { return "", false }
 
-// A rule is part of the plan of every agent that it speaks of.
+// TestContexts checks that a context rule is added to the plan of every agent that it matches.
 func TestContexts(t *testing.T) {
-	cfg, err := contextConfig(t, `contexts:
+	cfg, err := loadContexts(t, `contexts:
   a: {how: truncate, tokens: 1000, keep: 4, flows: ["tri*"], agents: ["*er"]}
   b: {how: summarise, tokens: 5000, model: openai/small, agents: ["so*al*n"]}
   c: {how: fail, tokens: 9000}
@@ -43,7 +43,7 @@ func TestContexts(t *testing.T) {
 		bounds := cfg.Bounds()
 		f.Bind(&bounds)
 		if got := f.Nodes[0].Agent.Context; got == nil || got.How != tc.how {
-			t.Errorf("%s of %s has %+v, want %s", tc.agent, tc.flow, got, tc.how)
+			t.Errorf("context of agent %s in flow %s = %+v, want %s", tc.agent, tc.flow, got, tc.how)
 		}
 	}
 	const doc = `{"name":"triage","nodes":[{"id":"answer","name":"A","prompt":"p"},{"id":"other","name":"B","prompt":"p"}],
@@ -53,10 +53,10 @@ func TestContexts(t *testing.T) {
 		t.Fatal(diags)
 	}
 	if c := res.Flow.Nodes[0].Agent.Context; c == nil || c.How != plan.ContextTruncate || c.Tokens != 1000 || c.Keep != 4 {
-		t.Errorf("the plan has %+v", c)
+		t.Errorf("context in the plan = %+v", c)
 	}
 	if c := res.Flow.Nodes[1].Agent.Context; c == nil || c.How != plan.ContextTruncate {
-		t.Errorf("the plan has %+v", c)
+		t.Errorf("context in the plan = %+v", c)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestContextProblems(t *testing.T) {
 		`contexts: {a: {how: truncate, agents: [""]}}`:          "contexts.a: empty pattern",
 		`contexts: {a: {how: truncate, tokens: -1, keep: two}}`: "contexts.a.tokens",
 	} {
-		if _, err := contextConfig(t, text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := loadContexts(t, text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"weft/worker/config"
 )
 
-// TestSchemas compares the schema of weft.yaml with the published file; UPDATE=1 rewrites it.
+// TestSchemas checks that the published schema of weft.yaml is up to date; UPDATE=1 rewrites it.
 func TestSchemas(t *testing.T) {
 	got, err := config.JSONSchema()
 	if err != nil {
@@ -30,7 +30,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// TestEveryKeyIsDescribed: an editor shows what a section or a setting is for.
+// TestEveryKeyIsDescribed checks that every section and setting has a description, which editors show.
 func TestEveryKeyIsDescribed(t *testing.T) {
 	text, err := config.JSONSchema()
 	if err != nil {
@@ -49,7 +49,7 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 	}
 }
 
-// TestSchemaAgrees compares what the schema says about a file with what reading it says.
+// TestSchemaAgrees checks that the schema accepts a file if and only if Load does.
 func TestSchemaAgrees(t *testing.T) {
 	text, err := config.JSONSchema()
 	if err != nil {
@@ -68,22 +68,22 @@ func TestSchemaAgrees(t *testing.T) {
 		"schema of a section":         {"worker: { $schema: x }\n", false},
 		"empty section":               {"worker:\n", true},
 		"empty setting":               {"worker: { activities: }\n", true},
-		"a word":                      {"worker: { log: json }\n", true},
-		"no such word":                {"worker: { log: xml }\n", false},
+		"enum value":                  {"worker: { log: json }\n", true},
+		"unknown enum value":          {"worker: { log: xml }\n", false},
 		"unknown section":             {"wroker: {}\n", false},
 		"unknown setting":             {"worker: { logs: text }\n", false},
 		"list for a section":          {"worker: []\n", false},
 		"number":                      {"worker: { activities: 7 }\n", true},
 		"number as a string":          {"worker: { activities: '7' }\n", true},
 		"number too small":            {"worker: { activities: 0 }\n", false},
-		"no number":                   {"worker: { activities: many }\n", false},
-		"the number outside":          {"worker: { sticky_cache: 0 }\n", true},
-		"below the number outside":    {"worker: { sticky_cache: -1 }\n", false},
+		"not a number":                {"worker: { activities: many }\n", false},
+		"special value zero":          {"worker: { sticky_cache: 0 }\n", true},
+		"negative number":             {"worker: { sticky_cache: -1 }\n", false},
 		"duration":                    {"timeouts: { model: 1h30m }\n", true},
 		"duration without a unit":     {"timeouts: { model: 90 }\n", false},
 		"boolean":                     {"codec: { compress: true }\n", true},
 		"boolean as a string":         {"codec: { compress: 'true' }\n", true},
-		"no boolean":                  {"codec: { compress: 1 }\n", false},
+		"number for a boolean":        {"codec: { compress: 1 }\n", false},
 		"address":                     {"worker: { health_listen: ':8086' }\n", true},
 		"address without a port":      {"worker: { health_listen: localhost }\n", false},
 		"list":                        {"serve: { origins: [a, b] }\n", true},
@@ -107,14 +107,14 @@ func TestSchemaAgrees(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := schema.Validate(doc); (err == nil) != tc.ok {
-				t.Errorf("the schema says %v, want valid: %v", err, tc.ok)
+				t.Errorf("schema error = %v, want valid: %v", err, tc.ok)
 			}
 			file := filepath.Join(t.TempDir(), config.DefaultFile)
 			if err := os.WriteFile(file, []byte(tc.yaml), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := config.Load(config.Options{File: file, Env: config.OS}); (err == nil) != tc.ok {
-				t.Errorf("reading says %v, want valid: %v", err, tc.ok)
+				t.Errorf("Load() error = %v, want valid: %v", err, tc.ok)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"weft/specadapter/source"
 )
 
-// TestMask plants a secret in every place of the settings that takes one.
+// TestMask checks that secrets in every kind of setting are masked, and that ordinary values are not.
 func TestMask(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -61,19 +61,19 @@ webhooks: {h: {url: 'https://x.com', secret_env: HOOK}}
 		"canarytemporalkey", "canarytemporalpem", "canarylentbefore", "canarylentlater",
 	} {
 		if got := m.Text("it is " + secret); got != "it is "+mask.Hidden {
-			t.Errorf("%s leaves as %q", secret, got)
+			t.Errorf("%s masked as %q", secret, got)
 		}
 	}
 	for _, ordinary := range []string{"not a secret at all", "ordinaryquery", "standard", "publicpublic", "/home/somebody", "/usr/bin:/bin", "compatible"} {
 		if got := m.Text(ordinary); got != ordinary {
-			t.Errorf("%s leaves as %q", ordinary, got)
+			t.Errorf("%s masked as %q", ordinary, got)
 		}
 	}
 }
 
-// TestMaskOfHalfTheSecrets has settings of which one variable is not set here, as with a starter
-// that shares its weft.yaml with workers.
-func TestMaskOfHalfTheSecrets(t *testing.T) {
+// TestMaskWithMissingVariable checks that the other secrets are masked if a variable is not set, as in a
+// starter that shares its weft.yaml with workers.
+func TestMaskWithMissingVariable(t *testing.T) {
 	cfg, err := Load(Options{File: write(t, `
 providers: {own: {kind: compatible, base_url: 'http://127.0.0.1:1/v1', key_env: OWN, headers: {X-Note: '${NOT_HERE}'}}}
 connections: {crm: {url: 'http://127.0.0.1:1/mcp', headers: {X-Note: '${NOT_HERE}'}}}
@@ -83,6 +83,6 @@ secrets: {flow: {value: '${FLOW}', hosts: [x.com]}, half: {value: 'Negotiate ${N
 		t.Fatal(err)
 	}
 	if got := cfg.Mask().Text("Negotiate canaryown and canaryflow"); got != "Negotiate [secret] and [secret]" {
-		t.Errorf("they leave as %q", got)
+		t.Errorf("masked text = %q", got)
 	}
 }

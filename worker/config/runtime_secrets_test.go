@@ -12,7 +12,7 @@ import (
 	"weft/specadapter/source"
 )
 
-// Secrets go from one process to the other, to nobody without the token, and end with it.
+// TestRuntimeSecrets checks that secrets are sent to another process, that the token is required, and that the file is removed at the end.
 func TestRuntimeSecrets(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ready.json"+SecretsFile)
 	if err := os.WriteFile(file, []byte("{}"), 0o644); err != nil {
@@ -24,7 +24,7 @@ func TestRuntimeSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("the file is %v: %v", info.Mode(), err)
+		t.Fatalf("file mode = %v: %v", info.Mode(), err)
 	}
 	all := []source.InlineSecret{{Ref: "crm.h", Value: "v", Hosts: []string{"x.com"}}, {Ref: "m.api_key", Value: "k", Provider: "openai", Setting: source.SettingKey},
 		{Ref: "c.file", Value: "/f", Provider: "oci", Setting: source.SettingAuthFile}}
@@ -32,10 +32,10 @@ func TestRuntimeSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s, ok := secrets.Secret("crm.h"); !ok || s.Value != "v" || s.Hosts[0] != "x.com" {
-		t.Errorf("the secret is %v", s)
+		t.Errorf("secret = %v", s)
 	}
 	if secrets.Model("openai").Key != "k" || secrets.Model("oci").AuthFile != "/f" || secrets.Model("oci").Key != "" {
-		t.Error("the providers' are not there")
+		t.Error("the providers' secrets are missing")
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -48,7 +48,7 @@ func TestRuntimeSecrets(t *testing.T) {
 	}
 	resp.Body.Close()
 	if s, _ := secrets.Secret("crm.h"); resp.StatusCode != http.StatusForbidden || s.Value != "v" {
-		t.Errorf("without the token: %s, %v", resp.Status, s)
+		t.Errorf("request without the token: status %s, secret %v", resp.Status, s)
 	}
 	stop()
 	for range 600 {
@@ -58,13 +58,13 @@ func TestRuntimeSecrets(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	if !os.IsNotExist(err) {
-		t.Error("the file is still there")
+		t.Error("the file was not removed")
 	}
 	if err := SendSecrets(t.Context(), file, all); err == nil || strings.Contains(err.Error(), `"v"`) {
-		t.Errorf("nobody takes them: %v", err)
+		t.Errorf("SendSecrets() to a stopped process: error = %v", err)
 	}
-	var none *RuntimeSecrets
-	if _, ok := none.Secret("x"); ok || none.Model("x").Key != "" {
-		t.Error("a nil one has none")
+	var noSecrets *RuntimeSecrets
+	if _, ok := noSecrets.Secret("x"); ok || noSecrets.Model("x").Key != "" {
+		t.Error("a nil RuntimeSecrets has secrets")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"weft/worker/store"
 )
 
-// Every setting has a description, and a default that it accepts.
+// TestSettingsAreDescribed checks that every setting has a description and a valid default.
 func TestSettingsAreDescribed(t *testing.T) {
 	seen := map[string]bool{}
 	for _, n := range schema.all() {
@@ -18,7 +18,7 @@ func TestSettingsAreDescribed(t *testing.T) {
 			t.Errorf("%s has the description %q", n.key, n.setting.doc)
 		}
 		if variable := variableOf(n.key); seen[variable] {
-			t.Errorf("two settings have the variable of %s", n.key)
+			t.Errorf("the environment variable of %s is not unique", n.key)
 		} else {
 			seen[variable] = true
 		}
@@ -33,35 +33,35 @@ func TestSettingsAreDescribed(t *testing.T) {
 		}
 	}
 	if len(seen) < 100 {
-		t.Errorf("%d settings", len(seen))
+		t.Errorf("found only %d settings", len(seen))
 	}
 }
 
-// Names of settings are positive, and durations have units.
+// TestNamesOfSettings checks that switches have positive names, and that names of durations contain no unit.
 func TestNamesOfSettings(t *testing.T) {
 	for _, n := range schema.all() {
 		if strings.HasPrefix(n.name, "no_") || strings.HasSuffix(n.name, "_seconds") {
-			t.Errorf("%s: a switch is positive, and a duration has its unit in the value", n.key)
+			t.Errorf("%s: use a positive name for a switch, and put the unit of a duration in its value", n.key)
 		}
 	}
 }
 
-// What the tags repeat is what others say.
+// TestTagsAgreeWithConstants checks struct tags that repeat constants and defaults defined elsewhere.
 func TestTagsAgreeWithConstants(t *testing.T) {
 	if got := schema.child("store").child("threshold").setting.max; got != store.Inline {
-		t.Errorf("store.threshold is at most %d, want %d", got, store.Inline)
+		t.Errorf("maximum of store.threshold = %d, want %d", got, store.Inline)
 	}
 	got := load(t, "providers: {a: {kind: openai}}", fakeEnv{}).Providers["a"]
 	want := unconfigured
 	if want.Kind = "openai"; !cmp.Equal(got, want) {
-		t.Errorf("a provider has the defaults %+v, want %+v", got, want)
+		t.Errorf("defaults of a provider = %+v, want %+v", got, want)
 	}
 }
 
-// A field's end does not hide a longer one.
-func TestVariableWithTheLongestEnd(t *testing.T) {
+// TestVariableLongestSuffix checks that a variable sets the field that matches the longest part of its name.
+func TestVariableLongestSuffix(t *testing.T) {
 	c := load(t, "", fakeEnv{"WEFT_CONNECTIONS_C_CONNECT_TIMEOUT": "3s", "WEFT_CONNECTIONS_C_TIMEOUT": "4s"}).Connections
 	if len(c) != 1 || c["c"].ConnectTimeout.Seconds() != 3 || c["c"].Timeout.Seconds() != 4 {
-		t.Errorf("connections are %+v", c)
+		t.Errorf("connections = %+v", c)
 	}
 }

@@ -27,12 +27,12 @@ func TestSecrets(t *testing.T) {
 	}{
 		"from variables": {env: fakeEnv{"TOKEN": "t", "OTHER": "o"}, want: map[string]string{"Authorization": "Bearer t", "X-Two": "t-o"}},
 		"from a file":    {env: fakeEnv{"TOKEN_FILE": keyFile, "OTHER": "o"}, want: map[string]string{"Authorization": "Bearer from-file", "X-Two": "from-file-o"}},
-		"all that is missing": {env: fakeEnv{}, err: "connections.c.headers.Authorization: the environment variable TOKEN is not set, nor is TOKEN_FILE\n" +
+		"all missing variables": {env: fakeEnv{}, err: "connections.c.headers.Authorization: the environment variable TOKEN is not set, nor is TOKEN_FILE\n" +
 			"connections.c.headers.X-Two: the environment variable TOKEN is not set, nor is TOKEN_FILE\n" +
 			"connections.c.headers.X-Two: the environment variable OTHER is not set, nor is OTHER_FILE"},
-		"both ways at once": {env: fakeEnv{"TOKEN": "t", "OTHER": "geheim", "OTHER_FILE": keyFile},
+		"variable and file": {env: fakeEnv{"TOKEN": "t", "OTHER": "geheim", "OTHER_FILE": keyFile},
 			err: "connections.c.headers.X-Two: both OTHER and OTHER_FILE are set; unset one of them"},
-		"a file that is not there": {env: fakeEnv{"TOKEN": "t", "OTHER_FILE": "/no/such/file"},
+		"missing file": {env: fakeEnv{"TOKEN": "t", "OTHER_FILE": "/no/such/file"},
 			err: "connections.c.headers.X-Two: read OTHER_FILE: open /no/such/file: no such file or directory"},
 	}
 	for name, tc := range tests {
@@ -40,7 +40,7 @@ func TestSecrets(t *testing.T) {
 			settings, err := load(t, file, tc.env).Tool()
 			if tc.err != "" {
 				if err == nil || err.Error() != tc.err {
-					t.Errorf("Tool() error is %v, want %s", err, tc.err)
+					t.Errorf("Tool() error = %v, want %s", err, tc.err)
 				}
 				return
 			}
@@ -63,13 +63,13 @@ func TestProviderKeys(t *testing.T) {
 	}
 	mine, openai, ollama := settings.Providers["mine"], settings.Providers["openai"], settings.Providers["ollama"]
 	if mine.Key != "k1" || mine.KeyName != "MINE" || mine.Kind != "compatible" {
-		t.Errorf("mine is %+v", mine)
+		t.Errorf("mine = %+v", mine)
 	}
 	if openai.Key != "k2" || openai.KeyName != "OPENAI_API_KEY" {
-		t.Errorf("openai is %+v", openai)
+		t.Errorf("openai = %+v", openai)
 	}
 	if ollama.BaseURL != "127.0.0.1:9" {
-		t.Errorf("ollama is %+v", ollama)
+		t.Errorf("ollama = %+v", ollama)
 	}
 	if diff := cmp.Diff([]string{"mine", "openai"}, cfg.Keys()); diff != "" {
 		t.Errorf("Keys() (-want +got):\n%s", diff)
@@ -82,23 +82,23 @@ func TestDefaultModel(t *testing.T) {
 		t.Cleanup(srv.Close)
 		return srv.URL
 	}
-	has := ollama(`{"models":[{"name":"all-minilm:latest","details":{"family":"bert"}},{"name":"llama3.2:3b","details":{"family":"llama"}}]}`)
+	running := ollama(`{"models":[{"name":"all-minilm:latest","details":{"family":"bert"}},{"name":"llama3.2:3b","details":{"family":"llama"}}]}`)
 	tests := map[string]struct {
 		file string
 		env  fakeEnv
 		want string
 		err  string
 	}{
-		"what is configured wins":        {file: "model: mistral/large", env: fakeEnv{"OPENAI_API_KEY": "k"}, want: "mistral/large"},
-		"OpenAI's key":                   {env: fakeEnv{"OPENAI_API_KEY": "k", "OLLAMA_HOST": has}, want: smallModel},
-		"a local Ollama":                 {env: fakeEnv{"OLLAMA_HOST": has}, want: "ollama/llama3.2:3b"},
-		"Koog's variable":                {env: fakeEnv{"OLLAMA_BASE_URL": has}, want: "ollama/llama3.2:3b"},
-		"both variables":                 {env: fakeEnv{"OLLAMA_BASE_URL": closedPort(t), "OLLAMA_HOST": has}, want: "ollama/llama3.2:3b"},
-		"Koog's variable, nobody there":  {env: fakeEnv{"OLLAMA_BASE_URL": closedPort(t)}, err: "OLLAMA_BASE_URL is set, but its models cannot be listed"},
-		"nothing":                        {env: fakeEnv{}},
-		"an Ollama without models":       {env: fakeEnv{"OLLAMA_HOST": ollama(`{"models":[]}`)}, err: "has no models; pull one"},
-		"an Ollama that is not there":    {env: fakeEnv{"OLLAMA_HOST": closedPort(t)}, err: "OLLAMA_HOST is set, but its models cannot be listed"},
-		"the script, chosen by variable": {env: fakeEnv{"WEFT_MODEL": "script", "OPENAI_API_KEY": "k"}, want: "script"},
+		"configured":                   {file: "model: mistral/large", env: fakeEnv{"OPENAI_API_KEY": "k"}, want: "mistral/large"},
+		"OpenAI key":                   {env: fakeEnv{"OPENAI_API_KEY": "k", "OLLAMA_HOST": running}, want: smallModel},
+		"local Ollama":                 {env: fakeEnv{"OLLAMA_HOST": running}, want: "ollama/llama3.2:3b"},
+		"Koog's variable":              {env: fakeEnv{"OLLAMA_BASE_URL": running}, want: "ollama/llama3.2:3b"},
+		"both variables":               {env: fakeEnv{"OLLAMA_BASE_URL": closedPort(t), "OLLAMA_HOST": running}, want: "ollama/llama3.2:3b"},
+		"Koog's variable, unreachable": {env: fakeEnv{"OLLAMA_BASE_URL": closedPort(t)}, err: "OLLAMA_BASE_URL is set, but its models cannot be listed"},
+		"nothing configured":           {env: fakeEnv{}},
+		"Ollama without models":        {env: fakeEnv{"OLLAMA_HOST": ollama(`{"models":[]}`)}, err: "has no models; pull one"},
+		"unreachable Ollama":           {env: fakeEnv{"OLLAMA_HOST": closedPort(t)}, err: "OLLAMA_HOST is set, but its models cannot be listed"},
+		"script set by variable":       {env: fakeEnv{"WEFT_MODEL": "script", "OPENAI_API_KEY": "k"}, want: "script"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -107,13 +107,13 @@ func TestDefaultModel(t *testing.T) {
 				t.Errorf("DefaultModel() = %q, want %q", got, tc.want)
 			}
 			if (err != nil) != (tc.err != "") || err != nil && !strings.Contains(err.Error(), tc.err) {
-				t.Errorf("DefaultModel() error is %v, want %q in it", err, tc.err)
+				t.Errorf("DefaultModel() error = %v, want %q in it", err, tc.err)
 			}
 		})
 	}
 }
 
-// closedPort is an address of this machine where nothing listens.
+// closedPort returns a local address on which nothing listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -124,8 +124,8 @@ func closedPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestClientReportsWhatWasTried(t *testing.T) {
-	none := filepath.Join(t.TempDir(), "temporal.toml")
+func TestClientErrors(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "temporal.toml")
 	profile := filepath.Join(t.TempDir(), "temporal.toml")
 	address := closedPort(t)
 	if err := os.WriteFile(profile, []byte("[profile.default]\naddress = \""+address+"\"\nnamespace = \"mine\"\n"), 0o644); err != nil {
@@ -135,18 +135,18 @@ func TestClientReportsWhatWasTried(t *testing.T) {
 		env  fakeEnv
 		want string
 	}{
-		"an address of the environment": {env: fakeEnv{"TEMPORAL_CONFIG_FILE": none, "TEMPORAL_ADDRESS": address},
+		"address from the environment": {env: fakeEnv{"TEMPORAL_CONFIG_FILE": missing, "TEMPORAL_ADDRESS": address},
 			want: "no Temporal at " + address + " (TEMPORAL_ADDRESS), namespace \"default\": "},
-		"an address of Temporal's file": {env: fakeEnv{"TEMPORAL_CONFIG_FILE": profile},
+		"address from Temporal's configuration file": {env: fakeEnv{"TEMPORAL_CONFIG_FILE": profile},
 			want: "no Temporal at " + address + " (Temporal's configuration file), namespace \"mine\": "},
-		"a certificate that is not there": {env: fakeEnv{"TEMPORAL_CONFIG_FILE": none, "TEMPORAL_TLS_CLIENT_CERT_PATH": "/no/cert", "TEMPORAL_TLS_CLIENT_KEY_PATH": "/no/key"},
+		"missing certificate": {env: fakeEnv{"TEMPORAL_CONFIG_FILE": missing, "TEMPORAL_TLS_CLIENT_CERT_PATH": "/no/cert", "TEMPORAL_TLS_CLIENT_KEY_PATH": "/no/key"},
 			want: "read Temporal's settings (TEMPORAL_… and temporal.toml): "},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := load(t, "", tc.env).Client(context.Background(), nil)
 			if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
-				t.Errorf("Client() error is %v, want it to begin with %s", err, tc.want)
+				t.Errorf("Client() error = %v, want prefix %s", err, tc.want)
 			}
 		})
 	}

@@ -11,8 +11,8 @@ import (
 	"weft/activities/llm"
 )
 
-// The example of the README is a file that the worker takes, and says what it seems to say.
-func TestReadmesModels(t *testing.T) {
+// TestReadmeModels checks that the example in the README is valid and sets what it shows.
+func TestReadmeModels(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -43,15 +43,15 @@ func TestReadmesModels(t *testing.T) {
 	}
 }
 
-func TestGooglesKeyHasTwoNames(t *testing.T) {
+func TestGoogleKeyVariables(t *testing.T) {
 	for name, tc := range map[string]struct {
 		env       fakeEnv
 		key, from string
 	}{
-		"the first":   {fakeEnv{"GEMINI_API_KEY": "a"}, "a", "GEMINI_API_KEY"},
-		"the second":  {fakeEnv{"GOOGLE_API_KEY": "b"}, "b", "GOOGLE_API_KEY"},
-		"both":        {fakeEnv{"GEMINI_API_KEY": "a", "GOOGLE_API_KEY": "b"}, "a", "GEMINI_API_KEY"},
-		"none of two": {fakeEnv{}, "", "GEMINI_API_KEY"},
+		"the preferred variable": {fakeEnv{"GEMINI_API_KEY": "a"}, "a", "GEMINI_API_KEY"},
+		"the other variable":     {fakeEnv{"GOOGLE_API_KEY": "b"}, "b", "GOOGLE_API_KEY"},
+		"both":                   {fakeEnv{"GEMINI_API_KEY": "a", "GOOGLE_API_KEY": "b"}, "a", "GEMINI_API_KEY"},
+		"neither":                {fakeEnv{}, "", "GEMINI_API_KEY"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			settings, err := load(t, "", tc.env).LLM()
@@ -80,8 +80,8 @@ func TestPricesAreNumbers(t *testing.T) {
 	}
 }
 
-// Bedrock's keys and region are in AWS' own variables, or the region in the settings.
-func TestBedrockOfTheEnvironment(t *testing.T) {
+// TestBedrockEnvironment checks that keys and region are read from AWS variables, and that settings take precedence.
+func TestBedrockEnvironment(t *testing.T) {
 	env := fakeEnv{"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SESSION_TOKEN": "t", "AWS_DEFAULT_REGION": "eu-west-1"}
 	for text, region := range map[string]string{"": "eu-west-1", "providers: { bedrock: { region: us-east-1 } }\n": "us-east-1"} {
 		settings, err := load(t, text, env).LLM()

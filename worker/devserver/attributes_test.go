@@ -11,8 +11,8 @@ import (
 	sqliteschema "go.temporal.io/server/schema/sqlite"
 )
 
-// TestSearchAttributes finds the search attributes in a new database and in one that an
-// earlier build made without them.
+// TestSearchAttributes checks that a new database has the search attributes, and that they are added to one that an
+// earlier build created without them.
 func TestSearchAttributes(t *testing.T) {
 	old := filepath.Join(t.TempDir(), "old.db")
 	if err := createDatabase(old); err != nil {
@@ -27,23 +27,23 @@ func TestSearchAttributes(t *testing.T) {
 	}
 	for name, db := range map[string]string{"new": inMemory, "old": old} {
 		t.Run(name, func(t *testing.T) {
-			c := connect(t, begin(t, "-db", db, "-port", "0", "-ui-port", "0", "-worker=false").ready.Address)
+			c := connect(t, start(t, "-db", db, "-port", "0", "-ui-port", "0", "-worker=false").ready.Address)
 			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 			defer cancel()
-			have, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+			list, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for attribute, kind := range keywords() {
-				if got := have.GetCustomAttributes()[attribute]; got != kind {
-					t.Errorf("%s is %v, want %v", attribute, got, kind)
+				if got := list.GetCustomAttributes()[attribute]; got != kind {
+					t.Errorf("type of %s = %v, want %v", attribute, got, kind)
 				}
 			}
-			// The server's own memory of a namespace is some seconds old.
-			for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+			// The server caches a namespace for some seconds.
+			for ready := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 				_, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: `WeftStatus = "running"`})
 				if err == nil {
-					t.Logf("usable %v after the ready line", time.Since(begun).Round(time.Millisecond))
+					t.Logf("usable %v after the ready line", time.Since(ready).Round(time.Millisecond))
 					break
 				}
 				if ctx.Err() != nil {

@@ -21,7 +21,7 @@ import (
 	"weft/worker/config"
 )
 
-// runMain makes the test binary be the command itself.
+// runMain is the environment variable that makes the test binary run the command.
 const runMain = "WEFT_DEVSERVER_RUN_MAIN"
 
 func TestMain(m *testing.M) {
@@ -39,14 +39,14 @@ type process struct {
 	log   *strings.Builder
 }
 
-// begin starts the command and waits for its ready line.
-func begin(t *testing.T, args ...string) *process {
+// start starts the command and waits for its ready line.
+func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	return beginWith(t, nil, args...)
+	return startWith(t, nil, args...)
 }
 
-// beginWith starts it with variables of its own.
-func beginWith(t *testing.T, env []string, args ...string) *process {
+// startWith is start with additional environment variables.
+func startWith(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.Command(os.Args[0], args...), log: &strings.Builder{}}
 	p.Env, p.Stderr = append(append(programs.Clean(), runMain+"=1"), env...), p.log
@@ -67,15 +67,15 @@ func connect(t *testing.T, address string) client.Client {
 func TestRunsSurviveKill(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "sub", "t.db")
 	args := []string{"-db", db, "-port", "0", "-ui-port", "0", "-worker=false"}
-	first := begin(t, args...)
+	first := start(t, args...)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	if _, err := connect(t, first.ready.Address).ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: "kept", TaskQueue: "nobody"}, "Flow"); err != nil {
 		t.Fatal(err)
 	}
-	refused := exec.Command(os.Args[0], args...)
-	refused.Env = append(programs.Clean(), runMain+"=1")
-	out, err := refused.CombinedOutput()
+	other := exec.Command(os.Args[0], args...)
+	other.Env = append(programs.Clean(), runMain+"=1")
+	out, err := other.CombinedOutput()
 	if want := fmt.Sprintf("weft-devserver: database %q is in use by another weft-devserver; stop that one, or use another file with -db\n", db); err == nil || string(out) != want {
 		t.Errorf("a second server on the database: %v, %s; want %s", err, out, want)
 	}
@@ -84,16 +84,16 @@ func TestRunsSurviveKill(t *testing.T) {
 	}
 	_ = first.Wait()
 
-	second := begin(t, args...)
+	second := start(t, args...)
 	d, err := connect(t, second.ready.Address).DescribeWorkflowExecution(ctx, "kept", "")
 	if err != nil {
-		t.Fatalf("the run is gone: %v", err)
+		t.Fatalf("the run was lost: %v", err)
 	}
 	if info, err := os.Stat(db + ".store"); err == nil || second.ready.Store != db+".store" {
-		t.Errorf("large payloads are said to be in %q; without a worker there is %v", second.ready.Store, info)
+		t.Errorf("store = %q; its folder without a worker: %v", second.ready.Store, info)
 	}
 	if s := d.GetWorkflowExecutionInfo().GetStatus().String(); s != "Running" {
-		t.Errorf("the run is %s, want Running", s)
+		t.Errorf("status = %s, want Running", s)
 	}
 	if err := second.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -105,14 +105,14 @@ func TestRunsSurviveKill(t *testing.T) {
 
 func TestMemoryUIAndReadyFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ready.json")
-	p := begin(t, "-db", inMemory, "-port", "0", "-ui-port", "-1", "-ready-file", file)
+	p := start(t, "-db", inMemory, "-port", "0", "-ui-port", "-1", "-ready-file", file)
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got ready
 	if err := json.Unmarshal(raw, &got); err != nil || got != p.ready || got.DB != inMemory || got.Store != "" || got.Namespace != "default" {
-		t.Errorf("ready file has %s (%v), ready line %+v", raw, err, p.ready)
+		t.Errorf("ready file = %s (%v), ready line = %+v", raw, err, p.ready)
 	}
 	c, err := net.DialTimeout("tcp", strings.TrimPrefix(got.UI, "http://"), time.Second)
 	if err != nil {
@@ -124,12 +124,12 @@ func TestMemoryUIAndReadyFile(t *testing.T) {
 	}
 }
 
-// TestLargePayloadsBesideTheDatabase runs a worker with the store that it chooses.
-func TestLargePayloadsBesideTheDatabase(t *testing.T) {
+// TestDefaultStore checks that a worker keeps its store next to the database by default.
+func TestDefaultStore(t *testing.T) {
 	dir := t.TempDir()
-	p := begin(t, "-db", filepath.Join(dir, "t.db"), "-port", "0", "-ui-port", "0")
+	p := start(t, "-db", filepath.Join(dir, "t.db"), "-port", "0", "-ui-port", "0")
 	if want := filepath.Join(dir, "t.db.store"); p.ready.Store != want {
-		t.Errorf("the store is %q, want %q", p.ready.Store, want)
+		t.Errorf("store = %q, want %q", p.ready.Store, want)
 	}
 	if _, err := os.Stat(filepath.Join(p.ready.Store, "store.id")); err != nil {
 		t.Error(err)
@@ -146,20 +146,20 @@ func TestIncompleteDatabaseIsRecreated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if store.DatabaseName != db || store.ConnectAttributes["journal_mode"] != "wal" {
-		t.Errorf("store is %+v", store)
+		t.Errorf("store = %+v", store)
 	}
 	if _, err := openStore(db); err != nil {
 		t.Errorf("opening it again: %v", err)
 	}
 }
 
-func TestForeignFileIsRefused(t *testing.T) {
+func TestForeignFileIsRejected(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "letter.txt")
 	if err := os.WriteFile(db, []byte("Dear reader, this is no database at all."), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := openStore(db); err == nil || !strings.Contains(err.Error(), "if the file is not a Temporal database, use another with -db") {
-		t.Errorf("openStore() error is %v", err)
+		t.Errorf("openStore() error = %v", err)
 	}
 	if raw, _ := os.ReadFile(db); !strings.HasPrefix(string(raw), "Dear reader") {
 		t.Errorf("the file was changed: %q", raw)
@@ -172,16 +172,16 @@ func TestPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	taken := l.Addr().(*net.TCPAddr).Port
-	if _, err := choosePort("-port", taken, false); err == nil || !strings.Contains(err.Error(), "use another with -port") {
-		t.Errorf("a port that is taken: %v", err)
+	used := l.Addr().(*net.TCPAddr).Port
+	if _, err := choosePort("-port", used, false); err == nil || !strings.Contains(err.Error(), "use another with -port") {
+		t.Errorf("port in use: error = %v", err)
 	}
-	if got, err := choosePort("-port", taken, true); err != nil || got == taken || got == 0 {
-		t.Errorf("another port: %d, %v", got, err)
+	if got, err := choosePort("-port", used, true); err != nil || got == used || got == 0 {
+		t.Errorf("alternative port = %d, %v", got, err)
 	}
 	for _, want := range []int{-2, 65536} {
 		if _, err := choosePort("-port", want, true); err == nil {
-			t.Errorf("port %d is no error", want)
+			t.Errorf("port %d: no error", want)
 		}
 	}
 	ports, err := freePorts(5)
@@ -197,16 +197,16 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestWorkerAlone runs a worker for another process's server, until nobody uses it.
-func TestWorkerAlone(t *testing.T) {
-	server := begin(t, "-db", inMemory, "-port", "0", "-ui-port", "0", "-worker=false")
+// TestWorkerWithoutServer checks that a worker can use the server of another process.
+func TestWorkerWithoutServer(t *testing.T) {
+	server := start(t, "-db", inMemory, "-port", "0", "-ui-port", "0", "-worker=false")
 	ready := filepath.Join(t.TempDir(), "ready.json")
-	p := beginWith(t, []string{"TEMPORAL_ADDRESS=" + server.ready.Address}, "-server=false", "-ready-file", ready)
+	p := startWith(t, []string{"TEMPORAL_ADDRESS=" + server.ready.Address}, "-server=false", "-ready-file", ready)
 	if p.ready.Address != server.ready.Address {
-		t.Errorf("ready is %+v", p.ready)
+		t.Errorf("ready = %+v", p.ready)
 	}
 	if _, err := lock(ready); err == nil {
-		t.Error("nobody holds the lock of a worker that lives")
+		t.Error("the lock of a running worker is not held")
 	}
 	c := connect(t, server.ready.Address)
 	seen := false
@@ -220,7 +220,7 @@ func TestWorkerAlone(t *testing.T) {
 		}
 	}
 	if !seen {
-		t.Error("no worker of -dev polls the task queue")
+		t.Error("no development worker polls the task queue")
 	}
 	for _, args := range [][]string{{"-server=false", "-worker=false"}, {"-server=false", "-demo", "x.json"}} {
 		if _, err := parse(args, os.Stderr); err == nil || !strings.Contains(err.Error(), "-server=false runs only the worker") {
@@ -229,7 +229,7 @@ func TestWorkerAlone(t *testing.T) {
 	}
 }
 
-// Commands of flows are started unasked only after the flag.
+// TestCommandsOfFlows checks that commands of flows need no permission only if the flag is set.
 func TestCommandsOfFlows(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("WEFT_ALLOW_COMMANDS", "")
@@ -243,12 +243,12 @@ func TestCommandsOfFlows(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(cfg.AllowCommands, tc.want) || !cfg.AllowLoopback {
-			t.Errorf("with %q it allows the commands %q, loopback %v", tc.args, cfg.AllowCommands, cfg.AllowLoopback)
+			t.Errorf("flags %q: allowed commands = %q, loopback = %v", tc.args, cfg.AllowCommands, cfg.AllowLoopback)
 		}
 	}
 }
 
-// All that is said behind the settings is said without their secrets, and so is an error of main's.
+// TestSecretsAreNotPrinted checks that secrets in the settings are masked in the log and in error output.
 func TestSecretsAreNotPrinted(t *testing.T) {
 	const secret = "canary-0a1b2c3d4e"
 	dir := t.TempDir()
@@ -268,6 +268,6 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	o.logger().Error("it was told of "+secret, "error", secret+"-openai")
 	fmt.Fprintf(o.stderr, "Bearer %s\n", secret)
 	if strings.Contains(out.String(), "canary") || strings.Count(out.String(), "[secret]") != 3 {
-		t.Errorf("it says %q", out.String())
+		t.Errorf("output = %q", out.String())
 	}
 }

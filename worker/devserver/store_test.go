@@ -27,7 +27,7 @@ func TestIndexes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left != 0 || all != 24 || partial != 16 {
-		t.Errorf("%d inefficient indexes are left, of %d; %d are partial", left, all, partial)
+		t.Errorf("%d inefficient indexes left of %d; %d are partial", left, all, partial)
 	}
 	for condition, index := range map[string]string{
 		"status = 1 AND parent_workflow_id IS NULL AND (Keyword01 = 'x' OR Keyword01 IS NULL)": "by_status",
@@ -40,7 +40,7 @@ func TestIndexes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(plan, index+" ") {
-			t.Errorf("a query for %s uses: %s", condition, plan)
+			t.Errorf("query plan for %s: %s", condition, plan)
 		}
 	}
 	var journal string

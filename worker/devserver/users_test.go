@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestStopsWhenNobodyUsesIt holds the lock that a user holds, and lets it go.
-func TestStopsWhenNobodyUsesIt(t *testing.T) {
+// TestStopsWithoutUsers checks that the server stops once its last user releases the lock.
+func TestStopsWithoutUsers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "users")
 	user, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -18,21 +18,21 @@ func TestStopsWhenNobodyUsesIt(t *testing.T) {
 	if err := syscall.Flock(int(user.Fd()), syscall.LOCK_SH); err != nil {
 		t.Fatal(err)
 	}
-	p := begin(t, "-db", inMemory, "-port", "0", "-ui-port", "0", "-worker=false", "-users", file)
-	ended := make(chan error, 1)
-	go func() { ended <- p.Wait() }()
+	p := start(t, "-db", inMemory, "-port", "0", "-ui-port", "0", "-worker=false", "-users", file)
+	done := make(chan error, 1)
+	go func() { done <- p.Wait() }()
 	select {
-	case err := <-ended:
-		t.Fatalf("it stopped although somebody uses it: %v\n%s", err, p.log)
+	case err := <-done:
+		t.Fatalf("stopped although in use: %v\n%s", err, p.log)
 	case <-time.After(2500 * time.Millisecond):
 	}
 	user.Close()
 	select {
-	case err := <-ended:
+	case err := <-done:
 		if err != nil {
-			t.Errorf("it stopped with %v\n%s", err, p.log)
+			t.Errorf("stopped with %v\n%s", err, p.log)
 		}
 	case <-time.After(3 * time.Minute):
-		t.Fatal("it goes on although nobody uses it")
+		t.Fatal("not stopped although unused")
 	}
 }

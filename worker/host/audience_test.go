@@ -15,27 +15,27 @@ import (
 	"weft/activities/contract"
 )
 
-// A run is watched from the time that somebody says so; what no worker here holds may be.
+// TestAudience checks that a run is watched once a client says so, and that a run that this worker has not cached counts as watched.
 func TestAudience(t *testing.T) {
 	for name, tc := range map[string]struct {
 		query string
 		want  bool
 	}{
-		"nobody says anything":   {},
-		"somebody watches":       {contract.QueryWatching, true},
-		"somebody asks for more": {contract.QueryStatus, false},
+		"no query":                   {},
+		"query by a watching client": {contract.QueryWatching, true},
+		"another query":              {contract.QueryStatus, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen := &Audience{}
+			audience := &Audience{}
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestWorkflowEnvironment()
-			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{seen}, DeadlockDetectionTimeout: time.Minute})
+			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{audience}, DeadlockDetectionTimeout: time.Minute})
 			env.SetTestTimeout(4 * time.Minute)
 			run := ""
 			env.RegisterActivityWithOptions(func(ctx context.Context) error {
 				run = activity.GetInfo(ctx).WorkflowExecution.RunID
-				if seen.Watched(run) {
-					return errors.New("the run is watched before anybody says so")
+				if audience.Watched(run) {
+					return errors.New("the run is watched before the query")
 				}
 				return nil
 			}, activity.RegisterOptions{Name: "call"})
@@ -56,7 +56,7 @@ func TestAudience(t *testing.T) {
 							t.Error(err)
 						}
 					}
-					watched = seen.Watched(run)
+					watched = audience.Watched(run)
 				}, time.Second)
 				return workflow.Sleep(ctx, 2*time.Second)
 			})
@@ -64,10 +64,10 @@ func TestAudience(t *testing.T) {
 				t.Fatal(err)
 			}
 			if watched != tc.want {
-				t.Errorf("the run is watched: %v, want %v", watched, tc.want)
+				t.Errorf("Watched() = %v, want %v", watched, tc.want)
 			}
-			if until, cached := seen.until.Load(run); cached || !seen.Watched(run) {
-				t.Errorf("of a run that has ended is still known: %v", until)
+			if until, cached := audience.until.Load(run); cached || !audience.Watched(run) {
+				t.Errorf("the entry of a closed run was not removed: %v", until)
 			}
 		})
 	}

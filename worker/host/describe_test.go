@@ -17,7 +17,7 @@ import (
 	"weft/worker/config"
 )
 
-// operator answers for the search attributes of a namespace.
+// operator is a fake client for the search attributes of a namespace.
 type operator struct {
 	client.Client
 	operatorservice.OperatorServiceClient
@@ -35,31 +35,31 @@ func (o *operator) AddSearchAttributes(context.Context, *operatorservice.AddSear
 	return &operatorservice.AddSearchAttributesResponse{}, o.err
 }
 
-// A setup that may not add search attributes says who can, and does not try again.
-func TestAttributesThatSomebodyElseAdds(t *testing.T) {
+// TestAddAttributes checks that a setup without permission to add search attributes says how to add them, and does not retry.
+func TestAddAttributes(t *testing.T) {
 	tests := map[string]struct {
 		err   error
 		want  string
 		final bool
 	}{
-		"added":         {},
-		"there already": {err: serviceerror.NewAlreadyExists("there")},
-		"not allowed":   {err: serviceerror.NewPermissionDenied("not for you", ""), final: true, want: "tcld namespace search-attributes add --namespace n.acct --search-attribute WeftFlow=Keyword --search-attribute WeftStatus=Keyword"},
-		"not known":     {err: serviceerror.NewUnimplemented("what?"), final: true, want: "temporal operator search-attribute create --namespace n.acct --name WeftFlow --type Keyword --name WeftStatus --type Keyword; "},
-		"not now":       {err: serviceerror.NewUnavailable("away"), want: "add search attributes to namespace n.acct: away"},
+		"added":             {},
+		"already exists":    {err: serviceerror.NewAlreadyExists("there")},
+		"permission denied": {err: serviceerror.NewPermissionDenied("not for you", ""), final: true, want: "tcld namespace search-attributes add --namespace n.acct --search-attribute WeftFlow=Keyword --search-attribute WeftStatus=Keyword"},
+		"unimplemented":     {err: serviceerror.NewUnimplemented("what?"), final: true, want: "temporal operator search-attribute create --namespace n.acct --name WeftFlow --type Keyword --name WeftStatus --type Keyword; "},
+		"unavailable":       {err: serviceerror.NewUnavailable("away"), want: "add search attributes to namespace n.acct: away"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			err := AddAttributes(t.Context(), &operator{err: tc.err}, "n.acct", []string{"WeftFlow", "WeftStatus"})
 			var final config.Problems
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) || errors.As(err, &final) != tc.final {
-				t.Errorf("the error is %v, want %q in it", err, tc.want)
+				t.Errorf("error = %v, want %q in it", err, tc.want)
 			}
 		})
 	}
 }
 
-func TestAttributesReportsMissingOnes(t *testing.T) {
+func TestMissingAttributes(t *testing.T) {
 	kinds := func(kind enumspb.IndexedValueType, names ...string) map[string]enumspb.IndexedValueType {
 		out := map[string]enumspb.IndexedValueType{}
 		for _, n := range names {
@@ -72,13 +72,13 @@ func TestAttributesReportsMissingOnes(t *testing.T) {
 		o    operator
 		want string
 	}{
-		"nothing": {o: operator{kinds: kinds(keyword, contract.Attributes...)}},
-		"two": {o: operator{kinds: kinds(keyword, "WeftFlow", "WeftStatus")},
+		"none missing": {o: operator{kinds: kinds(keyword, contract.Attributes...)}},
+		"some missing": {o: operator{kinds: kinds(keyword, "WeftFlow", "WeftStatus")},
 			want: "worker: search attributes missing: WeftDialect, WeftPlanHash, WeftPrincipal, WeftTenant; runs work without them; add them with: " +
 				"temporal operator search-attribute create --namespace prod --name WeftDialect --type Keyword --name WeftPlanHash --type Keyword --name WeftPrincipal --type Keyword --name WeftTenant --type Keyword\n"},
 		"all of another type": {o: operator{kinds: kinds(enumspb.INDEXED_VALUE_TYPE_TEXT, contract.Attributes...)},
 			want: "worker: search attributes of a type other than Keyword: WeftFlow (Text), WeftDialect (Text), WeftPlanHash (Text), WeftStatus (Text), WeftPrincipal (Text), WeftTenant (Text); runs work without them; remove them and add them again as Keyword\n"},
-		"no answer": {o: operator{err: errors.New("not for you")},
+		"list error": {o: operator{err: errors.New("not for you")},
 			want: `worker: cannot read the search attributes: list the search attributes of namespace "prod": not for you; runs set only those of their start request` + "\n"},
 	}
 	for name, tc := range tests {
@@ -91,12 +91,12 @@ func TestAttributesReportsMissingOnes(t *testing.T) {
 	}
 }
 
-// TestWarningOfFairness comes where policies tell tenants apart.
-func TestWarningOfFairness(t *testing.T) {
+// TestFairnessWarning checks that the warning is shown if policies distinguish tenants.
+func TestFairnessWarning(t *testing.T) {
 	for settings, want := range map[string]bool{"policies: {p: {scripts: true}}": false, "policies: {p: {tenants: [north]}}": true} {
 		text := (&Host{}).Describe("a:7233", "n", load(t, settings, nil))
 		if got := strings.Contains(text, "matching.enableFairness"); got != want {
-			t.Errorf("with %s the warning is there: %v, want %v", settings, got, want)
+			t.Errorf("settings %s: warning shown: %v, want %v", settings, got, want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// fakeEnv is an environment of its own: no test reads that of whoever runs it.
+// fakeEnv replaces the environment of the process, so that tests do not depend on it.
 type fakeEnv map[string]string
 
 func (e fakeEnv) LookupEnv(name string) (string, bool) {
@@ -44,9 +44,9 @@ func load(t *testing.T, text string, env fakeEnv) *config.Config {
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	own := fakeEnv{"WEFT_SEAL_KEYS": programs.SealKeys}
-	maps.Copy(own, env)
-	cfg, err := config.Load(config.Options{File: file, Env: own})
+	all := fakeEnv{"WEFT_SEAL_KEYS": programs.SealKeys}
+	maps.Copy(all, env)
+	cfg, err := config.Load(config.Options{File: file, Env: all})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +54,8 @@ func load(t *testing.T, text string, env fakeEnv) *config.Config {
 	return cfg
 }
 
-// lazy is a client that connects when it is used, which no test here does.
-func lazy(t *testing.T) client.Client {
+// lazyClient returns a client that connects on first use, which never happens in these tests.
+func lazyClient(t *testing.T) client.Client {
 	t.Helper()
 	c, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1"})
 	if err != nil {
@@ -77,7 +77,7 @@ const echo = `{
   "execution_plan": "graph TD\n    START([START]) --> echo[Echo]\n    echo --> END([END])"
 }`
 
-func TestDescribeNamesEverythingButSecrets(t *testing.T) {
+func TestDescribe(t *testing.T) {
 	cfg := load(t, `
 task_queue: mine
 model: openai/gpt-5-mini
@@ -85,7 +85,7 @@ connections:
   search: {url: "https://tools.example/mcp", headers: {X-Key: "${SEARCH_KEY}"}}
   files: {command: mcp-files}
 `, fakeEnv{"OPENAI_API_KEY": "sk-geheim", "MISTRAL_API_KEY": "geheim", "SEARCH_KEY": "geheim", "WEFT_TASK_QUEU": "x"})
-	h, err := New(context.Background(), lazy(t), cfg)
+	h, err := New(context.Background(), lazyClient(t), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,18 +101,18 @@ worker: connections: files, search
 	}
 }
 
-func TestNoModelIsReportedButNoError(t *testing.T) {
+func TestDescribeWithoutModel(t *testing.T) {
 	tests := map[string]struct {
 		env  fakeEnv
 		want string
 	}{
-		"nothing offered":       {env: fakeEnv{}, want: "default model none: set OPENAI_API_KEY or OLLAMA_HOST in this worker's environment, or model in weft.yaml; otherwise each flow or run must name one"},
-		"an Ollama that is off": {env: fakeEnv{"OLLAMA_HOST": "127.0.0.1:1"}, want: "default model none: OLLAMA_HOST is set, but its models cannot be listed: "},
+		"no provider":        {env: fakeEnv{}, want: "default model none: set OPENAI_API_KEY or OLLAMA_HOST in this worker's environment, or model in weft.yaml; otherwise each flow or run must name one"},
+		"unreachable Ollama": {env: fakeEnv{"OLLAMA_HOST": "127.0.0.1:1"}, want: "default model none: OLLAMA_HOST is set, but its models cannot be listed: "},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			cfg := load(t, "", tc.env)
-			h, err := New(context.Background(), lazy(t), cfg)
+			h, err := New(context.Background(), lazyClient(t), cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,17 +128,17 @@ func TestNewRejectsInvalidSettings(t *testing.T) {
 		file string
 		want string
 	}{
-		"a secret that is missing": {file: "connections: {c: {url: 'https://x.example', headers: {A: '${NOPE}'}}}",
+		"missing secret": {file: "connections: {c: {url: 'https://x.example', headers: {A: '${NOPE}'}}}",
 			want: "connections.c.headers.A: the environment variable NOPE is not set, nor is NOPE_FILE"},
-		"a connection without anything": {file: "connections: {c: {transport: pigeon}}", want: `connections.c.transport: unknown transport "pigeon"`},
-		"a tool of no connection":       {file: "tools: {search: nowhere}", want: `tools.search: unknown connection "nowhere"`},
-		"a model of no provider":        {file: "model: acme/m", want: `unknown provider "acme"`},
+		"unknown transport":               {file: "connections: {c: {transport: pigeon}}", want: `connections.c.transport: unknown transport "pigeon"`},
+		"tool with an unknown connection": {file: "tools: {search: nowhere}", want: `tools.search: unknown connection "nowhere"`},
+		"model with an unknown provider":  {file: "model: acme/m", want: `unknown provider "acme"`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(context.Background(), lazy(t), load(t, tc.file, fakeEnv{}))
+			_, err := New(context.Background(), lazyClient(t), load(t, tc.file, fakeEnv{}))
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("New() error is %v, want %q in it", err, tc.want)
+				t.Errorf("New() error = %v, want %q in it", err, tc.want)
 			}
 		})
 	}
@@ -148,7 +148,7 @@ func TestFunctions(t *testing.T) {
 	look := tool.Func("look", "", func(context.Context, struct{}) (string, error) { return "", nil })
 	book := tool.Func("book", "", func(context.Context, struct{}) (string, error) { return "", nil })
 	cfg := load(t, "connections: {here: {transport: local, retry: never}}\ntools: {see: here}\n", fakeEnv{})
-	h, err := New(context.Background(), lazy(t), cfg, look, book)
+	h, err := New(context.Background(), lazyClient(t), cfg, look, book)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,16 +157,16 @@ func TestFunctions(t *testing.T) {
 	}
 	unbound := strings.Replace(echo, `"prompt": "Repeat`, `"tools": [{"name": "look"}], "prompt": "Repeat`, 1)
 	if _, err := Compiler(cfg, h.functions...)(contract.FlowRef{Text: unbound, Name: "x.json"}); err != nil {
-		t.Errorf("a tool that is a function: %v", err)
+		t.Errorf("a flow whose tool is a function: %v", err)
 	}
 	if _, err := Compiler(cfg)(contract.FlowRef{Text: unbound, Name: "x.json"}); err == nil {
-		t.Error("without the function the tool compiles too")
+		t.Error("the flow compiles without the function")
 	}
-	_, err = New(context.Background(), lazy(t), load(t, "connections: {here: {transport: local, url: 'http://x'}}", fakeEnv{}), look, look)
+	_, err = New(context.Background(), lazyClient(t), load(t, "connections: {here: {transport: local, url: 'http://x'}}", fakeEnv{}), look, look)
 	var problems config.Problems
 	if !errors.As(err, &problems) || len(problems) != 2 || !strings.Contains(err.Error(), `function "look": duplicate name`) ||
 		!strings.Contains(err.Error(), "connections.here: transport local") {
-		t.Errorf("New() error is %v", err)
+		t.Errorf("New() error = %v", err)
 	}
 }
 
@@ -184,12 +184,12 @@ func TestCompiler(t *testing.T) {
 		t.Errorf("compiled %+v", got)
 	}
 	if at := got.Source.At(plan.NodePath("echo")); at != "echo.json:5" {
-		t.Errorf("the node is at %q, want echo.json:5", at)
+		t.Errorf("node location = %q, want echo.json:5", at)
 	}
 }
 
-// A flow's own bound of steps holds where the settings name none.
-func TestCompilerLeavesStepsToTheFlow(t *testing.T) {
+// TestCompilerMaxSteps checks that the step limit of a flow applies unless the settings set one.
+func TestCompilerMaxSteps(t *testing.T) {
 	var agents []string
 	for i := range 30 {
 		agents = append(agents, fmt.Sprintf(`{"name":"a%d","type":"transform"}`, i))
@@ -215,19 +215,19 @@ func TestCompilerLeavesStepsToTheFlow(t *testing.T) {
 	}
 }
 
-// Components go to the dialect, which says so if it takes none.
-func TestCompilerHandsComponentsOn(t *testing.T) {
+// TestCompilerComponents checks that components are passed to the dialect, and rejected if it does not support them.
+func TestCompilerComponents(t *testing.T) {
 	ref := contract.FlowRef{Text: echo, Name: "echo.json", Components: []contract.Document{{Name: "models.yaml", Text: "small: {}"}},
 		ComponentIDs: []contract.ComponentID{{ID: "llm", Name: "models.yaml", Key: "small"}}}
 	_, err := Compiler(load(t, "", fakeEnv{}))(ref)
 	f := contract.FailureOf(err)
 	if f.Class != contract.ClassInvalidFlow || !strings.Contains(f.Text, `the dialect continuum does not support components, but "models.yaml" was passed`) {
-		t.Errorf("failure is %v", err)
+		t.Errorf("failure = %v", err)
 	}
 }
 
-// A client sends a flow that is a folder as its document and the files around it.
-func TestCompilerTakesFiles(t *testing.T) {
+// TestCompilerFiles checks that a client can send a flow with additional files.
+func TestCompilerFiles(t *testing.T) {
 	compile := Compiler(load(t, "", fakeEnv{}))
 	ref := contract.FlowRef{Name: "agents/say/agent.json",
 		Text: `{"name": "say", "description": "Says it", "capabilities": ["tone"], "input_schema": {"type": "object"}, "output_schema": {"type": "object"}}`,
@@ -241,17 +241,17 @@ func TestCompilerTakesFiles(t *testing.T) {
 		t.Fatal(err, contract.FailureOf(err).Diagnostics)
 	}
 	if raw, err := json.Marshal(got.Plan); err != nil || !strings.Contains(string(raw), "Speak kindly.") || !strings.Contains(string(raw), "Say it.") {
-		t.Errorf("the plan is %s: %v", raw, err)
+		t.Errorf("plan = %s: %v", raw, err)
 	}
 	ref.Files = ref.Files[:1]
 	if _, err := compile(ref); err == nil || !strings.Contains(contract.FailureOf(err).Text, `"tone"`) {
-		t.Errorf("without the capability the error is %v", err)
+		t.Errorf("without the capability: error = %v", err)
 	}
 	ref.Text, ref.Name = echo, "echo.json"
 	f := contract.FailureOf(func() error { _, err := compile(ref); return err }())
 	if f == nil || f.Class != contract.ClassInvalidFlow || f.Remedy == "" ||
 		f.Text != `the dialect continuum does not support additional files, but flow.files has "agents/say/agent.system-prompt.md"` {
-		t.Errorf("continuum with files gave %+v", f)
+		t.Errorf("continuum with files: failure = %+v", f)
 	}
 }
 
@@ -273,26 +273,26 @@ func TestCompilerListsAllErrors(t *testing.T) {
 			_, err := compile(tc.ref)
 			var f *contract.Failure
 			if !errors.As(err, &f) || f.Class != contract.ClassInvalidFlow || f.Remedy == "" || len(f.Diagnostics) != len(tc.want) {
-				t.Fatalf("error is %#v, want %d diagnostics", err, len(tc.want))
+				t.Fatalf("error = %#v, want %d diagnostics", err, len(tc.want))
 			}
 			for i, want := range tc.want {
 				if !strings.HasPrefix(f.Diagnostics[i], want) {
-					t.Errorf("diagnostic %d is %q, want it to begin with %q", i, f.Diagnostics[i], want)
+					t.Errorf("diagnostic %d = %q, want prefix %q", i, f.Diagnostics[i], want)
 				}
 			}
 		})
 	}
 }
 
-// What is wrong with what settings name is said with the place of the setting.
-func TestProblemsHavePlaces(t *testing.T) {
+// TestProblemsHaveLocations checks that problems found by New have the locations of the settings.
+func TestProblemsHaveLocations(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cfg := load(t, "providers: {acme: {kind: foo}}\nconnections:\n  a: {url: 'ftp://x'}\n  b: {}\n  c.d: {url: 'https://x.example', headers: {A: '${NOPE}'}}\nflows: {dir: /no/such/folder}\nmodel: openai/m\n",
 		fakeEnv{"OPENAI_API_KEY_FILE": empty, "WEFT_AGENTS_TRUSTED": "/no/such/agents"})
-	_, err := New(context.Background(), lazy(t), cfg)
+	_, err := New(context.Background(), lazyClient(t), cfg)
 	var problems config.Problems
 	if !errors.As(err, &problems) {
 		t.Fatal(err)
@@ -305,7 +305,7 @@ func TestProblemsHavePlaces(t *testing.T) {
 		`providers.openai: OPENAI_API_KEY_FILE refers to ` + empty + `, which is empty`,
 	} {
 		if !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, want) }) {
-			t.Errorf("there is no problem %q in\n%s", want, strings.Join(problems, "\n"))
+			t.Errorf("no problem %q in:\n%s", want, strings.Join(problems, "\n"))
 		}
 	}
 }

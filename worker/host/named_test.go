@@ -12,7 +12,7 @@ import (
 	"weft/specadapter/source"
 )
 
-// flowsDir is a folder of flows beside which a secret lies.
+// flowsDir creates a folder of flows, with a secret file next to it.
 func flowsDir(t *testing.T) string {
 	t.Helper()
 	top := t.TempDir()
@@ -56,32 +56,32 @@ func TestFlowsByName(t *testing.T) {
 	compile := Compiler(load(t, "flows: {dir: "+flowsDir(t)+"}", fakeEnv{}))
 	tests := map[string]struct {
 		name string
-		// at is the node's place; err the beginning of the failure's text, remedy a part of it.
+		// at is the location of the node; err is a prefix of the failure's text, remedy a part of its remedy.
 		at, err, remedy string
 	}{
-		"without its extension":         {name: "in", at: "in.json:5"},
-		"a file and an agent":           {name: "echo", err: `the flow name "echo" is ambiguous: echo.json and agents/echo/agent.json`, remedy: "with its extension"},
-		"an agent with a link outside":  {name: "leaky", err: `the flow "leaky": read agents/leaky/agent.system-prompt.md: path escapes from parent`},
-		"with it":                       {name: "echo.json", at: "echo.json:5"},
-		"a name with a dot":             {name: "v1.2", at: "v1.2.yml:5"},
-		"a link inside the folder":      {name: "in", at: "in.json:5"},
-		"a link out of it":              {name: "out", err: `read the flow "out.json": path escapes from parent`, remedy: "links must not lead out"},
-		"a link to an absolute place":   {name: "far", err: `read the flow "far.json": path escapes from parent`},
-		"a link to nothing":             {name: "dangling", err: `read the flow "dangling.json": no such file`},
-		"a way up":                      {name: "../secret", err: `the flow name "../secret" is not a plain file name`, remedy: "with or without its extension"},
-		"a way up alone":                {name: "..", err: `the flow name ".." is not a plain`},
-		"an absolute name":              {name: "/etc/passwd", err: `the flow name "/etc/passwd" is not a plain`},
-		"another system's way up":       {name: `..\secret`, err: `the flow name "..\\secret" is not a plain`},
-		"a hidden file":                 {name: ".hidden", err: `the flow name ".hidden" is not a plain`},
-		"a name with a zero":            {name: "echo.json\x00", err: `the flow name "echo.json\x00" is not a plain`},
-		"a name without end":            {name: strings.Repeat("x", 5000), err: "the flow name "},
-		"two files of one name":         {name: "two", err: `the flow name "two" is ambiguous: two.json and two.yaml`, remedy: "with its extension"},
-		"a misspelt name":               {name: "echoo", err: `flow "echoo" not found`, remedy: `did you mean "echo"?`},
-		"no such name":                  {name: "zzzzzz", err: `flow "zzzzzz" not found`, remedy: "use one of the 11 flows there"},
-		"a file without an extension":   {name: "plain", err: `flow "plain" not found`},
-		"a folder":                      {name: "folder", err: `"folder.json" in flows.dir is not a file`},
-		"a document that does not load": {name: "bad", err: "the document has 1 error(s), the first: bad.json:1:", remedy: "starter validate"},
-		"a document that is too long":   {name: "long", err: "the document has 1 error(s), the first: long.json"},
+		"without an extension":                {name: "in", at: "in.json:5"},
+		"file and agent of the same name":     {name: "echo", err: `the flow name "echo" is ambiguous: echo.json and agents/echo/agent.json`, remedy: "with its extension"},
+		"agent with a link out of the folder": {name: "leaky", err: `the flow "leaky": read agents/leaky/agent.system-prompt.md: path escapes from parent`},
+		"with an extension":                   {name: "echo.json", at: "echo.json:5"},
+		"name with a dot":                     {name: "v1.2", at: "v1.2.yml:5"},
+		"link inside the folder":              {name: "in", at: "in.json:5"},
+		"link out of the folder":              {name: "out", err: `read the flow "out.json": path escapes from parent`, remedy: "links must not lead out"},
+		"link with an absolute path":          {name: "far", err: `read the flow "far.json": path escapes from parent`},
+		"dangling link":                       {name: "dangling", err: `read the flow "dangling.json": no such file`},
+		"parent folder":                       {name: "../secret", err: `the flow name "../secret" is not a plain file name`, remedy: "with or without its extension"},
+		"parent folder alone":                 {name: "..", err: `the flow name ".." is not a plain`},
+		"absolute path":                       {name: "/etc/passwd", err: `the flow name "/etc/passwd" is not a plain`},
+		"parent folder in Windows notation":   {name: `..\secret`, err: `the flow name "..\\secret" is not a plain`},
+		"hidden file":                         {name: ".hidden", err: `the flow name ".hidden" is not a plain`},
+		"name with a null byte":               {name: "echo.json\x00", err: `the flow name "echo.json\x00" is not a plain`},
+		"very long name":                      {name: strings.Repeat("x", 5000), err: "the flow name "},
+		"two files of the same name":          {name: "two", err: `the flow name "two" is ambiguous: two.json and two.yaml`, remedy: "with its extension"},
+		"misspelt name":                       {name: "echoo", err: `flow "echoo" not found`, remedy: `did you mean "echo"?`},
+		"unknown name":                        {name: "zzzzzz", err: `flow "zzzzzz" not found`, remedy: "use one of the 11 flows there"},
+		"file without an extension":           {name: "plain", err: `flow "plain" not found`},
+		"folder":                              {name: "folder", err: `"folder.json" in flows.dir is not a file`},
+		"invalid document":                    {name: "bad", err: "the document has 1 error(s), the first: bad.json:1:", remedy: "starter validate"},
+		"document too long":                   {name: "long", err: "the document has 1 error(s), the first: long.json"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -91,16 +91,16 @@ func TestFlowsByName(t *testing.T) {
 					t.Fatal(err)
 				}
 				if at := got.Source.At("nodes/echo"); at != tc.at || got.Plan.Name != "Echo" || got.Hash == "" {
-					t.Errorf("the plan is %q of %s, want Echo of %s", got.Plan.Name, at, tc.at)
+					t.Errorf("plan = %q at %s, want Echo at %s", got.Plan.Name, at, tc.at)
 				}
 				return
 			}
 			var f *contract.Failure
 			if !errors.As(err, &f) || f.Class != contract.ClassInvalidFlow || !strings.HasPrefix(f.Text, tc.err) || !strings.Contains(f.Remedy, tc.remedy) {
-				t.Fatalf("error is %#v, want %q with remedy %q", err, tc.err, tc.remedy)
+				t.Fatalf("error = %#v, want %q with remedy %q", err, tc.err, tc.remedy)
 			}
 			if strings.Contains(f.Error(), "geheim") || strings.Contains(f.Error(), os.TempDir()) {
-				t.Errorf("the failure tells of the worker's files: %v", f)
+				t.Errorf("the failure reveals files of the worker: %v", f)
 			}
 		})
 	}
@@ -112,28 +112,28 @@ func TestAgentByName(t *testing.T) {
 		t.Fatal(err)
 	}
 	if system := got.Plan.Nodes[0].Agent.System; system != "You write.\n\n---\n\nShort." || got.Plan.Dialect != "blueprint" {
-		t.Errorf("the system prompt is %q", system)
+		t.Errorf("system prompt = %q", system)
 	}
 }
 
-func TestDocumentsAreRefusedWhereOnlyNamesAre(t *testing.T) {
+func TestDocumentsAreRejected(t *testing.T) {
 	dir := flowsDir(t)
 	compile := Compiler(load(t, "flows: {dir: "+dir+", accept: named}", fakeEnv{}))
 	_, err := compile(contract.FlowRef{Text: echo, Name: "echo.json"})
 	var f *contract.Failure
 	if !errors.As(err, &f) || f.Class != contract.ClassInvalidFlow || !strings.Contains(f.Text, "flows.accept: named") || f.Remedy == "" {
-		t.Errorf("error is %#v", err)
+		t.Errorf("error = %#v", err)
 	}
 	if _, err := compile(contract.FlowRef{Name: "in"}); err != nil {
-		t.Errorf("a name is refused: %v", err)
+		t.Errorf("a named flow is rejected: %v", err)
 	}
 	_, err = Compiler(load(t, "", fakeEnv{}))(contract.FlowRef{Name: "echo"})
 	if !errors.As(err, &f) || !strings.Contains(f.Text, "flows.dir is not set") || !strings.Contains(f.Remedy, "flows: {dir: ") {
-		t.Errorf("error is %#v", err)
+		t.Errorf("error = %#v", err)
 	}
 }
 
-func TestNewRefusesAFolderOfFlowsThatIsNone(t *testing.T) {
+func TestNewRejectsInvalidFlowsDir(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -143,8 +143,8 @@ func TestNewRefusesAFolderOfFlowsThatIsNone(t *testing.T) {
 		"flows: {dir: " + file + "}":    "flows.dir: " + file + " is not a directory",
 		"flows: {accept: named}":        "flows.accept is named, but flows.dir is not set",
 	} {
-		if _, err := New(context.Background(), lazy(t), load(t, settings, fakeEnv{})); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error is %v, want %q", settings, err, want)
+		if _, err := New(context.Background(), lazyClient(t), load(t, settings, fakeEnv{})); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error = %v, want %q", settings, err, want)
 		}
 	}
 }

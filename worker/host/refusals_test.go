@@ -14,11 +14,11 @@ import (
 	"weft/workflows/plan"
 )
 
-// asking asks a worker with some settings for something, and gives what it is told.
-type asking func(t *testing.T, cfg *config.Config) string
+// operation performs an operation with the given settings, and returns its remedy or warnings.
+type operation func(t *testing.T, cfg *config.Config) string
 
-// resolving asks for a tool's connection.
-func resolving(c plan.Connection, name string) asking {
+// resolveOp resolves the connection of a tool.
+func resolveOp(c plan.Connection, name string) operation {
 	return func(t *testing.T, cfg *config.Config) string {
 		settings, err := cfg.Tool()
 		if err != nil {
@@ -36,9 +36,9 @@ func resolving(c plan.Connection, name string) asking {
 	}
 }
 
-// compiling asks for the plan of a flow. What is told are the failure's remedy and all
-// diagnostics.
-func compiling(ref contract.FlowRef) asking {
+// compileOp compiles a flow. Its result is the failure's remedy and all diagnostics, or
+// the warnings.
+func compileOp(ref contract.FlowRef) operation {
 	return func(_ *testing.T, cfg *config.Config) string {
 		out, err := Compiler(cfg)(ref)
 		if err == nil {
@@ -49,15 +49,15 @@ func compiling(ref contract.FlowRef) asking {
 	}
 }
 
-// modelling asks for a model.
-func modelling(ref string) asking {
+// generateOp calls a model.
+func generateOp(ref string) operation {
 	return func(t *testing.T, cfg *config.Config) string {
 		models, err := openModels(cfg, "", "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		cancel() // a model that is ready is not called
+		cancel() // so that a configured model is not called
 		if _, err := models.Generate(ctx, ref, &llm.Call{}); !errors.Is(err, context.Canceled) {
 			return contract.FailureOf(err).Remedy
 		}
@@ -65,13 +65,13 @@ func modelling(ref string) asking {
 	}
 }
 
-// said finds the lines for weft.yaml in a remedy: behind these words, up to the next clause.
-var said = regexp.MustCompile(`(?:in|in the worker's) weft\.yaml(?:, of the starter and the worker)?: (.*?)(?:; |\n|$)`)
+// remedyLines matches the lines for weft.yaml in a remedy: after these words, up to the next clause.
+var remedyLines = regexp.MustCompile(`(?:in|in the worker's) weft\.yaml(?:, of the starter and the worker)?: (.*?)(?:; |\n|$)`)
 
-// linesIn are the documents that a remedy offers, each a weft.yaml that should do.
+// linesIn returns the settings that a remedy offers, each as a weft.yaml.
 func linesIn(remedy string) []string {
 	var out []string
-	for _, m := range said.FindAllStringSubmatch(remedy, -1) {
+	for _, m := range remedyLines.FindAllStringSubmatch(remedy, -1) {
 		for _, line := range strings.Split(m[1], ", or ") {
 			line, _, _ = strings.Cut(line, " (")
 			out = append(out, strings.ReplaceAll(line, "} and ", "}\n"))
@@ -80,70 +80,70 @@ func linesIn(remedy string) []string {
 	return out
 }
 
-// graphOf is a flow of one node with a tool, and connections.
+// graphOf returns a flow of one node that has a tool, with these connections.
 func graphOf(connections, connection string) contract.FlowRef {
 	text := strings.Replace(echo, `"prompt": "Repeat`, `"tools": [{"name": "look"`+connection+`}], "prompt": "Repeat`, 1)
 	return contract.FlowRef{Name: "x.json", Text: `{"agents": [` + strings.Replace(text, "{", `{"id": "a",`, 1) + `], "data_connections": [` + connections + `]}`}
 }
 
-// secretive is a connection of a flow that names a secret.
-var secretive = plan.Connection{ID: "web", URL: "https://tools.example.com/mcp", Secrets: []plan.Header{{Name: "A", Value: "c.A"}}}
+// secretConnection is a connection of a flow that refers to a secret.
+var secretConnection = plan.Connection{ID: "web", URL: "https://tools.example.com/mcp", Secrets: []plan.Header{{Name: "A", Value: "c.A"}}}
 
-// A document that comes with a run and holds a secret is refused: the reference and the setting
-// are named, and that the secret has to be changed.
-func TestSecretInARawStart(t *testing.T) {
+// TestSecretInDocument checks that a document with a secret is rejected, and that the remedy names the reference and
+// the setting, and says that the secret must be rotated.
+func TestSecretInDocument(t *testing.T) {
 	ref := contract.FlowRef{Name: "x.json", Text: `{"component_type":"Agent","agentspec_version":"26.1.2","name":"a","system_prompt":"x","llm_config":{"component_type":"OpenAiConfig","name":"m","model_id":"m"},
 "tools":[{"component_type":"RemoteTool","name":"crm","url":"https://crm.example.com/x","http_method":"GET","sensitive_headers":{"A":"canary-1234"}}]}`}
-	told := compiling(ref)(t, load(t, "", fakeEnv{}))
-	if !strings.HasPrefix(told, "the secret is already in the run's history: rotate it") || !strings.Contains(told, `{"$component_ref": "crm.sensitive_headers.A"}`) || strings.Contains(told, "canary") {
-		t.Errorf("it is told %s", told)
+	remedy := compileOp(ref)(t, load(t, "", fakeEnv{}))
+	if !strings.HasPrefix(remedy, "the secret is already in the run's history: rotate it") || !strings.Contains(remedy, `{"$component_ref": "crm.sensitive_headers.A"}`) || strings.Contains(remedy, "canary") {
+		t.Errorf("remedy = %s", remedy)
 	}
-	lines := linesIn(told)
+	lines := linesIn(remedy)
 	if len(lines) != 1 {
-		t.Fatalf("lines %q", lines)
+		t.Fatalf("lines = %q", lines)
 	}
-	tools := resolving(plan.Connection{ID: "http:crm", Kind: plan.ConnectionHTTP, URL: "https://crm.example.com", Secrets: []plan.Header{{Name: "A", Value: "crm.sensitive_headers.A"}}}, "crm")
-	if still := tools(t, load(t, lines[0], fakeEnv{"NAME": "x"})); still != "" {
-		t.Errorf("with %s: %s", lines[0], still)
+	tools := resolveOp(plan.Connection{ID: "http:crm", Kind: plan.ConnectionHTTP, URL: "https://crm.example.com", Secrets: []plan.Header{{Name: "A", Value: "crm.sensitive_headers.A"}}}, "crm")
+	if got := tools(t, load(t, lines[0], fakeEnv{"NAME": "x"})); got != "" {
+		t.Errorf("still rejected with %s: %s", lines[0], got)
 	}
 }
 
-// Each refusal says the very line that lifts it: with any of its lines in weft.yaml the same
-// is not refused.
-func TestRefusalsNameTheLineThatAllowsIt(t *testing.T) {
+// TestRemedySettings checks that each setting that a remedy offers is sufficient: with any one of its lines in weft.yaml,
+// the same operation is accepted.
+func TestRemedySettings(t *testing.T) {
 	dir := flowsDir(t)
-	// What only the operator knows stands for itself in a line.
+	// Replaces the placeholders for values that only the operator knows.
 	fill := strings.NewReplacer("/PATH/TO/FLOWS", dir, "HOST", "tools.example.com", "PROGRAM", "mcp-look")
 	tests := map[string]struct {
 		settings string
-		ask      asking
+		run      operation
 		lines    int
 	}{
-		"a private address":           {ask: resolving(plan.Connection{ID: "web", URL: "http://10.1.2.3/mcp"}, "look"), lines: 2},
-		"a private IPv6 address":      {ask: resolving(plan.Connection{ID: "web", URL: "http://[fd12::1]:80/mcp"}, "look"), lines: 2},
-		"the metadata address":        {ask: resolving(plan.Connection{ID: "web", URL: "http://169.254.169.254/"}, "look"), lines: 2},
-		"loopback":                    {ask: resolving(plan.Connection{ID: "web", URL: "http://127.0.0.1:80/mcp"}, "look"), lines: 3},
-		"a name of loopback":          {ask: resolving(plan.Connection{ID: "web", URL: "http://localhost/mcp"}, "look"), lines: 3},
-		"an unknown connection":       {ask: resolving(plan.Connection{ID: "my web"}, "look"), lines: 1},
-		"a tool without a connection": {ask: resolving(plan.Connection{}, "look"), lines: 1},
-		"a tool that could be of two connections": {settings: "connections: {a: {url: 'https://a.example'}, b: {url: 'https://b.example'}}\n",
-			ask: resolving(plan.Connection{}, "look"), lines: 2},
-		"a document where only names are taken": {ask: compiling(contract.FlowRef{Name: "x.json", Text: echo}), settings: "flows: {dir: " + dir + ", accept: named}\n", lines: 1},
-		"a name where there is no folder":       {ask: compiling(contract.FlowRef{Name: "in"}), lines: 1},
-		"a flow's unknown connection":           {ask: compiling(graphOf("", `, "data_connection_id": "web"`)), lines: 1},
-		"a flow's connection without a url": {ask: compiling(graphOf(`{"id": "web", "type": 1, "name": "W", "description": "D", "config": {}}`, `, "data_connection_id": "web"`)),
+		"private address":           {run: resolveOp(plan.Connection{ID: "web", URL: "http://10.1.2.3/mcp"}, "look"), lines: 2},
+		"private IPv6 address":      {run: resolveOp(plan.Connection{ID: "web", URL: "http://[fd12::1]:80/mcp"}, "look"), lines: 2},
+		"metadata address":          {run: resolveOp(plan.Connection{ID: "web", URL: "http://169.254.169.254/"}, "look"), lines: 2},
+		"loopback":                  {run: resolveOp(plan.Connection{ID: "web", URL: "http://127.0.0.1:80/mcp"}, "look"), lines: 3},
+		"loopback by name":          {run: resolveOp(plan.Connection{ID: "web", URL: "http://localhost/mcp"}, "look"), lines: 3},
+		"unknown connection":        {run: resolveOp(plan.Connection{ID: "my web"}, "look"), lines: 1},
+		"tool without a connection": {run: resolveOp(plan.Connection{}, "look"), lines: 1},
+		"tool with two possible connections": {settings: "connections: {a: {url: 'https://a.example'}, b: {url: 'https://b.example'}}\n",
+			run: resolveOp(plan.Connection{}, "look"), lines: 2},
+		"document, accept: named":      {run: compileOp(contract.FlowRef{Name: "x.json", Text: echo}), settings: "flows: {dir: " + dir + ", accept: named}\n", lines: 1},
+		"named flow without a folder":  {run: compileOp(contract.FlowRef{Name: "in"}), lines: 1},
+		"unknown connection in a flow": {run: compileOp(graphOf("", `, "data_connection_id": "web"`)), lines: 1},
+		"connection without a url in a flow": {run: compileOp(graphOf(`{"id": "web", "type": 1, "name": "W", "description": "D", "config": {}}`, `, "data_connection_id": "web"`)),
 			lines: 1},
-		"a flow's tool without a connection": {ask: compiling(graphOf("", "")), settings: "connections: {web: {url: 'https://a.example'}}\n", lines: 1},
-		"an agent's command": {ask: compiling(contract.FlowRef{Name: "agent.json", Text: `{"name": "a", "description": "D", "system_prompt": "Look.",
+		"tool without a connection in a flow": {run: compileOp(graphOf("", "")), settings: "connections: {web: {url: 'https://a.example'}}\n", lines: 1},
+		"command of an agent": {run: compileOp(contract.FlowRef{Name: "agent.json", Text: `{"name": "a", "description": "D", "system_prompt": "Look.",
 			"mcp_servers": {"look": {"command": "mcp-look"}}}`}), lines: 1},
-		"a flow's secret":          {ask: resolving(secretive, "look"), lines: 1},
-		"a secret at another host": {ask: resolving(secretive, "look"), settings: "secrets: {c.A: {value: x, hosts: [a.example]}}\n", lines: 1},
-		"an unknown provider":      {ask: modelling("acme/m"), lines: 1},
-		"a provider without URL":   {ask: modelling("compatible/m"), lines: 1},
+		"secret of a flow":        {run: resolveOp(secretConnection, "look"), lines: 1},
+		"secret for another host": {run: resolveOp(secretConnection, "look"), settings: "secrets: {c.A: {value: x, hosts: [a.example]}}\n", lines: 1},
+		"unknown provider":        {run: generateOp("acme/m"), lines: 1},
+		"provider without URL":    {run: generateOp("compatible/m"), lines: 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			remedy := tc.ask(t, load(t, tc.settings, fakeEnv{}))
+			remedy := tc.run(t, load(t, tc.settings, fakeEnv{}))
 			lines := linesIn(remedy)
 			if len(lines) != tc.lines {
 				t.Fatalf("%d lines in %q, want %d", len(lines), remedy, tc.lines)
@@ -153,35 +153,35 @@ func TestRefusalsNameTheLineThatAllowsIt(t *testing.T) {
 				if key, _, _ := strings.Cut(line, ":"); !strings.HasPrefix(tc.settings, key+":") {
 					settings = tc.settings + settings
 				}
-				if still := tc.ask(t, load(t, settings, fakeEnv{"NAME": "value-of-it"})); len(linesIn(still)) != 0 {
-					t.Errorf("with\n%sit is told still: %s", settings, still)
+				if got := tc.run(t, load(t, settings, fakeEnv{"NAME": "value-of-it"})); len(linesIn(got)) != 0 {
+					t.Errorf("still rejected with\n%s: %s", settings, got)
 				}
 			}
 		})
 	}
 }
 
-// A secret in a URL is not repeated; the line has a place for it.
-func TestRefusalsOfSecretsInURLs(t *testing.T) {
+// TestRemedySecretInURL checks that the remedy replaces a secret in a URL by a placeholder.
+func TestRemedySecretInURL(t *testing.T) {
 	url := "https://kim:geheim@tools.example.com/mcp"
-	for name, a := range map[string]asking{
-		"at the run":  resolving(plan.Connection{ID: "web", URL: url}, "look"),
-		"in a flow":   compiling(graphOf(`{"id": "web", "type": 1, "name": "W", "description": "D", "config": {"url": "`+url+`"}}`, `, "data_connection_id": "web"`)),
-		"of an agent": compiling(contract.FlowRef{Name: "agent.json", Text: `{"name": "a", "description": "D", "system_prompt": "Look.", "mcp_servers": {"web": {"url": "` + url + `"}}}`}),
+	for name, run := range map[string]operation{
+		"resolved by a run": resolveOp(plan.Connection{ID: "web", URL: url}, "look"),
+		"in a flow":         compileOp(graphOf(`{"id": "web", "type": 1, "name": "W", "description": "D", "config": {"url": "`+url+`"}}`, `, "data_connection_id": "web"`)),
+		"in an agent":       compileOp(contract.FlowRef{Name: "agent.json", Text: `{"name": "a", "description": "D", "system_prompt": "Look.", "mcp_servers": {"web": {"url": "` + url + `"}}}`}),
 	} {
-		remedy := a(t, load(t, "", fakeEnv{}))
+		remedy := run(t, load(t, "", fakeEnv{}))
 		lines := linesIn(remedy)
 		if len(lines) != 1 || strings.Contains(remedy, "geheim") {
-			t.Errorf("%s: it is told %q", name, remedy)
+			t.Errorf("%s: remedy = %q", name, remedy)
 			continue
 		}
 		if load(t, lines[0], fakeEnv{"TOKEN": "x"}).Connections["web"].URL != "https://tools.example.com/mcp" {
-			t.Errorf("%s: the line is %s", name, lines[0])
+			t.Errorf("%s: line = %s", name, lines[0])
 		}
 	}
 }
 
-// What keeps a model from being called is said when the worker starts, and in the failure.
+// TestMissingKeysAreReportedAtStart checks that a model that cannot be called is reported when the worker starts, and in the failure.
 func TestMissingKeysAreReportedAtStart(t *testing.T) {
 	const missing = `provider "openai" has no key: OPENAI_API_KEY is not set on the worker`
 	for name, tc := range map[string]struct {
@@ -189,17 +189,17 @@ func TestMissingKeysAreReportedAtStart(t *testing.T) {
 		env      fakeEnv
 		want     []string
 	}{
-		"of the default model": {"model: openai/gpt-5-mini", fakeEnv{}, []string{"worker: warning: the default model openai/gpt-5-mini: " + missing +
+		"default model": {"model: openai/gpt-5-mini", fakeEnv{}, []string{"worker: warning: the default model openai/gpt-5-mini: " + missing +
 			"; runs that use it cannot continue: set OPENAI_API_KEY in the worker's environment (not the client's)"}},
-		"of a configured provider": {"model: script\nproviders: {acme: {kind: openai, key_env: ACME_KEY}}", fakeEnv{},
+		"configured provider": {"model: script\nproviders: {acme: {kind: openai, key_env: ACME_KEY}}", fakeEnv{},
 			[]string{`worker: warning: provider "acme" has no key: ACME_KEY is not set on the worker; runs that use it cannot continue: set ACME_KEY in the worker's environment`}},
-		"of both": {"model: mistral/m\nproviders: {acme: {kind: compatible}}", fakeEnv{}, []string{"the default model mistral/m: provider \"mistral\" has no key: MISTRAL_API_KEY",
+		"both": {"model: mistral/m\nproviders: {acme: {kind: compatible}}", fakeEnv{}, []string{"the default model mistral/m: provider \"mistral\" has no key: MISTRAL_API_KEY",
 			`worker: warning: provider "acme" has no base URL; runs that use it cannot continue: set in the worker's weft.yaml: providers: {"acme": {base_url: `}},
-		"that is there": {"model: openai/gpt-5-mini", fakeEnv{"OPENAI_API_KEY": "x"}, nil},
+		"key is set": {"model: openai/gpt-5-mini", fakeEnv{"OPENAI_API_KEY": "x"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := load(t, tc.settings, tc.env)
-			h, err := New(context.Background(), lazy(t), cfg)
+			h, err := New(context.Background(), lazyClient(t), cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -209,7 +209,7 @@ func TestMissingKeysAreReportedAtStart(t *testing.T) {
 			}
 			for _, want := range tc.want {
 				if !strings.Contains(got, want) {
-					t.Errorf("the worker does not say %q but\n%s", want, got)
+					t.Errorf("no warning %q in:\n%s", want, got)
 				}
 			}
 		})
@@ -221,6 +221,6 @@ func TestMissingKeysAreReportedAtStart(t *testing.T) {
 	_, err = models.Default()
 	if f := contract.FailureOf(err); f == nil || f.Text != "no model is specified and the worker has no default model: OLLAMA_HOST is set, but nobody is there" ||
 		!strings.Contains(f.Remedy, "set OPENAI_API_KEY, OLLAMA_HOST or WEFT_MODEL in the worker's environment (not the client's), or model in its weft.yaml, and restart the worker") {
-		t.Errorf("the failure of a run without a model is %+v", f)
+		t.Errorf("failure of a run without a model = %+v", f)
 	}
 }

@@ -8,36 +8,36 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-func TestSlotsFollowTheSettings(t *testing.T) {
+func TestSlots(t *testing.T) {
 	fixed, err := options(load(t, "worker: {activities: 7, workflow_tasks: 5}", nil))
 	if err != nil || fixed.Tuner != nil || fixed.MaxConcurrentActivityExecutionSize != 7 || fixed.MaxConcurrentWorkflowTaskExecutionSize != 5 {
-		t.Errorf("fixed slots are %+v, %v", fixed, err)
+		t.Errorf("fixed slots = %+v, %v", fixed, err)
 	}
 	o, err := options(load(t, "worker: {slots: resources, activities: 7, workflow_tasks: 5}", nil))
 	if err != nil || o.Tuner == nil || o.MaxConcurrentActivityExecutionSize != 0 || o.MaxConcurrentWorkflowTaskExecutionSize != 0 {
-		t.Fatalf("slots by resources are %+v, %v", o, err)
+		t.Fatalf("resource-based slots = %+v, %v", o, err)
 	}
-	worker.New(lazy(t), "q", o) // panics where the options contradict each other
+	worker.New(lazyClient(t), "q", o) // panics if options conflict
 	if s, ok := o.Tuner.GetActivityTaskSlotSupplier().(worker.HasSysInfoProvider); !ok || s.SysInfoProvider() == nil {
-		t.Error("calls do not follow the processor")
+		t.Error("activity slots do not depend on CPU usage")
 	}
 	if s, ok := o.Tuner.GetWorkflowTaskSlotSupplier().(worker.HasSysInfoProvider); !ok || s.SysInfoProvider() == nil {
-		t.Error("workflow tasks do not follow the processor")
+		t.Error("workflow task slots do not depend on CPU usage")
 	}
 }
 
-func TestPollersFollowTheSettings(t *testing.T) {
+func TestPollers(t *testing.T) {
 	for _, file := range []string{"", "worker: {pollers_min: 2, pollers_max: 3}", "worker: {pollers_min: 50, pollers_max: 60}"} {
 		o, err := options(load(t, file, nil))
 		if err != nil || o.WorkflowTaskPollerBehavior == nil || o.ActivityTaskPollerBehavior == nil {
 			t.Errorf("%q: %+v, %v", file, o, err)
 		}
-		worker.New(lazy(t), "q", o)
+		worker.New(lazyClient(t), "q", o)
 	}
 }
 
-// A fake process shows what is made of its numbers.
-func TestUsageIsOfThisProcess(t *testing.T) {
+// TestUsage checks the usage that is computed from samples of a fake process.
+func TestUsage(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var cpu time.Duration
 	var bytes uint64
@@ -57,23 +57,23 @@ func TestUsageIsOfThisProcess(t *testing.T) {
 	now, bytes = now.Add(sampling/2), 0
 	check("too early for another sample", 0.5, 0.8)
 	now, cpu, bytes = now.Add(time.Second), cpu+time.Hour, 5000
-	check("never more than all", 1, 1)
+	check("at most everything", 1, 1)
 	u = newUsage(0)
 	if mem, err := u.MemoryUsage(nil); err != nil || mem != 0 {
-		t.Errorf("of memory that nobody knows: %v, %v", mem, err)
+		t.Errorf("memory usage without a known size: %v, %v", mem, err)
 	}
 }
 
-// The real process has memory, and time of the processor goes by.
+// TestOwnUsage checks that the memory and CPU time of this process are measured.
 func TestOwnUsage(t *testing.T) {
 	before, bytes := ownUsage()
 	if bytes < 1<<20 {
-		t.Errorf("this process has %d bytes", bytes)
+		t.Errorf("memory = %d bytes", bytes)
 	}
 	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); {
 		if after, _ := ownUsage(); after > before {
 			return
 		}
 	}
-	t.Error("a busy process uses no processor time")
+	t.Error("the CPU time of a busy process does not increase")
 }

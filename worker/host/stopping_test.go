@@ -11,16 +11,16 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-// A call is cut when the worker's stop has lasted as long as calls may go on, and not before.
-func TestCallsAreCutAtTheEndOfTheStop(t *testing.T) {
+// TestCallsAreCanceledAfterStopTimeout checks that a call is canceled when the stop timeout of the worker has passed, and not before.
+func TestCallsAreCanceledAfterStopTimeout(t *testing.T) {
 	tests := map[string]struct {
 		stopping bool
 		after    time.Duration
-		cut      bool
+		want     bool
 	}{
-		"no stop":              {},
-		"a stop with patience": {stopping: true, after: time.Hour},
-		"a stop at its end":    {stopping: true, cut: true},
+		"no stop":                 {},
+		"within the stop timeout": {stopping: true, after: time.Hour},
+		"after the stop timeout":  {stopping: true, want: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -29,18 +29,18 @@ func TestCallsAreCutAtTheEndOfTheStop(t *testing.T) {
 			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&stopInterceptor{after: tc.after}}})
 			stop := make(chan struct{})
 			env.SetWorkerStopChannel(stop)
-			was := false
+			canceled := false
 			env.RegisterActivityWithOptions(func(ctx context.Context) error {
 				if tc.stopping {
 					close(stop)
 				}
 				limit := time.Minute
-				if !tc.cut {
+				if !tc.want {
 					limit = 200 * time.Millisecond
 				}
 				select {
 				case <-ctx.Done():
-					was = true
+					canceled = true
 				case <-time.After(limit):
 				}
 				return nil
@@ -48,8 +48,8 @@ func TestCallsAreCutAtTheEndOfTheStop(t *testing.T) {
 			if _, err := env.ExecuteActivity("call"); err != nil {
 				t.Fatal(err)
 			}
-			if was != tc.cut {
-				t.Errorf("the call is cut: %v, want %v", was, tc.cut)
+			if canceled != tc.want {
+				t.Errorf("canceled = %v, want %v", canceled, tc.want)
 			}
 		})
 	}

@@ -10,14 +10,14 @@ import (
 	"go.temporal.io/sdk/log"
 )
 
-func TestLinesNameTheNode(t *testing.T) {
+func TestLogLinesNameTheNode(t *testing.T) {
 	tests := map[string]struct {
 		log  func(l log.Logger)
 		node any
 	}{
-		"a logger of an activity": {func(l log.Logger) { log.With(l, "RunID", "r", "ActivityID", "desk#2/model/1", "Attempt", 3).Warn("x") }, "desk"},
-		"a line about one":        {func(l log.Logger) { l.Warn("x", "RunID", "r", "ActivityID", "desk#2/model/1", "Attempt", 3) }, "desk"},
-		"an activity of no node":  {func(l log.Logger) { l.Warn("x", "RunID", "r", "ActivityID", "prepare", "Attempt", 3) }, nil},
+		"logger of an activity":   {func(l log.Logger) { log.With(l, "RunID", "r", "ActivityID", "desk#2/model/1", "Attempt", 3).Warn("x") }, "desk"},
+		"line with an activity":   {func(l log.Logger) { l.Warn("x", "RunID", "r", "ActivityID", "desk#2/model/1", "Attempt", 3) }, "desk"},
+		"activity without a node": {func(l log.Logger) { l.Warn("x", "RunID", "r", "ActivityID", "prepare", "Attempt", 3) }, nil},
 		"no activity":             {func(l log.Logger) { l.Warn("x", "RunID", "r", "Attempt", 3) }, nil},
 	}
 	for name, tc := range tests {
@@ -29,19 +29,19 @@ func TestLinesNameTheNode(t *testing.T) {
 				t.Fatalf("%v in %q", err, out.String())
 			}
 			if line["Node"] != tc.node || line["RunID"] != "r" || line["Attempt"] != 3.0 || line["msg"] != "x" || line["level"] != "WARN" {
-				t.Errorf("line is %v, want node %v", line, tc.node)
+				t.Errorf("line = %v, want node %v", line, tc.node)
 			}
 		})
 	}
 }
 
-func TestLevelAndForm(t *testing.T) {
+func TestLevelAndFormat(t *testing.T) {
 	var out bytes.Buffer
 	l := Logger(&out, false, slog.LevelInfo)
 	l.Debug("not this")
 	l.Error("Activity error.", "Error", "not this")
 	l.WithGroup("g").Info("this", "ActivityID", "a#1/tool/x")
 	if got := out.String(); strings.Contains(got, "not this") || !strings.Contains(got, "level=INFO msg=this g.ActivityID=a#1/tool/x g.Node=a\n") {
-		t.Errorf("log is %q", got)
+		t.Errorf("log = %q", got)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// scrape reads the page of metrics.
+// scrape returns the metrics page.
 func scrape(t *testing.T, m *Metrics) string {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -40,12 +40,12 @@ func TestMetricsAreInBaseUnits(t *testing.T) {
 		"temporal_worker_task_slots_available{model=\"a/b\"} 7\n", `weft_build_info{revision="",version="devel"} 1`, "go_goroutines ", "process_start_time_seconds ",
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("no %q in:\n%s", want, page)
+			t.Errorf("page does not contain %q:\n%s", want, page)
 		}
 	}
 }
 
-// Names of models come from flows: they must not fill the worker's memory.
+// TestSeriesAreBounded checks that names of models, which come from flows, cannot fill the worker's memory.
 func TestSeriesAreBounded(t *testing.T) {
 	m, err := NewMetrics()
 	if err != nil {
@@ -56,9 +56,9 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 	page := scrape(t, m)
 	if n := strings.Count(page, "\nweft_model_tokens_total{"); n != maxSeries {
-		t.Errorf("there are %d series, want %d", n, maxSeries)
+		t.Errorf("%d series, want %d", n, maxSeries)
 	}
 	if !strings.Contains(page, `weft_model_tokens_total{otel_metric_overflow="true"} 4001`) {
-		t.Error("what is beyond the bound is not counted")
+		t.Error("values beyond the limit are not counted")
 	}
 }

@@ -22,9 +22,9 @@ import (
 	"weft/workflows/watch"
 )
 
-// Recorded runs, whatever they do, are told of by nobody again: a replay has no spans, no ends
-// of nodes and no histories. They replay with all interceptors as without.
-func TestReplaysTellNothing(t *testing.T) {
+// TestReplayReportsNothing checks that recorded histories replay with all interceptors, and that a replay creates no
+// spans and no metrics of nodes, histories and requests.
+func TestReplayReportsNothing(t *testing.T) {
 	files, err := filepath.Glob("../../tests/testdata/history/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no histories: %v", err)
@@ -35,9 +35,9 @@ func TestReplaysTellNothing(t *testing.T) {
 	}
 	exp := tracetest.NewInMemoryExporter()
 	traces, _ := newTraces(sdktrace.WithSyncer(exp)).Interceptor().(interceptor.WorkerInterceptor)
-	seen := &visits{}
-	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DisableDeadlockDetection: true, // machines are busy
-		Interceptors: []interceptor.WorkerInterceptor{m.runs, traces, seen}})
+	counter := &visitCounter{}
+	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DisableDeadlockDetection: true, // test machines are slow
+		Interceptors: []interceptor.WorkerInterceptor{m.runs, traces, counter}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,47 +59,47 @@ func TestReplaysTellNothing(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	if seen.n == 0 {
-		t.Error("no replayed run has run a node")
+	if counter.n == 0 {
+		t.Error("no node was entered in any replay")
 	}
 	if spans := exp.GetSpans(); len(spans) > 0 {
-		t.Errorf("%d spans are told again, one of them %s", len(spans), spans[0].Name)
+		t.Errorf("replays created %d spans, the first is %s", len(spans), spans[0].Name)
 	}
 	page := scrape(t, m)
 	for _, name := range []string{"weft_nodes_total{", "weft_node_duration_seconds_count{", "weft_run_history_bytes_count{", "weft_request_wait_seconds_count{"} {
 		if strings.Contains(page, name) {
-			t.Errorf("%s counts what was replayed:\n%s", name, page)
+			t.Errorf("%s counts replays:\n%s", name, page)
 		}
 	}
 	if strings.Contains(page, "weft_requests_waiting{") && len(m.runs.waiting.open) > 0 {
-		t.Errorf("requests of runs that are not in memory are open: %v", m.runs.waiting.open)
+		t.Errorf("requests of evicted runs are still counted: %v", m.runs.waiting.open)
 	}
 }
 
-// visits counts what watchers are told.
-type visits struct {
+// visitCounter is an interceptor that counts the nodes that runs enter.
+type visitCounter struct {
 	interceptor.InterceptorBase
 	n int
 }
 
-func (v *visits) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &counted{interceptor.WorkflowInboundInterceptorBase{Next: next}, v}
+func (v *visitCounter) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &countedRun{interceptor.WorkflowInboundInterceptorBase{Next: next}, v}
 }
 
-type counted struct {
+type countedRun struct {
 	interceptor.WorkflowInboundInterceptorBase
-	visits *visits
+	counter *visitCounter
 }
 
-func (c *counted) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+func (c *countedRun) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	return c.Next.ExecuteWorkflow(watch.With(ctx, c), in)
 }
 
-func (c *counted) Enter(ctx workflow.Context, _ watch.Visit) (workflow.Context, func(workflow.Context, bool, error)) {
-	c.visits.n++
+func (c *countedRun) Enter(ctx workflow.Context, _ watch.Visit) (workflow.Context, func(workflow.Context, bool, error)) {
+	c.counter.n++
 	return ctx, func(workflow.Context, bool, error) {}
 }
 
-func (c *counted) Open(workflow.Context, *contract.Request) {}
+func (c *countedRun) Open(workflow.Context, *contract.Request) {}
 
-func (c *counted) Close(workflow.Context, *contract.Request, bool) {}
+func (c *countedRun) Close(workflow.Context, *contract.Request, bool) {}

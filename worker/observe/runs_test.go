@@ -17,26 +17,26 @@ import (
 	"weft/workflows/watch"
 )
 
-// watched finds the watcher that an interceptor gives a run.
-type watched struct {
+// fakeRuns puts a fakeRun inside the run that the metrics interceptor measures, and passes it the watcher.
+type fakeRuns struct {
 	interceptor.InterceptorBase
 	interceptor.WorkflowInboundInterceptorBase
 	runs *runs
 }
 
-func (w *watched) InterceptWorkflow(ctx workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+func (w *fakeRuns) InterceptWorkflow(ctx workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	m, _ := w.runs.InterceptWorkflow(ctx, next).(*measuredRun)
-	m.Next = &visiting{interceptor.WorkflowInboundInterceptorBase{Next: m.Next}, m}
+	m.Next = &fakeRun{interceptor.WorkflowInboundInterceptorBase{Next: m.Next}, m}
 	return m
 }
 
-// visiting is a run of four executions that asks twice, without an interpreter.
-type visiting struct {
+// fakeRun reports four executions of a node and two requests to the watcher, without an interpreter.
+type fakeRun struct {
 	interceptor.WorkflowInboundInterceptorBase
 	watcher watch.Watcher
 }
 
-func (v *visiting) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+func (v *fakeRun) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	for _, end := range []struct {
 		yielded bool
 		err     error
@@ -57,7 +57,7 @@ func (v *visiting) ExecuteWorkflow(ctx workflow.Context, in *interceptor.Execute
 	return v.Next.ExecuteWorkflow(ctx, in)
 }
 
-func TestRunsAreMeasured(t *testing.T) {
+func TestRunMetrics(t *testing.T) {
 	m, err := NewMetrics()
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestRunsAreMeasured(t *testing.T) {
 	during := ""
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&watched{runs: m.runs}}, DeadlockDetectionTimeout: time.Minute})
+	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&fakeRuns{runs: m.runs}}, DeadlockDetectionTimeout: time.Minute})
 	env.SetTestTimeout(4 * time.Minute)
 	env.RegisterWorkflowWithOptions(func(workflow.Context) error {
 		during = scrape(t, m)
@@ -83,13 +83,13 @@ func TestRunsAreMeasured(t *testing.T) {
 		`weft_run_history_bytes_count{workflow_type="Flow"} 1`, `weft_run_history_events_count{workflow_type="Flow"} 1`,
 	} {
 		if !strings.Contains(page, want+"\n") {
-			t.Errorf("no %q in:\n%s", want, page)
+			t.Errorf("page does not contain %q:\n%s", want, page)
 		}
 	}
-	// The second request waits as long as the run is in memory.
+	// The second request counts as waiting while the run is in memory.
 	const open = `weft_requests_waiting{kind="confirm",older_than="0"} `
 	if !strings.Contains(during, open+"1\n") || !strings.Contains(page, open+"0\n") {
-		t.Error("the open request is not counted, or is counted when its run has ended")
+		t.Error("the open request is not counted, or is still counted after its run has closed")
 	}
 }
 
@@ -123,7 +123,7 @@ func TestRequestsAreCountedByAge(t *testing.T) {
 	w.remove(requestID{"run", "c"})
 	w.forget("other")
 	if got := count(); got["confirm 0"] != 3 || got["message 0"] != 0 {
-		t.Errorf("after some have gone there are %v", got)
+		t.Errorf("counts after removal = %v", got)
 	}
 }
 

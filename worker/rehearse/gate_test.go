@@ -11,8 +11,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// TestDeliveryToARunThatStarts has a run end whose child, which is about to start, has the next delivery.
-func TestDeliveryToARunThatStarts(t *testing.T) {
+// TestDeliveryToStartingRun checks that a run can end while the next delivery is for its child, which is about to start.
+func TestDeliveryToStartingRun(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	p := &player{rec: &Recording{ID: "r", Inbox: []Delivery{{}, {Run: "c"}}}, passed: map[*Delivery]bool{}}
 	p.env = suite.NewTestWorkflowEnvironment()
@@ -30,6 +30,6 @@ func TestDeliveryToARunThatStarts(t *testing.T) {
 		return nil
 	})
 	if err := p.env.GetWorkflowError(); err != nil || !ran {
-		t.Errorf("the run ends with %v; its child ran: %t", err, ran)
+		t.Errorf("run error = %v; child ran: %t", err, ran)
 	}
 }

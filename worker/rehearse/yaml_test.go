@@ -9,8 +9,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestRecordingsKeepTheirContent writes what YAML could take for something else and reads it back.
-func TestRecordingsKeepTheirContent(t *testing.T) {
+// TestRecordingRoundTrip checks that texts that YAML could interpret in another way are written and read unchanged.
+func TestRecordingRoundTrip(t *testing.T) {
 	for _, text := range []string{"", " ", "yes", "null", "1.0", "~", "a: b", "- x", "# no comment", "two\nlines\n", "  indented\n\tand a tab", "trailing  \n\n",
 		"\u00e9\u2028\U0001F600", "\x01control\x7f", "'single' \"double\"", "{a", "*alias", "&anchor", "!tag", "%d", "2024-01-01", "\r\n", "=", "<<"} {
 		want := Recording{Version: Version, ID: "run", Run: contract.RunInput{Input: text, Flow: contract.FlowRef{Plan: &plan.Flow{Name: text}}},
@@ -37,15 +37,15 @@ func TestRecordingsKeepTheirContent(t *testing.T) {
 	}
 }
 
-// TestReadRefusesAFieldTwice says where, instead of taking one of the two.
-func TestReadRefusesAFieldTwice(t *testing.T) {
+// TestReadRejectsDuplicateKey checks that a duplicate key is an error with its location.
+func TestReadRejectsDuplicateKey(t *testing.T) {
 	_, err := Read("r.yaml", []byte("rules: [{say: a}]\nrecorded:\n  version: 1\n  id: x\n  calls: [{at: a, kind: b}, {at: c, kind: d}]\n  calls: []\n"))
 	if want := `r.yaml:6:3: duplicate key "calls", first used at line 5`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
 
-// FuzzRead reads anything without a panic.
+// FuzzRead checks that Read returns a recording or an error for any input.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("rules: [{say: a}]\nrecorded: {version: 1, id: x, run: {flow: {plan: {}}}}"))
 	f.Add([]byte("recorded: &a [*a]\ndefault: {say: x}"))
@@ -61,7 +61,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-func TestExecution(t *testing.T) {
+func TestParseExecution(t *testing.T) {
 	for at, want := range map[string]struct {
 		node string
 		step int

@@ -22,37 +22,37 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-func ofBytes(n int) *commonpb.Payloads {
+func payloadsOfSize(n int) *commonpb.Payloads {
 	return &commonpb.Payloads{Payloads: []*commonpb.Payload{{Data: []byte(strings.Repeat("x", n))}}}
 }
 
-// TestBoundAnswers has answers of queries go with what a task holds besides, as far as there is room.
+// TestBoundAnswers checks that a completed task includes as many query answers as its size limit leaves room for.
 func TestBoundAnswers(t *testing.T) {
 	tests := map[string]struct {
 		commands, messages int
 		answers            []int
-		left               int // how many of the answers are sent
+		kept               int // number of answers that are sent
 	}{
-		"a long answer by itself":                    {answers: []int{1_900_000}, left: 1},
-		"a long answer beside commands":              {commands: 1_900_000, answers: []int{1_900_000}, left: 1},
-		"and beside refused Updates":                 {commands: 1_900_000, messages: 1_000_000, answers: []int{1_900_000}},
-		"a short answer beside them":                 {commands: 1_900_000, messages: 1_000_000, answers: []int{1000}, left: 1},
-		"long answers together":                      {answers: []int{1_900_000, 1_900_001, 1_900_002}, left: 2},
-		"a short answer beside long ones":            {commands: 1_900_000, answers: []int{1_900_000, 1000, 1_900_000}, left: 2},
-		"without a query everything goes as it came": {commands: 3_000_000, messages: 2_000_000},
+		"long answer alone":                           {answers: []int{1_900_000}, kept: 1},
+		"long answer and commands":                    {commands: 1_900_000, answers: []int{1_900_000}, kept: 1},
+		"long answer, commands and rejected Updates":  {commands: 1_900_000, messages: 1_000_000, answers: []int{1_900_000}},
+		"short answer, commands and rejected Updates": {commands: 1_900_000, messages: 1_000_000, answers: []int{1000}, kept: 1},
+		"several long answers":                        {answers: []int{1_900_000, 1_900_001, 1_900_002}, kept: 2},
+		"short answer among long ones":                {commands: 1_900_000, answers: []int{1_900_000, 1000, 1_900_000}, kept: 2},
+		"no queries":                                  {commands: 3_000_000, messages: 2_000_000},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			task := &workflowservice.RespondWorkflowTaskCompletedRequest{QueryResults: map[string]*querypb.WorkflowQueryResult{},
 				Commands: []*commandpb.Command{{Attributes: &commandpb.Command_SignalExternalWorkflowExecutionCommandAttributes{
-					SignalExternalWorkflowExecutionCommandAttributes: &commandpb.SignalExternalWorkflowExecutionCommandAttributes{Input: ofBytes(tc.commands)}}}}}
-			body, err := anypb.New(ofBytes(tc.messages))
+					SignalExternalWorkflowExecutionCommandAttributes: &commandpb.SignalExternalWorkflowExecutionCommandAttributes{Input: payloadsOfSize(tc.commands)}}}}}
+			body, err := anypb.New(payloadsOfSize(tc.messages))
 			if err != nil {
 				t.Fatal(err)
 			}
 			task.Messages = []*protocolpb.Message{{Body: body}}
 			for i, n := range tc.answers {
-				task.QueryResults[strings.Repeat("q", i+1)] = &querypb.WorkflowQueryResult{ResultType: enumspb.QUERY_RESULT_TYPE_ANSWERED, Answer: ofBytes(n)}
+				task.QueryResults[strings.Repeat("q", i+1)] = &querypb.WorkflowQueryResult{ResultType: enumspb.QUERY_RESULT_TYPE_ANSWERED, Answer: payloadsOfSize(n)}
 			}
 			commands, messages := proto.Size(task.Commands[0]), proto.Size(task.Messages[0])
 			sent := false
@@ -61,96 +61,96 @@ func TestBoundAnswers(t *testing.T) {
 				return nil
 			})
 			if err != nil || !sent {
-				t.Fatalf("the task is not sent: %v", err)
+				t.Fatalf("the task was not sent: %v", err)
 			}
-			left := 0
+			kept := 0
 			for _, q := range task.QueryResults {
 				switch {
 				case q.GetResultType() == enumspb.QUERY_RESULT_TYPE_ANSWERED:
-					left++
+					kept++
 				case q.GetAnswer() != nil || !strings.Contains(q.GetErrorMessage(), "retry the query") || q.GetFailure().GetApplicationFailureInfo().GetType() != answerOmitted:
-					t.Errorf("an omitted one has %v", q)
+					t.Errorf("result of an omitted answer = %v", q)
 				}
 			}
-			if left != tc.left || proto.Size(task) > 4<<20 && len(tc.answers) > 0 {
-				t.Errorf("%d answers go with a task of %d bytes, want %d", left, proto.Size(task), tc.left)
+			if kept != tc.kept || proto.Size(task) > 4<<20 && len(tc.answers) > 0 {
+				t.Errorf("the task of %d bytes has %d answers, want %d", proto.Size(task), kept, tc.kept)
 			}
 			if proto.Size(task.Commands[0]) != commands || proto.Size(task.Messages[0]) != messages {
-				t.Error("what is no query's is cut")
+				t.Error("commands or messages were truncated")
 			}
 		})
 	}
 }
 
-// TestAnswersAreAskedForAgain has a client ask until the answer goes with a task, and no longer.
-func TestAnswersAreAskedForAgain(t *testing.T) {
-	task := &workflowservice.RespondWorkflowTaskCompletedRequest{QueryResults: map[string]*querypb.WorkflowQueryResult{"q": {Answer: ofBytes(5 << 20)}}}
+// TestOmittedAnswersAreRetried checks that a client repeats a query until its answer is included, and that other errors are not retried.
+func TestOmittedAnswersAreRetried(t *testing.T) {
+	task := &workflowservice.RespondWorkflowTaskCompletedRequest{QueryResults: map[string]*querypb.WorkflowQueryResult{"q": {Answer: payloadsOfSize(5 << 20)}}}
 	omitAnswers(task)
 	q := task.QueryResults["q"]
-	again := serviceerror.NewQueryFailedWithFailure(q.GetErrorMessage(), q.GetFailure())
-	onWire := serviceerror.ToStatus(again).Err() // as an interceptor inside the SDK's own gets it
+	omitted := serviceerror.NewQueryFailedWithFailure(q.GetErrorMessage(), q.GetFailure())
+	onWire := serviceerror.ToStatus(omitted).Err() // as an interceptor inside the SDK's own receives it
 	other, sameText := errors.New("this run has no thread"), serviceerror.NewQueryFailed(q.GetErrorMessage())
 	tests := map[string]struct {
-		says  []error
-		wants error
-		gives bool // the client gives up before
+		errs   []error
+		want   error
+		cancel bool // the client gives up during the first request
 	}{
-		"an answer":            {says: []error{nil}},
-		"another error":        {says: []error{other}, wants: other},
-		"an answer later":      {says: []error{again, onWire, nil}},
-		"only the same text":   {says: []error{sameText}, wants: sameText},
-		"an error later":       {says: []error{again, other}, wants: other},
-		"a client that leaves": {says: []error{again}, wants: again, gives: true},
+		"answered":                         {errs: []error{nil}},
+		"another error":                    {errs: []error{other}, want: other},
+		"answered later":                   {errs: []error{omitted, onWire, nil}},
+		"another error with the same text": {errs: []error{sameText}, want: sameText},
+		"another error later":              {errs: []error{omitted, other}, want: other},
+		"client gives up":                  {errs: []error{omitted}, want: omitted, cancel: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			asked := 0
+			attempts := 0
 			err := RepeatRequests(ctx, "", &workflowservice.QueryWorkflowRequest{}, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
-				if asked++; tc.gives {
+				if attempts++; tc.cancel {
 					cancel()
 				}
-				return tc.says[asked-1]
+				return tc.errs[attempts-1]
 			})
-			if !errors.Is(err, tc.wants) || asked != len(tc.says) {
-				t.Errorf("after %d questions: %v, want %v after %d", asked, err, tc.wants, len(tc.says))
+			if !errors.Is(err, tc.want) || attempts != len(tc.errs) {
+				t.Errorf("%v after %d attempts, want %v after %d", err, attempts, tc.want, len(tc.errs))
 			}
 		})
 	}
 }
 
-func TestQueriesThatCannotBeReplayedForAreRepeated(t *testing.T) {
+func TestQueriesAreRetriedAfterReplayErrors(t *testing.T) {
 	replay := &serviceerror.QueryFailed{Message: "[TMPRL1100] invalid state transition: attempt to handleInitiatedEvent, CommandType: Signal, ID: 16, state=Created"}
 	other := &serviceerror.QueryFailed{Message: "unknown queryType turns"}
 	for _, tc := range []struct {
-		name string
-		errs []error
-		want error
-		made int
+		name     string
+		errs     []error
+		want     error
+		attempts int
 	}{
 		{"answered", nil, nil, 1},
 		{"answered at the second attempt", []error{replay}, nil, 2},
-		{"never replayed", []error{replay, replay, replay, replay}, replay, queryAttempts},
-		{"another failure", []error{other}, other, 1},
-		{"a failure of the connection", []error{replay, context.Canceled}, context.Canceled, 2},
+		{"replay error at every attempt", []error{replay, replay, replay, replay}, replay, queryAttempts},
+		{"another error", []error{other}, other, 1},
+		{"canceled", []error{replay, context.Canceled}, context.Canceled, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			made := 0
+			attempts := 0
 			err := RepeatRequests(t.Context(), "", &workflowservice.QueryWorkflowRequest{}, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
-				if made++; made > len(tc.errs) {
+				if attempts++; attempts > len(tc.errs) {
 					return nil
 				}
-				return tc.errs[made-1]
+				return tc.errs[attempts-1]
 			})
-			if !errors.Is(err, tc.want) || made != tc.made {
-				t.Errorf("%v after %d attempts, want %v after %d", err, made, tc.want, tc.made)
+			if !errors.Is(err, tc.want) || attempts != tc.attempts {
+				t.Errorf("%v after %d attempts, want %v after %d", err, attempts, tc.want, tc.attempts)
 			}
 		})
 	}
 }
 
-func TestUpdatesOfFailedTasksAreRepeated(t *testing.T) {
+func TestUpdatesAreRetriedAfterFailedTasks(t *testing.T) {
 	failed := serviceerror.NewWorkflowNotReady("unexpected workflow task failure")
 	onWire := serviceerror.ToStatus(failed).Err()
 	done := serviceerror.NewNotFound("workflow execution already completed")
@@ -162,47 +162,47 @@ func TestUpdatesOfFailedTasksAreRepeated(t *testing.T) {
 	}{
 		{"accepted later", &workflowservice.UpdateWorkflowExecutionRequest{}, []error{failed, onWire, nil}, nil},
 		{"the run ends", &workflowservice.UpdateWorkflowExecutionRequest{}, []error{failed, done}, done},
-		{"a signal", &workflowservice.SignalWorkflowExecutionRequest{}, []error{failed}, failed},
+		{"a signal is not retried", &workflowservice.SignalWorkflowExecutionRequest{}, []error{failed}, failed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			made := 0
+			attempts := 0
 			err := RepeatRequests(t.Context(), "", tc.req, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
-				made++
-				return tc.errs[made-1]
+				attempts++
+				return tc.errs[attempts-1]
 			})
-			if !errors.Is(err, tc.want) || made != len(tc.errs) {
-				t.Errorf("%v after %d attempts, want %v after %d", err, made, tc.want, len(tc.errs))
+			if !errors.Is(err, tc.want) || attempts != len(tc.errs) {
+				t.Errorf("%v after %d attempts, want %v after %d", err, attempts, tc.want, len(tc.errs))
 			}
 		})
 	}
 }
 
-func TestHeartbeatsAreRepeated(t *testing.T) {
-	down, gone := serviceerror.NewUnavailable("connection refused"), serviceerror.NewNotFound("activity not found")
+func TestHeartbeatsAreRetried(t *testing.T) {
+	down, notFound := serviceerror.NewUnavailable("connection refused"), serviceerror.NewNotFound("activity not found")
 	for _, tc := range []struct {
 		name string
 		errs []error
 		want error
 	}{
 		{"recorded", []error{nil}, nil},
-		{"the server is back", []error{down, serviceerror.ToStatus(down).Err(), serviceerror.NewDeadlineExceeded("late"), nil}, nil},
-		{"the activity has timed out", []error{down, gone}, gone},
+		{"server available again", []error{down, serviceerror.ToStatus(down).Err(), serviceerror.NewDeadlineExceeded("late"), nil}, nil},
+		{"activity timed out", []error{down, notFound}, notFound},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestWorkflowEnvironment()
-			made := 0
+			attempts := 0
 			env.RegisterActivityWithOptions(func(ctx context.Context) error {
-				late, cancel := context.WithTimeout(ctx, time.Nanosecond) // the SDK's own bound
+				expired, cancel := context.WithTimeout(ctx, time.Nanosecond) // as the SDK limits a heartbeat
 				defer cancel()
-				err := RepeatRequests(late, "", &workflowservice.RecordActivityTaskHeartbeatRequest{}, nil, nil, func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
-					if made++; ctx.Err() != nil {
+				err := RepeatRequests(expired, "", &workflowservice.RecordActivityTaskHeartbeatRequest{}, nil, nil, func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
+					if attempts++; ctx.Err() != nil {
 						return ctx.Err()
 					}
-					return tc.errs[made-1]
+					return tc.errs[attempts-1]
 				})
-				if !errors.Is(err, tc.want) || made != len(tc.errs) {
-					t.Errorf("%v after %d attempts, want %v after %d", err, made, tc.want, len(tc.errs))
+				if !errors.Is(err, tc.want) || attempts != len(tc.errs) {
+					t.Errorf("%v after %d attempts, want %v after %d", err, attempts, tc.want, len(tc.errs))
 				}
 				return nil
 			}, activity.RegisterOptions{Name: "beat"})
@@ -210,7 +210,7 @@ func TestHeartbeatsAreRepeated(t *testing.T) {
 				o := workflow.ActivityOptions{StartToCloseTimeout: time.Minute, HeartbeatTimeout: time.Minute}
 				return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), "beat").Get(ctx, nil)
 			})
-			if err := env.GetWorkflowError(); err != nil || made == 0 {
+			if err := env.GetWorkflowError(); err != nil || attempts == 0 {
 				t.Fatal(err)
 			}
 		})

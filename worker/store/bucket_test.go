@@ -22,11 +22,11 @@ import (
 	"weft/activities/contract"
 )
 
-// s3 is a service with one bucket, as far as the store uses it: it speaks the wire format.
+// s3 is a fake S3 service with one bucket; it implements the requests that the store uses.
 type s3 struct {
 	mu      sync.Mutex
 	objects map[string]object
-	// fail, if set, answers in place of the service.
+	// fail, if set, is called first and reports whether it answered the request.
 	fail func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -49,10 +49,10 @@ func newS3(t *testing.T) (*s3, Settings) {
 func s3Error(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(status)
-	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>it says %s</Message></Error>", code, code)
+	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>error %s</Message></Error>", code, code)
 }
 
-// ServeHTTP answers a request.
+// ServeHTTP implements http.Handler.
 func (s *s3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *s3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	bucket, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	o, there := s.objects[name]
+	o, found := s.objects[name]
 	switch {
 	case bucket != "payloads":
 		s3Error(w, http.StatusNotFound, "NoSuchBucket")
@@ -81,7 +81,7 @@ func (s *s3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodDelete:
 		delete(s.objects, name)
 		w.WriteHeader(http.StatusNoContent)
-	case !there:
+	case !found:
 		s3Error(w, http.StatusNotFound, "NoSuchKey")
 	default:
 		w.Header().Set("ETag", etag(o.data))
@@ -98,7 +98,7 @@ func etag(data []byte) string {
 	return `"` + hex.EncodeToString(sum[:]) + `"`
 }
 
-// unchunk takes the signatures out of a signed stream: SIZE;chunk-signature=…, then the bytes.
+// unchunk removes the signatures from a signed stream of chunks: SIZE;chunk-signature=…, then the bytes.
 func unchunk(body []byte) []byte {
 	var out []byte
 	for {
@@ -131,8 +131,8 @@ func (s *s3) list(w http.ResponseWriter, prefix string) {
 	_ = xml.NewEncoder(w).Encode(out)
 }
 
-// opened is a store in the bucket.
-func opened(t *testing.T, s Settings) *Store {
+// openBucket opens the store of a bucket.
+func openBucket(t *testing.T, s Settings) *Store {
 	t.Helper()
 	out, err := Open(s)
 	if err != nil {
@@ -141,34 +141,34 @@ func opened(t *testing.T, s Settings) *Store {
 	return out
 }
 
-func TestBucketKeepsPayloads(t *testing.T) {
+func TestBucketRoundTrip(t *testing.T) {
 	service, settings := newS3(t)
-	s := opened(t, settings)
-	claims := keep(t, s, "one", "two", "one")
+	s := openBucket(t, settings)
+	claims := storeAll(t, s, "one", "two", "one")
 	if len(service.objects) != 2 || claims[0].ClaimData[claimStore] != "s3:payloads/weft/default/" {
 		t.Errorf("%d objects, claim %v", len(service.objects), claims[0])
 	}
 	for name := range service.objects {
 		if !strings.HasPrefix(name, "weft/default/") {
-			t.Errorf("an object is called %s", name)
+			t.Errorf("object without the prefix: %s", name)
 		}
 	}
-	other := opened(t, settings) // another worker
+	other := openBucket(t, settings) // another worker
 	back, err := fetch(other, claims...)
 	if err != nil || string(back[0].GetData()) != "one" || string(back[1].GetData()) != "two" {
 		t.Fatalf("%v, %v", back, err)
 	}
 	settings.Namespace = "prod"
-	if _, err := fetch(opened(t, settings), claims[0]); contract.FailureOf(err).Class != contract.ClassUnavailable {
-		t.Errorf("another namespace's store says %v", err)
+	if _, err := fetch(openBucket(t, settings), claims[0]); contract.FailureOf(err).Class != contract.ClassUnavailable {
+		t.Errorf("fetch in another namespace: error = %v", err)
 	}
 }
 
-// TestBucketLosesPayloads tells what is away from what is gone for ever.
-func TestBucketLosesPayloads(t *testing.T) {
+// TestBucketErrors checks that an unavailable bucket is distinguished from a payload that is lost.
+func TestBucketErrors(t *testing.T) {
 	service, settings := newS3(t)
-	s := opened(t, settings)
-	claims := keep(t, s, "damaged", "gone", "there")
+	s := openBucket(t, settings)
+	claims := storeAll(t, s, "damaged", "gone", "there")
 	at := func(c converter.StorageDriverClaim) string {
 		return s.driver.backend.(*bucket).object(c.ClaimData[claimKey])
 	}
@@ -180,12 +180,12 @@ func TestBucketLosesPayloads(t *testing.T) {
 			t.Fatal(err)
 		}
 		if f := contract.FailureOf(lostError(back[0])); f == nil || f.Class != contract.ClassPayloadLost || !strings.Contains(f.Text, want) {
-			t.Errorf("the failure is %+v, want %s", f, want)
+			t.Errorf("failure = %+v, want %s", f, want)
 		}
 	}
 	for name, fail := range map[string]func(w http.ResponseWriter){
-		"no bucket": func(w http.ResponseWriter) { s3Error(w, 404, "NoSuchBucket") },
-		"denied":    func(w http.ResponseWriter) { s3Error(w, 403, "AccessDenied") },
+		"missing bucket": func(w http.ResponseWriter) { s3Error(w, 404, "NoSuchBucket") },
+		"denied":         func(w http.ResponseWriter) { s3Error(w, 403, "AccessDenied") },
 	} {
 		service.fail = func(w http.ResponseWriter, _ *http.Request) bool { fail(w); return true }
 		_, err := fetch(s, claims[2])
@@ -198,40 +198,40 @@ func TestBucketLosesPayloads(t *testing.T) {
 
 func TestBucketSweep(t *testing.T) {
 	service, settings := newS3(t)
-	s := opened(t, settings)
-	claims := keep(t, s, "old", "new", "stored again")
+	s := openBucket(t, settings)
+	claims := storeAll(t, s, "old", "new", "stored again")
 	at := func(i int) string { return s.driver.backend.(*bucket).object(claims[i].ClaimData[claimKey]) }
 	for _, i := range []int{0, 2} {
 		o := service.objects[at(i)]
 		service.objects[at(i)] = object{o.data, time.Now().Add(-48 * time.Hour)}
 	}
-	keep(t, s, "stored again")
-	for _, foreign := range []string{"weft/default/notes.txt", "weft/other/" + strings.TrimPrefix(at(0), "weft/default/")} {
-		service.objects[foreign] = object{[]byte("x"), time.Now().Add(-48 * time.Hour)}
+	storeAll(t, s, "stored again")
+	for _, unrelated := range []string{"weft/default/notes.txt", "weft/other/" + strings.TrimPrefix(at(0), "weft/default/")} {
+		service.objects[unrelated] = object{[]byte("x"), time.Now().Add(-48 * time.Hour)}
 	}
 	got, err := s.Sweep(context.Background(), 24*time.Hour)
 	if err != nil || got.Removed != 1 || got.Kept != 2 || got.Freed == 0 || got.Held == 0 || len(service.objects) != 4 {
-		t.Errorf("swept %+v, %v; %d objects are left", got, err, len(service.objects))
+		t.Errorf("Sweep() = %+v, %v; %d objects left", got, err, len(service.objects))
 	}
 }
 
-func TestBucketThatCannotBeUsed(t *testing.T) {
+func TestUnusableBucket(t *testing.T) {
 	_, settings := newS3(t)
 	for name, tc := range map[string]struct {
 		change func(*Settings)
 		want   string
 	}{
-		"another bucket":   {func(s *Settings) { s.Bucket = "other-payloads" }, `store.bucket "other-payloads" does not exist`},
-		"another key":      {func(s *Settings) { s.AccessKey = "AKIAother" }, "cannot be used"},
-		"no URL":           {func(s *Settings) { s.Endpoint = "minio:9000" }, "store.endpoint is not the URL"},
-		"a URL with a key": {func(s *Settings) { s.Endpoint = "http://u:canary@127.0.0.1:1" }, "store.endpoint is not the URL"},
-		"no name":          {func(s *Settings) { s.Bucket = "A" }, "cannot be used"},
-		"a folder besides": {func(s *Settings) { s.Dir = t.TempDir() }, "set only one of them"},
+		"missing bucket":            {func(s *Settings) { s.Bucket = "other-payloads" }, `store.bucket "other-payloads" does not exist`},
+		"unknown key":               {func(s *Settings) { s.AccessKey = "AKIAother" }, "cannot be used"},
+		"endpoint without a scheme": {func(s *Settings) { s.Endpoint = "minio:9000" }, "store.endpoint is not the URL"},
+		"endpoint with credentials": {func(s *Settings) { s.Endpoint = "http://u:canary@127.0.0.1:1" }, "store.endpoint is not the URL"},
+		"invalid name":              {func(s *Settings) { s.Bucket = "A" }, "cannot be used"},
+		"folder and bucket":         {func(s *Settings) { s.Dir = t.TempDir() }, "set only one of them"},
 	} {
 		s := settings
 		tc.change(&s)
 		if _, err := Open(s); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "canary") {
-			t.Errorf("%s: the error is %v", name, err)
+			t.Errorf("%s: error = %v", name, err)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func payload(text string) *commonpb.Payload {
 	return &commonpb.Payload{Metadata: map[string][]byte{"encoding": []byte("json/plain"), "a": []byte("1"), "b": []byte("2")}, Data: []byte(text)}
 }
 
-func keep(t *testing.T, s *Store, texts ...string) []converter.StorageDriverClaim {
+func storeAll(t *testing.T, s *Store, texts ...string) []converter.StorageDriverClaim {
 	t.Helper()
 	var list []*commonpb.Payload
 	for _, text := range texts {
@@ -51,7 +51,7 @@ func fetch(s *Store, claims ...converter.StorageDriverClaim) ([]*commonpb.Payloa
 	return s.driver.Retrieve(converter.StorageDriverRetrieveContext{Context: context.Background()}, claims)
 }
 
-// files lists what is in a store beside its name, shortened.
+// files lists the files of a store, without the one that holds its name.
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	var out []string
@@ -67,30 +67,30 @@ func files(t *testing.T, dir string) []string {
 	return out
 }
 
-func TestWhatIsStoredComesBack(t *testing.T) {
+func TestRoundTrip(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "here")
 	texts := []string{"", "one", strings.Repeat("two", 100_000), "one"}
-	claims := keep(t, open(t, dir), texts...)
-	// Another process reads it.
+	claims := storeAll(t, open(t, dir), texts...)
+	// Another process reads them.
 	got, err := fetch(open(t, dir), claims...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, text := range texts {
 		if !proto.Equal(got[i], payload(text)) {
-			t.Errorf("payload %d came back as %.100s", i, got[i])
+			t.Errorf("payload %d = %.100s", i, got[i])
 		}
 	}
 	if n := len(files(t, dir)); n != 3 {
-		t.Errorf("%d files for three different payloads", n)
+		t.Errorf("%d files, want 3", n)
 	}
 	info, err := os.Stat(files(t, dir)[0])
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("a conversation can be read by others: %v, %v", info.Mode(), err)
+		t.Errorf("a payload is readable by other users: %v, %v", info.Mode(), err)
 	}
 }
 
-func TestManyWorkersShareAFolder(t *testing.T) {
+func TestConcurrentWorkers(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup
 	for range 8 {
@@ -112,7 +112,7 @@ func TestManyWorkersShareAFolder(t *testing.T) {
 			got, err := fetch(s, claims...)
 			for i := range got {
 				if !proto.Equal(got[i], list[i]) {
-					t.Errorf("payload %d is another", i)
+					t.Errorf("payload %d differs", i)
 				}
 			}
 			if err != nil {
@@ -126,18 +126,18 @@ func TestManyWorkersShareAFolder(t *testing.T) {
 	}
 }
 
-// counting is a limiter of two that notes how many it let in at once.
-type counting[T any] struct {
+// countingLimiter admits as many operations at once as room has capacity, and records the maximum.
+type countingLimiter[T any] struct {
 	room      chan struct{}
-	now, most atomic.Int32
+	now, peak atomic.Int32
 }
 
-func (c *counting[T]) Permit(_ context.Context, _ T, fn func() error) error {
+func (c *countingLimiter[T]) Permit(_ context.Context, _ T, fn func() error) error {
 	c.room <- struct{}{}
 	defer func() { <-c.room }()
 	n := c.now.Add(1)
 	defer c.now.Add(-1)
-	for m := c.most.Load(); n > m && !c.most.CompareAndSwap(m, n); m = c.most.Load() {
+	for m := c.peak.Load(); n > m && !c.peak.CompareAndSwap(m, n); m = c.peak.Load() {
 	}
 	time.Sleep(time.Millisecond)
 	return fn()
@@ -145,7 +145,7 @@ func (c *counting[T]) Permit(_ context.Context, _ T, fn func() error) error {
 
 func TestOperationsAreLimited(t *testing.T) {
 	s := open(t, t.TempDir())
-	in := &counting[*commonpb.Payload]{room: make(chan struct{}, 2)}
+	in := &countingLimiter[*commonpb.Payload]{room: make(chan struct{}, 2)}
 	list := make([]*commonpb.Payload, 20)
 	for i := range list {
 		list[i] = payload(fmt.Sprint(i))
@@ -154,28 +154,28 @@ func TestOperationsAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &counting[converter.StorageDriverClaim]{room: make(chan struct{}, 2)}
+	out := &countingLimiter[converter.StorageDriverClaim]{room: make(chan struct{}, 2)}
 	if _, err := s.driver.Retrieve(converter.StorageDriverRetrieveContext{Context: context.Background(), Limiter: out}, claims); err != nil {
 		t.Fatal(err)
 	}
-	if in.most.Load() != 2 || out.most.Load() != 2 {
-		t.Errorf("%d stored and %d fetched at once, want 2", in.most.Load(), out.most.Load())
+	if in.peak.Load() != 2 || out.peak.Load() != 2 {
+		t.Errorf("%d stored and %d fetched at once, want 2", in.peak.Load(), out.peak.Load())
 	}
 }
 
 func TestDamageIsDetectedAndRepaired(t *testing.T) {
-	harm := map[string]func(string) error{
-		"changed": func(f string) error { return os.WriteFile(f, bytes.Repeat([]byte("x"), 40), 0o600) },
-		"cut":     func(f string) error { return os.Truncate(f, 3) },
-		"emptied": func(f string) error { return os.Truncate(f, 0) },
-		"removed": os.Remove,
+	damage := map[string]func(string) error{
+		"changed":   func(f string) error { return os.WriteFile(f, bytes.Repeat([]byte("x"), 40), 0o600) },
+		"truncated": func(f string) error { return os.Truncate(f, 3) },
+		"empty":     func(f string) error { return os.Truncate(f, 0) },
+		"removed":   os.Remove,
 	}
-	for name, do := range harm {
+	for name, do := range damage {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			s := open(t, dir)
-			claims := keep(t, s, "something")
+			claims := storeAll(t, s, "something")
 			if err := do(files(t, dir)[0]); err != nil {
 				t.Fatal(err)
 			}
@@ -186,41 +186,41 @@ func TestDamageIsDetectedAndRepaired(t *testing.T) {
 			var text string
 			f := contract.FailureOf((&payloads{DataConverter: converter.GetDefaultDataConverter()}).FromPayload(got[0], &text))
 			if f == nil || f.Class != contract.ClassPayloadLost || !strings.Contains(f.Text, claims[0].ClaimData[claimKey]) || !strings.Contains(f.Text, dir) || f.Remedy == "" {
-				t.Errorf("failure is %+v", f)
+				t.Errorf("failure = %+v", f)
 			}
-			// Whoever stores it again mends it.
-			keep(t, s, "something")
+			// Storing it again repairs it.
+			storeAll(t, s, "something")
 			if got, err := fetch(s, claims...); err != nil || !proto.Equal(got[0], payload("something")) {
-				t.Errorf("stored again it is %v, %v", got, err)
+				t.Errorf("after storing it again: %v, %v", got, err)
 			}
 		})
 	}
 }
 
-func TestClaimsThatCannotBeServed(t *testing.T) {
+func TestInvalidClaims(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	good := keep(t, s, "x")[0].ClaimData
+	good := storeAll(t, s, "x")[0].ClaimData
 	with := func(key, value string) map[string]string {
 		out := map[string]string{claimKey: good[claimKey], claimSize: good[claimSize], claimStore: good[claimStore]}
 		out[key] = value
 		return out
 	}
-	none, err := Open(Settings{MaxPayload: DefaultMaxPayload})
+	noStore, err := Open(Settings{MaxPayload: DefaultMaxPayload})
 	if err != nil {
 		t.Fatal(err)
 	}
 	tests := map[string]struct {
 		store *Store
 		claim map[string]string
-		// class is that of an error; empty where the payload counts as lost.
+		// class is the class of the error; empty if the payload counts as lost.
 		class, want string
 	}{
-		"of another store":           {s, with(claimStore, "other"), contract.ClassUnavailable, `is in the store "other", but directory ` + dir},
-		"without any":                {none, good, contract.ClassUnavailable, "this process has no store; set store.dir (WEFT_STORE_DIR)"},
-		"of nothing":                 {s, nil, contract.ClassUnavailable, "is in the store"},
-		"that lead out of the store": {s, with(claimKey, "../../../etc/passwd"), "", "not a SHA-256"},
-		"with a short key":           {s, with(claimKey, "a"), "", "not a SHA-256"},
+		"another store":                    {s, with(claimStore, "other"), contract.ClassUnavailable, `is in the store "other", but directory ` + dir},
+		"no store":                         {noStore, good, contract.ClassUnavailable, "this process has no store; set store.dir (WEFT_STORE_DIR)"},
+		"empty claim":                      {s, nil, contract.ClassUnavailable, "is in the store"},
+		"key with a path out of the store": {s, with(claimKey, "../../../etc/passwd"), "", "not a SHA-256"},
+		"short key":                        {s, with(claimKey, "a"), "", "not a SHA-256"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestClaimsThatCannotBeServed(t *testing.T) {
 				return
 			}
 			if f := contract.FailureOf(err); f == nil || f.Class != tc.class || !strings.Contains(f.Error(), tc.want) {
-				t.Errorf("error is %v", err)
+				t.Errorf("error = %v", err)
 			}
 		})
 	}
@@ -240,22 +240,22 @@ func TestClaimsThatCannotBeServed(t *testing.T) {
 
 func TestTooLargeOrNoStore(t *testing.T) {
 	dir := t.TempDir()
-	none, err := Open(Settings{})
+	noStore, err := Open(Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, s := range map[string]*Store{contract.ClassTooLarge: open(t, dir), contract.ClassUnavailable: none} {
+	for want, s := range map[string]*Store{contract.ClassTooLarge: open(t, dir), contract.ClassUnavailable: noStore} {
 		_, err := s.driver.Store(converter.StorageDriverStoreContext{Context: context.Background()}, []*commonpb.Payload{payload(strings.Repeat("x", 3<<20))})
 		if f := contract.FailureOf(err); f == nil || f.Class != want || f.Remedy == "" || !strings.Contains(f.Text, "31457") {
-			t.Errorf("error is %v, want class %s", err, want)
+			t.Errorf("error = %v, want class %s", err, want)
 		}
 	}
 	if n := len(files(t, dir)); n != 0 {
-		t.Errorf("%d files are left", n)
+		t.Errorf("%d files left", n)
 	}
 }
 
-func TestFolderThatCannotBeUsed(t *testing.T) {
+func TestUnusableFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -272,21 +272,21 @@ func TestFolderThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// TestFolderThatIsNotMounted is no proof that a payload is gone.
-func TestFolderThatIsNotMounted(t *testing.T) {
+// TestUnmountedFolder checks that payloads are unavailable, not lost, if their folder is missing or was created anew.
+func TestUnmountedFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	s := open(t, dir)
-	claims := keep(t, s, "x")
+	claims := storeAll(t, s, "x")
 	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
 	}
-	for _, make := range []func() error{func() error { return nil }, func() error { _, err := Open(Settings{Dir: dir}); return err }} {
-		if err := make(); err != nil {
+	for _, create := range []func() error{func() error { return nil }, func() error { _, err := Open(Settings{Dir: dir}); return err }} {
+		if err := create(); err != nil {
 			t.Fatal(err)
 		}
 		_, err := fetch(s, claims...)
 		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassUnavailable || errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("error is %v", err)
+			t.Errorf("error = %v", err)
 		}
 	}
 }

@@ -17,27 +17,27 @@ import (
 	"weft/activities/contract"
 )
 
-// TestBoundUpdates takes a workflow task with Updates of so many bytes from the server, by itself
-// and with the answer to the task before.
+// TestBoundUpdates checks that Updates beyond the size limit are rejected, in a polled workflow task and in one
+// that the server returns with the completion of the previous task.
 func TestBoundUpdates(t *testing.T) {
 	tests := map[string]struct {
 		sizes   []int
 		classes []string
 	}{
-		"one of the largest":             {[]int{1 << 20}, []string{""}},
-		"one that is too large":          {[]int{1 << 21}, []string{contract.ClassTooLarge}},
-		"many small ones":                {[]int{1000, 1000, 1000, 1000}, []string{"", "", "", ""}},
-		"large ones together":            {[]int{900_000, 900_000, 900_000}, []string{"", contract.ClassUnavailable, contract.ClassUnavailable}},
-		"a small one behind large ones":  {[]int{900_000, 900_000, 1000}, []string{"", contract.ClassUnavailable, ""}},
-		"a good one behind one too much": {[]int{1 << 21, 900_000}, []string{contract.ClassTooLarge, ""}},
+		"one of maximum size":           {[]int{1 << 20}, []string{""}},
+		"one too large":                 {[]int{1 << 21}, []string{contract.ClassTooLarge}},
+		"several small ones":            {[]int{1000, 1000, 1000, 1000}, []string{"", "", "", ""}},
+		"several large ones":            {[]int{900_000, 900_000, 900_000}, []string{"", contract.ClassUnavailable, contract.ClassUnavailable}},
+		"small one after large ones":    {[]int{900_000, 900_000, 1000}, []string{"", contract.ClassUnavailable, ""}},
+		"valid one after one too large": {[]int{1 << 21, 900_000}, []string{contract.ClassTooLarge, ""}},
 	}
-	own := &payloads{DataConverter: converter.GetDefaultDataConverter()}
+	conv := &payloads{DataConverter: converter.GetDefaultDataConverter()}
 	for name, tc := range tests {
-		for _, behind := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, behind another task: %t", name, behind), func(t *testing.T) {
+		for _, completed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, after a completed task: %t", name, completed), func(t *testing.T) {
 				var messages []*protocolpb.Message
 				for _, n := range tc.sizes {
-					args, err := own.ToPayloads(strings.Repeat("x", n))
+					args, err := conv.ToPayloads(strings.Repeat("x", n))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -51,7 +51,7 @@ func TestBoundUpdates(t *testing.T) {
 				next := &workflowservice.RespondWorkflowTaskCompletedResponse{WorkflowTask: polled}
 				answer := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return nil }
 				var task any = polled
-				if behind {
+				if completed {
 					task = next
 				}
 				if err := boundUpdates(t.Context(), "", nil, task, nil, answer); err != nil {
@@ -64,11 +64,11 @@ func TestBoundUpdates(t *testing.T) {
 					}
 					var got string
 					class := ""
-					if err := own.FromPayloads(request.Input.Args, &got); err != nil {
+					if err := conv.FromPayloads(request.Input.Args, &got); err != nil {
 						class = contract.FailureOf(err).Class
 					}
 					if class != tc.classes[i] || class == "" && len(got) != tc.sizes[i] {
-						t.Errorf("the Update of %d bytes gives %q and %d bytes, want %q", tc.sizes[i], class, len(got), tc.classes[i])
+						t.Errorf("Update of %d bytes: error class %q and %d bytes, want %q", tc.sizes[i], class, len(got), tc.classes[i])
 					}
 				}
 			})

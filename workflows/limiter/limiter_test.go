@@ -12,15 +12,15 @@ import (
 	"weft/activities/contract"
 )
 
-// answers collects the replies to Updates.
-type answers struct {
+// replies collects the results of Updates.
+type replies struct {
 	t   *testing.T
 	got []*contract.LimitReply
 }
 
-func (a *answers) Accept()          {}
-func (a *answers) Reject(err error) { a.t.Error(err) }
-func (a *answers) Complete(v any, err error) {
+func (a *replies) Accept()          {}
+func (a *replies) Reject(err error) { a.t.Error(err) }
+func (a *replies) Complete(v any, err error) {
 	out, _ := v.(*contract.LimitReply)
 	if a.got = append(a.got, out); err != nil {
 		a.t.Error(err)
@@ -30,7 +30,7 @@ func (a *answers) Complete(v any, err error) {
 func TestLimiterEndsWhenIdle(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
-	a := &answers{t: t}
+	a := &replies{t: t}
 	n := 0
 	reserve := func(key string) func() {
 		return func() {
@@ -53,7 +53,7 @@ func TestLimiterEndsWhenIdle(t *testing.T) {
 func TestLimiterContinuesAsNew(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
-	a := &answers{t: t}
+	a := &replies{t: t}
 	for i := range maxUpdates {
 		env.RegisterDelayedCallback(func() {
 			env.UpdateWorkflow(contract.UpdateReserve, time.Duration(i).String(), a, contract.LimitRequest{Worker: "w", Requests: 60})
@@ -69,7 +69,7 @@ func TestLimiterContinuesAsNew(t *testing.T) {
 func TestLimiterEndsWithoutLimits(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
-	a := &answers{t: t}
+	a := &replies{t: t}
 	env.RegisterDelayedCallback(func() {
 		env.UpdateWorkflow(contract.UpdateReserve, "1", a, contract.LimitRequest{Worker: "w", Calls: []contract.LimitedCall{{Key: "a"}}})
 	}, time.Second)

@@ -16,8 +16,8 @@ type caller struct {
 }
 
 // simulate has calls of three workers request a turn when due, and returns the start time of each.
-func simulate(l *Queue, calls []caller, limit int, late func() int64) map[string]int64 {
-	began := map[string]int64{}
+func simulate(l *Queue, calls []caller, limit int, delay func() int64) map[string]int64 {
+	started := map[string]int64{}
 	for len(calls) > 0 {
 		slices.SortStableFunc(calls, func(a, b caller) int { return int(a.at - b.at) })
 		now := calls[0].at
@@ -31,21 +31,21 @@ func simulate(l *Queue, calls []caller, limit int, late func() int64) map[string
 			in.Calls = append(in.Calls, c.call)
 		}
 		out := l.Reserve(now, &in)
-		var again []caller
+		var waiting []caller
 		for i, c := range calls[:n] {
 			if turn := out.Turns[i]; turn.Ask {
-				again = append(again, caller{c.call, now + turn.Micros + late()})
+				waiting = append(waiting, caller{c.call, now + turn.Micros + delay()})
 			} else {
-				began[c.call.Key] = now + turn.Micros + min(late(), l.slack())
+				started[c.call.Key] = now + turn.Micros + min(delay(), l.slack())
 			}
 		}
-		calls = append(again, calls[n:]...)
+		calls = append(waiting, calls[n:]...)
 	}
-	return began
+	return started
 }
 
-// TestLimitIsNotExceeded checks that no window has more calls than the limit, even if calls request late or at random.
-func TestLimitIsNotExceeded(t *testing.T) {
+// TestLimitNotExceeded checks that no window has more calls than the limit, even if calls request late or at random.
+func TestLimitNotExceeded(t *testing.T) {
 	for _, limit := range []int{1, 2, 7, 60, 500} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, uint64(limit)))
@@ -55,12 +55,12 @@ func TestLimitIsNotExceeded(t *testing.T) {
 				calls = append(calls, caller{contract.LimitedCall{Key: fmt.Sprint(i), Tenant: fmt.Sprint(i % 3)}, 1e12 + r.Int64N(30_000_000)})
 			}
 			n := len(calls)
-			began := simulate(l, calls, limit, func() int64 { return r.Int64N(400_000) })
-			if len(began) != n {
-				t.Fatalf("%d of %d calls started", len(began), n)
+			started := simulate(l, calls, limit, func() int64 { return r.Int64N(400_000) })
+			if len(started) != n {
+				t.Fatalf("%d of %d calls started", len(started), n)
 			}
 			var at []int64
-			for _, b := range began {
+			for _, b := range started {
 				at = append(at, b)
 			}
 			slices.Sort(at)
@@ -87,28 +87,28 @@ func TestFairShare(t *testing.T) {
 	for i := range 10 {
 		calls = append(calls, caller{contract.LimitedCall{Key: fmt.Sprint("few", i), Tenant: "few"}, arrived})
 	}
-	began := simulate(l, calls, 60, func() int64 { return 20_000 })
+	started := simulate(l, calls, 60, func() int64 { return 20_000 })
 	for i := range 10 {
 		// The time of two of 60 calls a minute for each of its calls, with a margin.
-		if waited := began[fmt.Sprint("few", i)] - arrived; waited > int64(2*(i+1)+4)*1_100_000 {
+		if waited := started[fmt.Sprint("few", i)] - arrived; waited > int64(2*(i+1)+4)*1_100_000 {
 			t.Errorf("call %d waited %d ms", i, waited/1000)
 		}
 	}
 }
 
-func TestTokenUsageIsCorrected(t *testing.T) {
+func TestTokenUsageCorrected(t *testing.T) {
 	l := &Queue{window: 60_000_000}
 	now := int64(1e12)
-	ask := func(key string, used int) contract.LimitTurn {
+	reserve := func(key string, used int) contract.LimitTurn {
 		return l.Reserve(now, &contract.LimitRequest{Worker: "w", Tokens: 6000, Used: used, Calls: []contract.LimitedCall{{Key: key, Tokens: 100}}}).Turns[0]
 	}
-	if turn := ask("a", 0); turn.Ask || turn.Micros != 0 {
+	if turn := reserve("a", 0); turn.Ask || turn.Micros != 0 {
 		t.Errorf("turn of the first call = %+v", turn)
 	}
-	if turn := ask("b", 5900); !turn.Ask || turn.Micros < 50_000_000 {
+	if turn := reserve("b", 5900); !turn.Ask || turn.Micros < 50_000_000 {
 		t.Errorf("turn after 6000 tokens = %+v", turn)
 	}
-	if turn := ask("b", -5900); turn.Ask {
+	if turn := reserve("b", -5900); turn.Ask {
 		t.Errorf("turn after the tokens were returned = %+v", turn)
 	}
 }
@@ -118,24 +118,24 @@ func TestTokenUsageIsCorrected(t *testing.T) {
 func TestRecoveryAfterRefusal(t *testing.T) {
 	l := &Queue{window: 60_000_000}
 	now := int64(1e12)
-	ask := func(refusal *contract.LimitRefusal) *contract.LimitReply {
+	reserve := func(refusal *contract.LimitRefusal) *contract.LimitReply {
 		return l.Reserve(now, &contract.LimitRequest{Worker: "a", Sent: 100, Refusal: refusal, Calls: []contract.LimitedCall{{Key: fmt.Sprint(now)}}})
 	}
-	if out := ask(&contract.LimitRefusal{}); !out.Turns[0].Ask || out.Turns[0].Micros > 1_000_000 || !out.Refused {
+	if out := reserve(&contract.LimitRefusal{}); !out.Turns[0].Ask || out.Turns[0].Micros > 1_000_000 || !out.Refused {
 		t.Errorf("turn after the refusal = %+v", out)
 	}
 	if now += 1_000_000; l.state.Learned != 95 {
 		t.Errorf("learned limit = %d, want 95", l.state.Learned)
 	}
-	if out := ask(nil); out.Turns[0].Ask {
+	if out := reserve(nil); out.Turns[0].Ask {
 		t.Errorf("turn after the pause = %+v", out)
 	}
-	began := now
-	for !ask(nil).Free && now < began+l.window {
+	started := now
+	for !reserve(nil).Free && now < started+l.window {
 		now += 100_000
 	}
-	if now >= began+l.window/2 {
-		t.Errorf("unlimited again after %d s", (now-began)/1e6)
+	if now >= started+l.window/2 {
+		t.Errorf("unlimited again after %d s", (now-started)/1e6)
 	}
 }
 
@@ -157,20 +157,20 @@ func TestRetryAfter(t *testing.T) {
 func TestQueuePosition(t *testing.T) {
 	l := &Queue{window: 60_000_000}
 	now := int64(1e12)
-	ask := func(keys ...string) *contract.LimitReply {
+	reserve := func(keys ...string) *contract.LimitReply {
 		in := contract.LimitRequest{Worker: "w", Requests: 1}
 		for _, k := range keys {
 			in.Calls = append(in.Calls, contract.LimitedCall{Key: k})
 		}
 		return l.Reserve(now, &in)
 	}
-	ask("a", "b", "c")
-	first, again := ask("b"), ask("b")
-	if first.Turns[0] != again.Turns[0] || len(l.state.Tenants[0].Waiting) != 2 {
-		t.Errorf("first %+v, then %+v; %d waiting", first.Turns, again.Turns, len(l.state.Tenants[0].Waiting))
+	reserve("a", "b", "c")
+	first, second := reserve("b"), reserve("b")
+	if first.Turns[0] != second.Turns[0] || len(l.state.Tenants[0].Waiting) != 2 {
+		t.Errorf("first %+v, then %+v; %d waiting", first.Turns, second.Turns, len(l.state.Tenants[0].Waiting))
 	}
 	now += 5 * l.window
-	ask()
+	reserve()
 	if len(l.state.Tenants) != 0 {
 		t.Errorf("calls that stopped requesting are still queued: %+v", l.state.Tenants)
 	}
@@ -194,10 +194,10 @@ func TestRefusalAfterFewCalls(t *testing.T) {
 func TestUnusedTurns(t *testing.T) {
 	l := &Queue{window: 60_000_000}
 	now := int64(1e12)
-	ask := func(key string, unused int) contract.LimitTurn {
+	reserve := func(key string, unused int) contract.LimitTurn {
 		return l.Reserve(now, &contract.LimitRequest{Worker: "w", Requests: 1, Unused: unused, Calls: []contract.LimitedCall{{Key: key}}}).Turns[0]
 	}
-	if a, b, c := ask("a", 0), ask("b", 0), ask("b", 1); a.Ask || !b.Ask || c.Ask {
+	if a, b, c := reserve("a", 0), reserve("b", 0), reserve("b", 1); a.Ask || !b.Ask || c.Ask {
 		t.Errorf("first turn %+v, second %+v, after a turn was returned %+v", a, b, c)
 	}
 }

@@ -20,7 +20,7 @@ func calls(id string, agents ...string) plan.Flow {
 	return f
 }
 
-// bundle returns a flow with agents that call each other; all of them share its connections.
+// bundle returns a flow with agents that call each other. All share the connections of the flow.
 func bundle(root plan.Flow, agents ...plan.Flow) *plan.Flow {
 	root.Agents = agents
 	for _, id := range []string{"root", "a", "b", "c", "d"} {
@@ -34,12 +34,12 @@ func TestClosure(t *testing.T) {
 	f := bundle(calls("root", "a", "web", "d"),
 		calls("a", "b"), calls("b", "c", "a", "missing"), calls("c", "root"), calls("d"), calls("unused"))
 	tests := map[string]struct{ id, want string }{
-		"one that calls none":                       {"d", "d"},
-		"all that can be called, each once":         {"a", "a b c root d"},
-		"one that calls those above it":             {"c", "c root a d b"},
-		"the flow itself":                           {"root", "root a d b c"},
-		"one that is not there":                     {"missing", ""},
-		"no id is nobody's, not that of a flow too": {"", ""},
+		"agent without calls":             {"d", "d"},
+		"all reachable agents, each once": {"a", "a b c root d"},
+		"agent that calls its callers":    {"c", "c root a d b"},
+		"root flow":                       {"root", "root a d b c"},
+		"unknown id":                      {"missing", ""},
+		"empty id":                        {"", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestClosure(t *testing.T) {
 				for _, a := range c.Agents {
 					got = append(got, a.ID)
 					if a.Agents != nil || a.Connections != nil {
-						t.Errorf("%s brings its own agents or connections", a.ID)
+						t.Errorf("%s has agents or connections of its own", a.ID)
 					}
 				}
 				if diff := cmp.Diff(f.Connections, c.Connections); diff != "" {
@@ -58,21 +58,21 @@ func TestClosure(t *testing.T) {
 				}
 			}
 			if strings.Join(got, " ") != tc.want {
-				t.Errorf("closure(%q) = %v, want %s", tc.id, got, tc.want)
+				t.Errorf("Closure(%q) = %v, want %s", tc.id, got, tc.want)
 			}
-			// A sub-agent's sub-agent is the same as if the flow had called it.
+			// The closure of a nested agent does not depend on the flow that calls it.
 			if c != nil && tc.id != "d" {
 				for _, next := range c.Agents {
-					ours, theirs := ids(f.Closure(next.ID)), ids(c.Closure(next.ID))
-					if diff := cmp.Diff(ours, theirs); diff != "" {
-						t.Errorf("closure of %s (-from above +from %s):\n%s", next.ID, tc.id, diff)
+					want, got := ids(f.Closure(next.ID)), ids(c.Closure(next.ID))
+					if diff := cmp.Diff(want, got); diff != "" {
+						t.Errorf("closure of %s (-from root +from %s):\n%s", next.ID, tc.id, diff)
 					}
 				}
 			}
 		})
 	}
 	if len(f.Agents) != 5 || f.Agents[0].Connections != nil {
-		t.Error("the flow was changed")
+		t.Error("flow was modified")
 	}
 }
 
@@ -84,13 +84,13 @@ func ids(f *plan.Flow) []string {
 	return out
 }
 
-func TestCalled(t *testing.T) {
+func TestFlowCalls(t *testing.T) {
 	f := bundle(calls("root", "a", "web", "b", "a"))
 	if got := fmt.Sprint(f.Calls(f.Nodes)); got != "[a b a]" {
-		t.Errorf("called = %s", got)
+		t.Errorf("Calls() = %s, want [a b a]", got)
 	}
 	stop := plan.Node{ID: "stop"}
 	if got := f.Calls([]plan.Node{stop}); got != nil {
-		t.Errorf("a node without configuration calls %v", got)
+		t.Errorf("calls of a node without configuration: %v", got)
 	}
 }

@@ -2,7 +2,7 @@ package plan
 
 import "testing"
 
-// Addresses have the same origin if and only if they lead to the same server by the same scheme.
+// TestOrigin checks that addresses have the same origin if and only if scheme, host and port are the same.
 func TestOrigin(t *testing.T) {
 	for address, want := range map[string][2]string{
 		"x.com":                          {"https://x.com:443", "x.com"},
@@ -35,7 +35,7 @@ func TestOrigin(t *testing.T) {
 		if got := ShortOrigin(address); got != want[1] {
 			t.Errorf("ShortOrigin(%q) = %q, want %q", address, got, want[1])
 		} else if want[0] != "" && Origin(got) != want[0] {
-			t.Errorf("the origin of %q is %q, want %q", got, Origin(got), want[0])
+			t.Errorf("Origin(%q) = %q, want %q", got, Origin(got), want[0])
 		}
 	}
 }

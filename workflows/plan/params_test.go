@@ -6,27 +6,27 @@ import (
 	"testing"
 )
 
-func TestParamsAreChecked(t *testing.T) {
+func TestCheckParams(t *testing.T) {
 	num := func(v float64) *float64 { return &v }
 	minus := -1
 	for name, tc := range map[string]struct {
 		params Params
 		want   []string
 	}{
-		"nothing":           {Params{}, nil},
-		"zero is a value":   {Params{Temperature: num(0), TopP: num(0)}, nil},
-		"all of them":       {Params{Temperature: num(2), TopK: 4, MaxTokens: 9, Stop: []string{"x"}, ToolChoice: "get_state", Effort: "xhigh", Extra: json.RawMessage(`{"a":1}`)}, nil},
-		"too hot":           {Params{Temperature: num(2.5)}, []string{`node "a": params.temperature must be 0 to 2, got 2.5`}},
-		"top_p":             {Params{TopP: num(-0.1)}, []string{`node "a": params.top_p must be 0 to 1, got -0.1`}},
-		"penalties":         {Params{Frequency: 3, Presence: -3}, []string{`node "a": params.frequency_penalty must be -2 to 2, got 3`, `node "a": params.presence_penalty must be -2 to 2, got -3`}},
-		"a negative seed":   {Params{Seed: &minus}, []string{`node "a": params.top_k, max_tokens and seed must not be negative`}},
-		"an unknown effort": {Params{Effort: "huge"}, []string{`node "a": params.reasoning_effort must be one of [none minimal low medium high xhigh max], got "huge"`}},
-		"extra is a list":   {Params{Extra: json.RawMessage(`[]`)}, []string{`node "a": params.extra is not a JSON object`}},
-		"extra is null":     {Params{Extra: json.RawMessage(`null`)}, []string{`node "a": params.extra is not a JSON object`}},
-		"an unknown tool":   {Params{ToolChoice: "nope"}, []string{`node "a": params.tool_choice is "nope"; use auto, none, required or a tool of the node`}},
+		"no parameters":       {Params{}, nil},
+		"zero values":         {Params{Temperature: num(0), TopP: num(0)}, nil},
+		"all parameters":      {Params{Temperature: num(2), TopK: 4, MaxTokens: 9, Stop: []string{"x"}, ToolChoice: "get_state", Effort: "xhigh", Extra: json.RawMessage(`{"a":1}`)}, nil},
+		"invalid temperature": {Params{Temperature: num(2.5)}, []string{`node "a": params.temperature must be 0 to 2, got 2.5`}},
+		"invalid top_p":       {Params{TopP: num(-0.1)}, []string{`node "a": params.top_p must be 0 to 1, got -0.1`}},
+		"invalid penalties":   {Params{Frequency: 3, Presence: -3}, []string{`node "a": params.frequency_penalty must be -2 to 2, got 3`, `node "a": params.presence_penalty must be -2 to 2, got -3`}},
+		"negative seed":       {Params{Seed: &minus}, []string{`node "a": params.top_k, max_tokens and seed must not be negative`}},
+		"unknown effort":      {Params{Effort: "huge"}, []string{`node "a": params.reasoning_effort must be one of [none minimal low medium high xhigh max], got "huge"`}},
+		"list as extra":       {Params{Extra: json.RawMessage(`[]`)}, []string{`node "a": params.extra is not a JSON object`}},
+		"null as extra":       {Params{Extra: json.RawMessage(`null`)}, []string{`node "a": params.extra is not a JSON object`}},
+		"unknown tool":        {Params{ToolChoice: "nope"}, []string{`node "a": params.tool_choice is "nope"; use auto, none, required or a tool of the node`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := good()
+			f := validFlow()
 			f.Nodes[0].Agent.Params = &tc.params
 			if got := f.Check(); !reflect.DeepEqual(got, tc.want) {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
@@ -35,9 +35,8 @@ func TestParamsAreChecked(t *testing.T) {
 	}
 }
 
-// A plan without parameters is what it was before there were any, and one with them says
-// only what is set.
-func TestParamsAreCanonical(t *testing.T) {
+// TestParamsJSON checks that only parameters that are set are encoded.
+func TestParamsJSON(t *testing.T) {
 	zero, seed, no := 0.0, 0, false
 	for want, p := range map[string]*Params{
 		`{"prompt":"","system":"","max_calls":0,"max_errors":0}`:                                                                 nil,

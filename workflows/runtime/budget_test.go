@@ -15,19 +15,19 @@ func TestRunsPerSecond(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		r := New(ctx)
 		r.Shared.Budget = &contract.Budget{PerSecond: 2}
-		begin := workflow.Now(ctx)
+		start := workflow.Now(ctx)
 		for i := range 6 {
 			release, err := r.Budget.Begin(ctx, true)
 			if err != nil {
 				t.Fatal(err)
 			}
 			release()
-			if got, want := workflow.Now(ctx).Sub(begin), time.Duration(i/2)*time.Second; got != want {
-				t.Errorf("run %d starts after %v, want %v", i+1, got, want)
+			if got, want := workflow.Now(ctx).Sub(start), time.Duration(i/2)*time.Second; got != want {
+				t.Errorf("run %d started after %v, want %v", i+1, got, want)
 			}
 		}
 		if r.Budget.Usage.Runs != 6 {
-			t.Errorf("%d runs are counted, want 6", r.Budget.Usage.Runs)
+			t.Errorf("%d runs counted, want 6", r.Budget.Usage.Runs)
 		}
 	})
 }
@@ -44,7 +44,7 @@ func TestPortion(t *testing.T) {
 			4: {Calls: 2, Tokens: 15, Declared: exhausted, AtOnce: 1, PerSecond: 2},
 		} {
 			if got := r.Budget.Portion(n); got != want {
-				t.Errorf("part %d is %+v, want %+v", n, got, want)
+				t.Errorf("Portion(%d) = %+v, want %+v", n, got, want)
 			}
 		}
 	})

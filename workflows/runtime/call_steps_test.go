@@ -20,19 +20,19 @@ import (
 
 // TestCancellable checks the errors of calls that end before and after their cancellation.
 func TestCancellable(t *testing.T) {
-	late := temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_HEARTBEAT, nil)
-	other := &contract.Failure{Class: contract.ClassDenied, Text: "no"}
+	timeout := temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_HEARTBEAT, nil)
+	denied := &contract.Failure{Class: contract.ClassDenied, Text: "no"}
 	tests := map[string]struct {
 		cancelled bool
 		err       error
 		want      func(error) bool
 	}{
-		"a result":                            {want: func(err error) bool { return err == nil }},
-		"a result after the cancellation":     {cancelled: true, want: func(err error) bool { return err == nil }},
-		"a timeout":                           {err: late, want: func(err error) bool { return errors.Is(err, late) }},
-		"a timeout after the cancellation":    {cancelled: true, err: late, want: contract.Cancelled},
-		"another failure after cancellation":  {cancelled: true, err: other, want: func(err error) bool { return errors.Is(err, other) }},
-		"a cancellation after a cancellation": {cancelled: true, err: temporal.NewCanceledError(), want: contract.Cancelled},
+		"result":                               {want: func(err error) bool { return err == nil }},
+		"result after the cancellation":        {cancelled: true, want: func(err error) bool { return err == nil }},
+		"timeout":                              {err: timeout, want: func(err error) bool { return errors.Is(err, timeout) }},
+		"timeout after the cancellation":       {cancelled: true, err: timeout, want: contract.Cancelled},
+		"other failure after the cancellation": {cancelled: true, err: denied, want: func(err error) bool { return errors.Is(err, denied) }},
+		"cancellation error":                   {cancelled: true, err: temporal.NewCanceledError(), want: contract.Cancelled},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -43,27 +43,27 @@ func TestCancellable(t *testing.T) {
 					cancel()
 				}
 				if err := asCancellation(func(workflow.Context, *Call) error { return tc.err })(ctx, &Call{}); !tc.want(err) {
-					t.Errorf("the call ended with %v", err)
+					t.Errorf("call returned %v", err)
 				}
 			})
 		})
 	}
 }
 
-// TestCounted checks the counted usage of calls without a result.
-func TestCounted(t *testing.T) {
-	spent := &contract.Failure{Class: contract.ClassSchema, Usage: &contract.Usage{Calls: 1, Input: 7}}
+// TestUsageOfFailedCalls checks the counted usage of calls without a result.
+func TestUsageOfFailedCalls(t *testing.T) {
+	failed := &contract.Failure{Class: contract.ClassSchema, Usage: &contract.Usage{Calls: 1, Input: 7}}
 	tests := map[string]struct {
 		model, before bool
 		err           error
 		want          contract.Usage
 	}{
-		"a result":                        {model: true},
-		"a failure that a model answered": {model: true, err: spent, want: contract.Usage{Calls: 1, Input: 7}},
-		"a failure that none answered":    {model: true, err: &contract.Failure{Class: contract.ClassDenied}},
-		"a cancellation under way":        {model: true, err: temporal.NewCanceledError(), want: contract.Usage{Stopped: 1}},
-		"a cancellation before the call":  {model: true, before: true, err: temporal.NewCanceledError()},
-		"a tool that was cancelled":       {err: temporal.NewCanceledError()},
+		"result":                    {model: true},
+		"failure with usage":        {model: true, err: failed, want: contract.Usage{Calls: 1, Input: 7}},
+		"failure without usage":     {model: true, err: &contract.Failure{Class: contract.ClassDenied}},
+		"cancelled during the call": {model: true, err: temporal.NewCanceledError(), want: contract.Usage{Stopped: 1}},
+		"cancelled before the call": {model: true, before: true, err: temporal.NewCanceledError()},
+		"cancelled tool call":       {err: temporal.NewCanceledError()},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -97,38 +97,38 @@ func TestWaitsForOperator(t *testing.T) {
 		err     error
 		want    bool
 	}{
-		"a denied key":                {err: fail(contract.ClassDenied), want: true},
-		"a bad request":               {err: fail(contract.ClassBadRequest)},
-		"a cancellation":              {err: temporal.NewCanceledError()},
-		"retries used up":             {err: fail(contract.ClassUnavailable), want: true},
-		"retries of one made once":    {call: Call{Once: true}, err: fail(contract.ClassUnavailable), want: true},
-		"an unknown outcome":          {call: Call{Once: true}, err: unknown},
-		"one that a person decides":   {call: Call{Once: true, AskUnknown: true}, err: unknown, want: true},
-		"one of a call made again":    {err: unknown, want: true},
-		"a key of one made once":      {call: Call{Once: true}, err: fail(contract.ClassDenied), want: true},
-		"with on_error fail":          {onError: contract.OnErrorFail, err: fail(contract.ClassDenied)},
-		"the words of another worker": {call: Call{Remote: &contract.ExternalActivity{}}, err: app},
-		"a failure of another worker": {call: Call{Remote: &contract.ExternalActivity{}}, err: fail(contract.ClassTimeout), want: true},
-		"the same words of one's own": {err: app},
-		"an error of no class":        {err: errors.New("lost"), want: true},
-		"success":                     {},
+		"denied":                                 {err: fail(contract.ClassDenied), want: true},
+		"bad request":                            {err: fail(contract.ClassBadRequest)},
+		"cancellation":                           {err: temporal.NewCanceledError()},
+		"retries exhausted":                      {err: fail(contract.ClassUnavailable), want: true},
+		"retries exhausted, call not repeatable": {call: Call{Once: true}, err: fail(contract.ClassUnavailable), want: true},
+		"unknown outcome":                        {call: Call{Once: true}, err: unknown},
+		"unknown outcome, operator decides":      {call: Call{Once: true, AskUnknown: true}, err: unknown, want: true},
+		"unknown outcome, call repeatable":       {err: unknown, want: true},
+		"denied, call not repeatable":            {call: Call{Once: true}, err: fail(contract.ClassDenied), want: true},
+		"with on_error fail":                     {onError: contract.OnErrorFail, err: fail(contract.ClassDenied)},
+		"error of an external activity":          {call: Call{Remote: &contract.ExternalActivity{}}, err: app},
+		"failure of an external activity":        {call: Call{Remote: &contract.ExternalActivity{}}, err: fail(contract.ClassTimeout), want: true},
+		"same error of an own activity":          {err: app},
+		"unclassified error":                     {err: errors.New("lost"), want: true},
+		"success":                                {},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := &Run{}
 			r.Shared.OnError = tc.onError
 			if got := r.waitsForOperator(&tc.call, tc.err); got != tc.want {
-				t.Errorf("waits: %t, want %t", got, tc.want)
+				t.Errorf("waitsForOperator() = %t, want %t", got, tc.want)
 			}
 		})
 	}
 }
 
 // TestSessionQueue checks that a call goes to the task queue of the worker that has the server's session, and to the common queue if
-// that worker is gone.
+// that worker is down.
 func TestSessionQueue(t *testing.T) {
 	const own = "weft@one"
-	gone := func(cause error) error {
+	notStarted := func(cause error) error {
 		return temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, cause)
 	}
 	died := temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_HEARTBEAT, nil)
@@ -136,19 +136,19 @@ func TestSessionQueue(t *testing.T) {
 	tests := map[string]struct {
 		call Call
 		err  error
-		// queues are those of the attempts, empty for the common one.
+		// queues are the task queues of the attempts, empty for the common one.
 		queues  []string
 		class   string
 		unknown bool
 	}{
-		"no session":                       {queues: []string{""}},
-		"the worker answers":               {call: Call{Queue: own}, queues: []string{own}},
-		"the call fails":                   {call: Call{Queue: own}, err: (&contract.Failure{Class: contract.ClassDenied}).ApplicationError(), queues: []string{own}, class: contract.ClassDenied},
-		"the call is lost":                 {call: Call{Queue: own}, err: died, queues: []string{own}, class: contract.ClassTimeout, unknown: true},
-		"the worker is gone":               {call: Call{Queue: own, Once: true}, err: gone(nil), queues: []string{own, ""}},
-		"it died during the call":          {call: Call{Queue: own, Once: true}, err: gone(died), queues: []string{own}, class: contract.ClassTimeout, unknown: true},
-		"it died during a call made again": {call: Call{Queue: own}, err: gone(died), queues: []string{own, ""}},
-		"it died after an unsent attempt":  {call: Call{Queue: own, Once: true}, err: gone(unsent), queues: []string{own, ""}},
+		"no session":                   {queues: []string{""}},
+		"call succeeds":                {call: Call{Queue: own}, queues: []string{own}},
+		"call fails":                   {call: Call{Queue: own}, err: (&contract.Failure{Class: contract.ClassDenied}).ApplicationError(), queues: []string{own}, class: contract.ClassDenied},
+		"call times out":               {call: Call{Queue: own}, err: died, queues: []string{own}, class: contract.ClassTimeout, unknown: true},
+		"worker is down":               {call: Call{Queue: own, Once: true}, err: notStarted(nil), queues: []string{own, ""}},
+		"worker died during the call":  {call: Call{Queue: own, Once: true}, err: notStarted(died), queues: []string{own}, class: contract.ClassTimeout, unknown: true},
+		"worker died, call repeatable": {call: Call{Queue: own}, err: notStarted(died), queues: []string{own, ""}},
+		"worker died after an attempt that was not sent": {call: Call{Queue: own, Once: true}, err: notStarted(unsent), queues: []string{own, ""}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -170,12 +170,12 @@ func TestSessionQueue(t *testing.T) {
 				c.Options.RetryPolicy.MaximumAttempts = 1
 				err := r.schedule(ctx, &c)
 				if f := contract.FailureOf(err); (tc.class != "") != (err != nil) || err != nil && (f.Class != tc.class || f.OutcomeUnknown != tc.unknown) {
-					t.Errorf("the call ended with %v", err)
+					t.Errorf("call returned %v", err)
 				}
 				return nil
 			})
 			if err := env.GetWorkflowError(); err != nil || !slices.Equal(queues, tc.queues) {
-				t.Errorf("the attempts were on the queues %q, want %q; %v", queues, tc.queues, err)
+				t.Errorf("attempts used the task queues %q, want %q; %v", queues, tc.queues, err)
 			}
 		})
 	}
@@ -187,12 +187,12 @@ func TestWaitForTurn(t *testing.T) {
 	tests := map[string]struct {
 		last  error
 		hours int64
-		made  int
+		calls int
 		class string
 	}{
-		"then it answers":           {hours: 1, made: 5},
-		"then it fails":             {last: (&contract.Failure{Class: contract.ClassUnavailable, Text: "no"}).ApplicationError(), hours: 1, made: 5, class: contract.ClassUnavailable},
-		"its turn comes after that": {hours: 3, made: 4, class: contract.ClassRateLimited},
+		"then succeeds":          {hours: 1, calls: 5},
+		"then fails":             {last: (&contract.Failure{Class: contract.ClassUnavailable, Text: "no"}).ApplicationError(), hours: 1, calls: 5, class: contract.ClassUnavailable},
+		"turn after the timeout": {hours: 3, calls: 4, class: contract.ClassRateLimited},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -212,22 +212,22 @@ func TestWaitForTurn(t *testing.T) {
 					Limit: &contract.LimitWait{Millis: tc.hours * time.Hour.Milliseconds(), Failed: failed}}).ApplicationError()
 			}, activity.RegisterOptions{Name: "call"})
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
-				r, began := New(ctx), workflow.Now(ctx)
+				r, start := New(ctx), workflow.Now(ctx)
 				r.Flow = &plan.Flow{Policy: plan.DefaultPolicy}
 				c := Call{Activity: "call", ID: "a#1/model/1", Options: r.Options(60), Model: &ModelCall{}}
 				c.Options.RetryPolicy.MaximumAttempts, c.Options.ScheduleToCloseTimeout = 2, 8*time.Hour
 				err := r.schedule(ctx, &c)
 				if f := contract.FailureOf(err); (tc.class != "") != (err != nil) || err != nil && f.Class != tc.class {
-					t.Errorf("the call ended with %v", err)
+					t.Errorf("call returned %v", err)
 				}
-				waits := int(workflow.Now(ctx).Sub(began) / (time.Duration(tc.hours) * time.Hour))
-				if waits != tc.made-2 || r.Budget.Usage.Calls != waits || len(r.Requests.Tasks) > 0 {
-					t.Errorf("it waited %d times, and spent %+v; %q wait", waits, r.Budget.Usage, r.Requests.Tasks)
+				waits := int(workflow.Now(ctx).Sub(start) / (time.Duration(tc.hours) * time.Hour))
+				if waits != tc.calls-2 || r.Budget.Usage.Calls != waits || len(r.Requests.Tasks) > 0 {
+					t.Errorf("%d waits, usage %+v, waiting tasks %q", waits, r.Budget.Usage, r.Requests.Tasks)
 				}
 				return nil
 			})
-			if err := env.GetWorkflowError(); err != nil || n != tc.made {
-				t.Errorf("it was made %d times; %v", n, err)
+			if err := env.GetWorkflowError(); err != nil || n != tc.calls {
+				t.Errorf("%d calls, want %d; %v", n, tc.calls, err)
 			}
 		})
 	}
@@ -242,7 +242,7 @@ func TestCancelWaitForTurn(t *testing.T) {
 	var r *Run
 	env.RegisterDelayedCallback(func() {
 		if len(r.Requests.Tasks) != 1 || !strings.HasPrefix(r.Requests.Tasks[0], "a#1/model/1 waiting for its turn, until ") {
-			t.Errorf("the run waits for %q", r.Requests.Tasks)
+			t.Errorf("waiting tasks are %q", r.Requests.Tasks)
 		}
 		env.CancelWorkflow()
 	}, time.Minute)
@@ -250,7 +250,7 @@ func TestCancelWaitForTurn(t *testing.T) {
 		r = New(ctx)
 		r.Flow = &plan.Flow{Policy: plan.DefaultPolicy}
 		if err := r.schedule(ctx, &Call{Activity: "call", ID: "a#1/model/1", Options: r.Options(60)}); !contract.Cancelled(err) {
-			t.Errorf("the call ended with %v", err)
+			t.Errorf("call returned %v", err)
 		}
 		return nil
 	})

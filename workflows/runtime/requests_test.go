@@ -26,11 +26,11 @@ func TestReceiveSignalsAtEnd(t *testing.T) {
 			}
 			steer, ok := r.Requests.steer.(workflow.Channel)
 			if !ok || !steer.SendAsync(p) {
-				t.Fatal("the channel takes nothing")
+				t.Fatal("channel rejects the signal")
 			}
 			r.Requests.ReceiveSignals(ctx)
 			if len(r.Requests.UnreadMessages) != 1 || r.Requests.UnreadMessages[0].Text != "to all" {
-				t.Errorf("heard %+v", r.Requests.UnreadMessages)
+				t.Errorf("unread messages = %+v", r.Requests.UnreadMessages)
 			}
 		})
 	})

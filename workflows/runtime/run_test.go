@@ -15,7 +15,7 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-func TestStateAnswerFits(t *testing.T) {
+func TestStateQuerySize(t *testing.T) {
 	env := workflowtest.Env()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		r := New(ctx)
@@ -34,11 +34,11 @@ func TestStateAnswerFits(t *testing.T) {
 		t.Errorf("%d keys, c is %.50q, %v", len(state), state["c"], err)
 	}
 	if n, _ := contract.Size(state); n > contract.MaxPayload {
-		t.Errorf("the answer is %d bytes", n)
+		t.Errorf("result of the state query is %d bytes", n)
 	}
 }
 
-// TestEscapedQueryResults queries a state and a plan whose characters take six bytes each in a payload.
+// TestEscapedQueryResults checks queries of a state and a plan whose characters are escaped to six bytes each in a payload.
 func TestEscapedQueryResults(t *testing.T) {
 	long := strings.Repeat("<", 200_000)
 	env := workflowtest.Env()
@@ -64,10 +64,10 @@ func TestEscapedQueryResults(t *testing.T) {
 		t.Errorf("%d keys, k2 is %.50q, %v", len(state), state["k2"], err)
 	}
 	if n, _ := contract.Size(state); n > contract.MaxPayload {
-		t.Errorf("the state is %d bytes", n)
+		t.Errorf("result of the state query is %d bytes", n)
 	}
 	if _, err := env.QueryWorkflow(contract.QueryPlan); err == nil || !strings.Contains(err.Error(), "the plan is 24") || !strings.Contains(err.Error(), "read it from the run's input") {
-		t.Errorf("the plan gives %v", err)
+		t.Errorf("error of the plan query is %v", err)
 	}
 }
 

@@ -15,20 +15,20 @@ import (
 )
 
 func TestFits(t *testing.T) {
-	full := strings.Repeat("x", contract.MaxPayload-2) // two quotes make it full
+	full := strings.Repeat("x", contract.MaxPayload-2) // plus two quotes
 	if err := new(Sizes).Fits("it", full); err != nil {
-		t.Errorf("what fits is refused: %v", err)
+		t.Errorf("value of the maximum size: %v", err)
 	}
 	f := contract.FailureOf(new(Sizes).Fits("the run's result", full+"x"))
 	if f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "the run's result is 1945601 bytes, at most 1945600") || f.Remedy == "" {
 		t.Errorf("failure is %+v", f)
 	}
-	// What Temporal's converter makes of it counts, not its length.
+	// The size after encoding counts, not the length.
 	if err := new(Sizes).Fits("it", strings.Repeat("<", contract.MaxPayload/6+1)); err == nil {
-		t.Error("what grows on its way is accepted")
+		t.Error("value that is too large once encoded is accepted")
 	}
 	if err := new(Sizes).Fits("it", func() {}); err == nil {
-		t.Error("what cannot be encoded is accepted")
+		t.Error("value that cannot be encoded is accepted")
 	}
 }
 
@@ -36,23 +36,23 @@ func TestAdmit(t *testing.T) {
 	mega, half := strings.Repeat("x", 1<<20), strings.Repeat("x", 900<<10)
 	tests := map[string]struct {
 		args []string
-		// events is how much history grows before each call.
+		// events is the number of events added to the history before each call.
 		events int
 		waits  int
 		fails  int
 	}{
-		"calls that fit into one task":                 {args: []string{half, half}},
-		"a call too many waits for the next task":      {args: []string{half, half, half}, waits: 1},
-		"and counts anew from there":                   {args: []string{half, half, half, half, half}, waits: 2},
-		"calls of different tasks do not add up":       {args: []string{mega, mega, mega, mega}, events: 5},
-		"a call that is too large fails":               {args: []string{mega + mega}, fails: 1},
-		"and takes no room from the others":            {args: []string{mega + mega, half, half}, fails: 1},
-		"many small ones wait now and then":            {args: strings.Split(strings.Repeat(mega[:300<<10]+" ", 25), " "), waits: 4},
-		"small ones do not":                            {args: make([]string, MaxCommands)},
-		"a task has so many commands":                  {args: make([]string, MaxCommands+1), waits: 1},
-		"a large one fits into a task of its own":      {args: []string{mega[:900<<10] + mega[:900<<10]}},
-		"two large ones need a task each":              {args: []string{mega[:900<<10] + mega[:900<<10], mega[:900<<10] + mega[:900<<10]}, waits: 1},
-		"a large one does not wait behind a small one": {args: []string{"x", mega[:900<<10] + mega[:900<<10]}},
+		"calls that fit in one workflow task": {args: []string{half, half}},
+		"one call waits for the next task":    {args: []string{half, half, half}, waits: 1},
+		"next task starts at zero":            {args: []string{half, half, half, half, half}, waits: 2},
+		"calls of different tasks":            {args: []string{mega, mega, mega, mega}, events: 5},
+		"call that is too large":              {args: []string{mega + mega}, fails: 1},
+		"call that is too large, and others":  {args: []string{mega + mega, half, half}, fails: 1},
+		"many small calls":                    {args: strings.Split(strings.Repeat(mega[:300<<10]+" ", 25), " "), waits: 4},
+		"maximum number of commands":          {args: make([]string, MaxCommands)},
+		"too many commands":                   {args: make([]string, MaxCommands+1), waits: 1},
+		"large call alone in a task":          {args: []string{mega[:900<<10] + mega[:900<<10]}},
+		"two large calls":                     {args: []string{mega[:900<<10] + mega[:900<<10], mega[:900<<10] + mega[:900<<10]}, waits: 1},
+		"large call after a small one":        {args: []string{"x", mega[:900<<10] + mega[:900<<10]}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestAdmit(t *testing.T) {
 						}
 					}
 					if took := workflow.Now(ctx).Sub(before); took > time.Second {
-						t.Errorf("it waited %s", took)
+						t.Errorf("Admit waited %s", took)
 					} else if took > 0 {
 						waits++
 					}
@@ -112,7 +112,7 @@ func TestAdmitConcurrently(t *testing.T) {
 		}
 		for task, n := range tasks {
 			if n > 2 {
-				t.Errorf("%d times 900 KiB go with task %d", n, task)
+				t.Errorf("%d calls of 900 KiB in task %d", n, task)
 			}
 		}
 		return nil
@@ -130,21 +130,21 @@ func TestAcceptCountsUpdates(t *testing.T) {
 		env.SetCurrentHistoryLength(3)
 		g.Accept(ctx, 900<<10)
 		if !g.Take(ctx, 900<<10) {
-			t.Error("there is no room for an answer beside the Update that brought it")
+			t.Error("no room for an answer and its Update")
 		}
 		if g.fits(ctx, 900<<10) || g.Take(ctx, 900<<10) {
-			t.Error("there is room for another beside both")
+			t.Error("room for an answer that exceeds the limit")
 		}
 		if !g.fits(ctx, 1000) {
-			t.Error("there is no room for a small one")
+			t.Error("no room for a small answer")
 		}
 		env.SetCurrentHistoryLength(8)
 		if !g.fits(ctx, 1<<20) || g.bytes == 0 {
-			t.Error("the next task has no room, or asking for it changed something")
+			t.Error("no room in the next task, or fits changed the state")
 		}
 		g.Accept(ctx, 1<<20)
 		if g.bytes > 1<<20+eventSize {
-			t.Errorf("%d bytes of the task before count", g.bytes-1<<20)
+			t.Errorf("%d bytes of the previous task counted", g.bytes-1<<20)
 		}
 		return nil
 	})
@@ -153,7 +153,7 @@ func TestAcceptCountsUpdates(t *testing.T) {
 	}
 }
 
-func TestAdmitEndsWithTheRun(t *testing.T) {
+func TestAdmitCancelled(t *testing.T) {
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		ctx, cancel := workflow.WithCancel(ctx)
 		cancel()
@@ -175,7 +175,7 @@ func TestStoredArguments(t *testing.T) {
 			}
 		}
 		if workflow.Now(ctx) != before {
-			t.Error("it waited for the next task")
+			t.Error("Admit waited for the next task")
 		}
 	})
 }
@@ -183,13 +183,13 @@ func TestStoredArguments(t *testing.T) {
 // TestShare checks that the shares are three quarters of the free room together.
 func TestShare(t *testing.T) {
 	tests := map[string]struct{ history, reserved, n, want int }{
-		"a few have all that Temporal takes": {n: 3, want: contract.MaxPayload},
-		"many share":                         {n: 100, want: MaxHistory / 100 * 3 / 4},
-		"what is reserved counts for those":  {reserved: MaxHistory / 4, n: 100, want: MaxHistory / 100 * 3 / 4},
-		"what is reserved is not given away": {reserved: MaxHistory - 400_000, n: 1, want: 300_000},
-		"what history holds is gone":         {history: MaxHistory - 4_000_000, n: 10, want: 300_000},
-		"a full history gives the least":     {history: MaxHistory + 1, n: 10, want: minResult},
-		"none are one":                       {n: 0, want: contract.MaxPayload},
+		"few results":                      {n: 3, want: contract.MaxPayload},
+		"many results":                     {n: 100, want: MaxHistory / 100 * 3 / 4},
+		"many results, with a reservation": {reserved: MaxHistory / 4, n: 100, want: MaxHistory / 100 * 3 / 4},
+		"one result, with a reservation":   {reserved: MaxHistory - 400_000, n: 1, want: 300_000},
+		"history partly full":              {history: MaxHistory - 4_000_000, n: 10, want: 300_000},
+		"history full":                     {history: MaxHistory + 1, n: 10, want: minResult},
+		"no results":                       {n: 0, want: contract.MaxPayload},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestShare(t *testing.T) {
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				s := Sizes{reserved: tc.reserved}
 				if got := s.Share(ctx, tc.n); got != tc.want {
-					t.Errorf("the share is %d, want %d", got, tc.want)
+					t.Errorf("Share() = %d, want %d", got, tc.want)
 				}
 				return nil
 			})
@@ -216,11 +216,11 @@ func TestAdmitExceedsHistory(t *testing.T) {
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		s := Sizes{reserved: 1000}
 		if err := s.Admit(ctx, "it", strings.Repeat("x", Slack-contract.Envelope)); err != nil {
-			t.Errorf("what the run comes to its end with is refused: %v", err)
+			t.Errorf("command within the slack: %v", err)
 		}
 		f := contract.FailureOf(s.Admit(ctx, "the next", strings.Repeat("x", 2*contract.Envelope)))
 		if f == nil || f.Class != contract.ClassStateTooLarge || !strings.HasPrefix(f.Text, "the next is 8194 bytes, but the run's history has room for 0") || f.Remedy == "" {
-			t.Errorf("the failure is %+v", f)
+			t.Errorf("failure is %+v", f)
 		}
 		s = Sizes{reserved: 1000, storeLimit: 8 << 20}
 		if err := s.Admit(ctx, "what the store takes", strings.Repeat("x", 4<<20)); err != nil {
@@ -239,7 +239,7 @@ func TestResultsWaitForRoom(t *testing.T) {
 	env.SetCurrentHistorySize(MaxHistory - contract.MaxPayload*3/2)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		r := New(ctx)
-		at, most := 0, 0
+		running, most := 0, 0
 		var order []int
 		g := workflow.NewWaitGroup(ctx)
 		for i := range 3 {
@@ -250,10 +250,10 @@ func TestResultsWaitForRoom(t *testing.T) {
 					return err
 				}
 				order = append(order, i)
-				at++
-				most = max(most, at)
+				running++
+				most = max(most, running)
 				defer release()
-				defer func() { at-- }()
+				defer func() { running-- }()
 				return wait.Sleep(ctx, 1, "the call")
 			}
 			workflow.Go(ctx, func(ctx workflow.Context) {
@@ -265,10 +265,10 @@ func TestResultsWaitForRoom(t *testing.T) {
 		}
 		g.Wait(ctx)
 		if most != 1 || !slices.Equal(order, []int{0, 1, 2}) {
-			t.Errorf("%d are under way at once in the order %v, want 1", most, order)
+			t.Errorf("up to %d calls in flight, in the order %v; want 1", most, order)
 		}
 		if r.Sizes.reserved != 0 || r.Sizes.inFlight != 0 || len(r.Sizes.waiting) != 0 {
-			t.Errorf("left are %d bytes, %d in flight, %d waiting", r.Sizes.reserved, r.Sizes.inFlight, len(r.Sizes.waiting))
+			t.Errorf("after all calls: %d bytes reserved, %d in flight, %d waiting", r.Sizes.reserved, r.Sizes.inFlight, len(r.Sizes.waiting))
 		}
 		return nil
 	})
@@ -280,27 +280,27 @@ func TestResultsWaitForRoom(t *testing.T) {
 // TestResultWithoutRoom checks that a result without room fails if nothing is in flight, unless the run has made progress: then it
 // continues as new. The end of a session is not awaited.
 func TestResultWithoutRoom(t *testing.T) {
-	for _, moved := range []bool{false, true} {
+	for _, progressed := range []bool{false, true} {
 		env := workflowtest.Env()
 		env.SetCurrentHistorySize(MaxHistory - contract.MaxPayload)
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
 			r := New(ctx)
-			r.Policy.Progressed = moved
+			r.Policy.Progressed = progressed
 			defer r.Sizes.Reserve(1000, 0)()
 			_, err := r.Sizes.ReserveResult(ctx, "it", contract.MaxPayload)
-			if moved {
+			if progressed {
 				stop, failed := r.Policy.ShouldContinueAsNew(ctx, 0)
 				if !errors.Is(err, ErrYield) || !stop || failed != nil {
-					t.Errorf("it gives %v, and the run continues as new: %t, %v", err, stop, failed)
+					t.Errorf("got %v, continue-as-new %t, %v", err, stop, failed)
 				}
 				_, failed = r.Policy.ShouldContinueAsNew(ctx, contract.MaxPayload)
 				if f := contract.FailureOf(failed); f == nil || f.Class != contract.ClassStateTooLarge {
-					t.Errorf("where too much would be carried, it gives %v", failed)
+					t.Errorf("snapshot too large: got %v", failed)
 				}
 				return nil
 			}
 			if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassStateTooLarge {
-				t.Errorf("it gives %v", err)
+				t.Errorf("got %v", err)
 			}
 			return nil
 		})
@@ -310,8 +310,8 @@ func TestResultWithoutRoom(t *testing.T) {
 	}
 }
 
-// heldText is a result with a text.
-type heldText struct {
+// textResult is a result with a text.
+type textResult struct {
 	contract.Offloading `json:"-"`
 	Text                string
 }
@@ -319,13 +319,13 @@ type heldText struct {
 // TestHold checks that a result within the run's share is returned, and that a longer one is held, or offloaded if there is a store.
 func TestHold(t *testing.T) {
 	for name, tc := range map[string]struct {
-		n, share, most int
-		held, outside  bool
+		n, share, most  int
+		held, offloaded bool
 	}{
-		"within its share":      {n: 100, share: 1000},
-		"beyond it":             {n: 2000, share: 1000, held: true},
-		"beyond, with a store":  {n: 2000, share: 1000, most: 8 << 20, outside: true},
-		"where any is returned": {n: 2000},
+		"within the share":             {n: 100, share: 1000},
+		"over the share":               {n: 2000, share: 1000, held: true},
+		"over the share, with a store": {n: 2000, share: 1000, most: 8 << 20, offloaded: true},
+		"no share":                     {n: 2000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := workflowtest.Env()
@@ -333,17 +333,17 @@ func TestHold(t *testing.T) {
 				r := New(ctx)
 				r.Sizes.ResultShare = tc.share
 				r.Allow(tc.most)
-				out := &heldText{Text: strings.Repeat("x", tc.n-len(`{"Text":""}`))}
+				out := &textResult{Text: strings.Repeat("x", tc.n-len(`{"Text":""}`))}
 				got, err := r.Hold(ctx, out)
-				if err != nil || (got != nil) != tc.held || out.Offloaded != tc.outside {
-					t.Errorf("held is %+v, offloaded %t, %v", got, out.Offloaded, err)
+				if err != nil || (got != nil) != tc.held || out.Offloaded != tc.offloaded {
+					t.Errorf("held %+v, offloaded %t, %v", got, out.Offloaded, err)
 				}
 				if tc.held && (got.Bytes != tc.n || len(r.Transcript.Content[got.SHA]) != tc.n) {
-					t.Errorf("held are %d bytes of %d", got.Bytes, tc.n)
+					t.Errorf("%d bytes held, want %d", got.Bytes, tc.n)
 				}
 				return nil
-			}, workflow.RegisterOptions{Name: "below"})
-			env.ExecuteWorkflow(func(ctx workflow.Context) error { return workflow.ExecuteChildWorkflow(ctx, "below").Get(ctx, nil) })
+			}, workflow.RegisterOptions{Name: "child"})
+			env.ExecuteWorkflow(func(ctx workflow.Context) error { return workflow.ExecuteChildWorkflow(ctx, "child").Get(ctx, nil) })
 			if err := env.GetWorkflowError(); err != nil {
 				t.Fatal(err)
 			}

@@ -18,14 +18,14 @@ import (
 // TestStep checks that steps of every outcome are not repeated when their execution resumes in another run.
 func TestStep(t *testing.T) {
 	denied := &contract.Failure{Class: contract.ClassDenied, Text: "no key"}
-	rest := &contract.RunSnapshot{Hash: "h"}
+	snapshot := &contract.RunSnapshot{Hash: "h"}
 	tests := map[string]struct {
 		do func(s *journal.Step, out *string) error
-		// status is that of the step as it travels; again reports whether it is done again, and is told what
-		// it goes on with.
-		status string
-		again  func(s *journal.Step) bool
-		want   string
+		// status is that of the step in the snapshot; restored, if set, checks the state with which the step is
+		// executed again.
+		status   string
+		restored func(s *journal.Step) bool
+		want     string
 	}{
 		"done": {do: func(_ *journal.Step, out *string) error { *out = "yes"; return nil }, status: contract.StepDone, want: "yes"},
 		"failed": {do: func(*journal.Step, *string) error {
@@ -34,13 +34,13 @@ func TestStep(t *testing.T) {
 		"waiting for an operator": {do: func(s *journal.Step, _ *string) error {
 			s.Failure, s.Attempts = denied, 2
 			return ErrYield
-		}, status: contract.StepWaiting, again: func(s *journal.Step) bool { return s.Attempts == 2 && s.Failure.Text == denied.Text }, want: "again"},
+		}, status: contract.StepWaiting, restored: func(s *journal.Step) bool { return s.Attempts == 2 && s.Failure.Text == denied.Text }, want: "again"},
 		"suspended": {do: func(s *journal.Step, _ *string) error {
-			s.Run = rest
+			s.Run = snapshot
 			return ErrYield
-		}, status: contract.StepSuspended, again: func(s *journal.Step) bool { return s.Run.Hash == rest.Hash }, want: "again"},
-		"not begun": {do: func(*journal.Step, *string) error { return ErrYield }, again: func(s *journal.Step) bool { return s.Run == nil }, want: "again"},
-		"cancelled": {do: func(*journal.Step, *string) error { return temporal.NewCanceledError() }, again: func(s *journal.Step) bool { return s.Run == nil }, want: "again"},
+		}, status: contract.StepSuspended, restored: func(s *journal.Step) bool { return s.Run.Hash == snapshot.Hash }, want: "again"},
+		"not started": {do: func(*journal.Step, *string) error { return ErrYield }, restored: func(s *journal.Step) bool { return s.Run == nil }, want: "again"},
+		"cancelled":   {do: func(*journal.Step, *string) error { return temporal.NewCanceledError() }, restored: func(s *journal.Step) bool { return s.Run == nil }, want: "again"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -58,13 +58,13 @@ func TestStep(t *testing.T) {
 						yield(s.Status)
 					}
 				}); tc.status == "" && len(status) > 0 || tc.status != "" && !slices.Equal(status, []string{tc.status}) {
-					t.Fatalf("the steps that travel are %v, want %q", status, tc.status)
+					t.Fatalf("steps in the snapshot are %v, want %q", status, tc.status)
 				}
 				j = journal.New(nil, steps)
 				out = ""
 				err = r.RunStep(ctx, j, "a", "h", &out, func(s *journal.Step) error {
-					if tc.again == nil || !tc.again(s) {
-						t.Errorf("it is done again, with %+v", s)
+					if tc.restored == nil || !tc.restored(s) {
+						t.Errorf("unexpected execution with %+v", s)
 					}
 					out = "again"
 					return nil
@@ -73,14 +73,14 @@ func TestStep(t *testing.T) {
 				if errors.As(err, &f) {
 					out = f.Text
 					if diff := cmp.Diff(first.Error(), err.Error()); diff != "" {
-						t.Errorf("it fails otherwise:\n%s", diff)
+						t.Errorf("error of the restored step (-first +restored):\n%s", diff)
 					}
 				}
 				if out != tc.want {
-					t.Errorf("it gives %q, want %q", out, tc.want)
+					t.Errorf("got %q, want %q", out, tc.want)
 				}
 				if err := r.RunStep(ctx, j, "a", "other", &out, nil); contract.FailureOf(err).Class != contract.ClassInternal {
-					t.Errorf("another question under the same id gives %v", err)
+					t.Errorf("same id with another hash: got %v", err)
 				}
 			})
 		})
@@ -95,10 +95,10 @@ func TestStepsYield(t *testing.T) {
 		j := journal.New(nil, []contract.JournalStep{{ID: "a", Status: contract.StepDone, Result: json.RawMessage(`"yes"`)}})
 		var out string
 		if err := r.RunStep(ctx, j, "a", "", &out, nil); err != nil || out != "yes" {
-			t.Errorf("a step that is done gives %q, %v", out, err)
+			t.Errorf("completed step: got %q, %v", out, err)
 		}
 		if err := r.RunStep(ctx, j, "b", "", &out, nil); !errors.Is(err, ErrYield) {
-			t.Errorf("a new step gives %v", err)
+			t.Errorf("new step: got %v", err)
 		}
 	})
 }

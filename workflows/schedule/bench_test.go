@@ -8,8 +8,8 @@ import (
 	"weft/activities/contract"
 )
 
-// branches makes arrivals of a fork whose branches each write one key that all write, keys of their
-// own, and have what they began with.
+// branches returns arrivals of the n branches of a fork. Each inherits keys and writes two: one that all branches write, and
+// one of its own.
 func branches(n, keys int) []contract.ArrivalState {
 	root := contract.View{}
 	for k := range keys {
@@ -26,28 +26,28 @@ func branches(n, keys int) []contract.ArrivalState {
 	return out
 }
 
-// BenchmarkJoin shows that the time of a join grows with the number of arrivals, not with its square: a
-// thousand take about ten times as long as a hundred.
+// BenchmarkJoin shows that the time of a join is linear in the number of arrivals: a thousand take about ten times as long as a
+// hundred.
 func BenchmarkJoin(b *testing.B) {
 	few, many := branches(100, 20), branches(1000, 20)
-	took := func(in []contract.ArrivalState) (d time.Duration) {
-		began := time.Now()
+	measure := func(in []contract.ArrivalState) (d time.Duration) {
+		start := time.Now()
 		Join(in)
-		return time.Since(began)
+		return time.Since(start)
 	}
 	var short, long time.Duration
 	for b.Loop() {
 		for range 10 {
-			short += took(few)
+			short += measure(few)
 		}
-		long += took(many)
+		long += measure(many)
 	}
 	b.ReportMetric(float64(short.Microseconds())/float64(10*b.N), "µs/100-arrivals")
 	b.ReportMetric(float64(long.Microseconds())/float64(b.N), "µs/1000-arrivals")
 	b.ReportMetric(10*float64(long)/float64(short), "ratio")
 }
 
-// BenchmarkFork runs a fork and its join on the scheduler alone.
+// BenchmarkFork measures a fork and its join on the scheduler alone.
 func BenchmarkFork(b *testing.B) {
 	for _, n := range []int{100, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -70,7 +70,7 @@ func BenchmarkFork(b *testing.B) {
 							b.Fatal(err)
 						}
 						if len(s.Running) > 0 && len(s.ready(nil)) > 0 {
-							b.Fatal("the join runs early")
+							b.Fatal("join is ready before all branches have ended")
 						}
 					}
 				}

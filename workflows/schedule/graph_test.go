@@ -22,7 +22,7 @@ func (s NodeSet) names(f *plan.Flow) []string {
 	return out
 }
 
-func TestWalks(t *testing.T) {
+func TestHasWalk(t *testing.T) {
 	f := scheduletest.Sketch("START>a a>b b>c c>a a>j j>d d>END c>d", "j")
 	g := NewGraph(f)
 	tests := map[string]struct {
@@ -30,47 +30,47 @@ func TestWalks(t *testing.T) {
 		length   int
 		want     bool
 	}{
-		"one edge":                                  {"a", "b", 1, true},
-		"two edges":                                 {"a", "c", 2, true},
-		"not in another number of edges":            {"a", "c", 1, false},
-		"around the loop":                           {"a", "a", 3, true},
-		"twice around the loop":                     {"a", "b", 7, true},
-		"not in the middle of the loop":             {"a", "a", 4, false},
-		"no walk has no edges":                      {"a", "a", 0, false},
-		"nor fewer":                                 {"a", "a", -1, false},
-		"never through a deferred node":             {"a", "d", 2, false},
-		"around it":                                 {"a", "d", 3, true},
-		"never to a deferred node":                  {"a", "j", 1, false},
-		"from a deferred node itself":               {"j", "d", 1, true},
-		"not back":                                  {"d", "a", 1, false},
-		"a walk longer than any that is not a loop": {"d", "d", 100, false},
+		"one edge":                             {"a", "b", 1, true},
+		"two edges":                            {"a", "c", 2, true},
+		"two edges, length one":                {"a", "c", 1, false},
+		"one cycle":                            {"a", "a", 3, true},
+		"two cycles and one edge":              {"a", "b", 7, true},
+		"one cycle and one edge":               {"a", "a", 4, false},
+		"length zero":                          {"a", "a", 0, false},
+		"negative length":                      {"a", "a", -1, false},
+		"through a deferred node":              {"a", "d", 2, false},
+		"around a deferred node":               {"a", "d", 3, true},
+		"to a deferred node":                   {"a", "j", 1, false},
+		"from a deferred node":                 {"j", "d", 1, true},
+		"no edge back":                         {"d", "a", 1, false},
+		"longer than any walk without a cycle": {"d", "d", 100, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got := g.hasWalk(g.index[tc.from], g.index[tc.to], tc.length); got != tc.want {
-				t.Errorf("walks(%s, %s, %d) = %v", tc.from, tc.to, tc.length, got)
+				t.Errorf("hasWalk(%s, %s, %d) = %v", tc.from, tc.to, tc.length, got)
 			}
 		})
 	}
 	if got := g.Reachable(g.index["d"]).names(f); got != nil {
-		t.Errorf("from d: %v", got)
+		t.Errorf("nodes reachable from d: %v, want none", got)
 	}
 	if got := fmt.Sprint(g.Reachable(g.index["j"]).names(f)); got != "[d]" {
-		t.Errorf("from j: %v", got)
+		t.Errorf("nodes reachable from j: %v, want [d]", got)
 	}
 }
 
-// TestReachability compares with walks along single edges.
+// TestReachability compares hasWalk and Reachable with a search along single edges in random graphs.
 func TestReachability(t *testing.T) {
 	for seed := range int64(150) {
 		f := random(rand.New(rand.NewSource(seed)))
 		g := NewGraph(f)
 		for from := range f.Nodes {
-			at := map[int]bool{from: true}
+			current := map[int]bool{from: true}
 			reached := NewNodeSet(len(f.Nodes))
 			for length := 1; length <= 2*len(f.Nodes); length++ {
 				next := map[int]bool{}
-				for n := range at {
+				for n := range current {
 					if length > 1 && f.Nodes[n].Deferred {
 						continue
 					}
@@ -82,17 +82,17 @@ func TestReachability(t *testing.T) {
 				}
 				for to := range f.Nodes {
 					if want := next[to] && !f.Nodes[to].Deferred; g.hasWalk(from, to, length) != want {
-						t.Fatalf("graph %d: walks(%d, %d, %d) is not %v\n%s", seed, from, to, length, want, describe(f))
+						t.Fatalf("graph %d: hasWalk(%d, %d, %d) is not %v\n%s", seed, from, to, length, want, describe(f))
 					}
 				}
-				at = next
+				current = next
 			}
-			reach(g, from, reached)
+			search(g, from, reached)
 			if got := g.Reachable(from); !slices.Equal(got, reached) {
-				t.Fatalf("graph %d: from %d: %v, want %v\n%s", seed, from, got.names(f), reached.names(f), describe(f))
+				t.Fatalf("graph %d: Reachable(%d) = %v, want %v\n%s", seed, from, got.names(f), reached.names(f), describe(f))
 			}
 			if g.entered(from) && g.reachableForward(from).Has(from) {
-				t.Fatalf("graph %d: without back edges, %d is on a cycle\n%s", seed, from, describe(f))
+				t.Fatalf("graph %d: %d is on a cycle without back edges\n%s", seed, from, describe(f))
 			}
 		}
 	}
@@ -108,12 +108,12 @@ func (g *Graph) entered(node int) bool {
 
 func TestBackEdges(t *testing.T) {
 	tests := map[string]struct{ edges, want string }{
-		"none in a diamond":             {"START>a a>b a>c b>d c>d d>END", ""},
-		"a loop":                        {"START>a a>b b>a b>END", "b>a"},
-		"a node that leads to itself":   {"START>a a>a a>END", "a>a"},
-		"a loop within a loop":          {"START>a a>b b>c c>b c>a c>END", "c>b c>a"},
-		"two entries: the first edge's": {"START>a START>b a>b b>a", "b>a"},
-		"what START does not reach":     {"START>a b>c c>b", ""},
+		"diamond":                {"START>a a>b a>c b>d c>d d>END", ""},
+		"cycle":                  {"START>a a>b b>a b>END", "b>a"},
+		"self-loop":              {"START>a a>a a>END", "a>a"},
+		"nested cycles":          {"START>a a>b b>c c>b c>a c>END", "c>b c>a"},
+		"cycle with two entries": {"START>a START>b a>b b>a", "b>a"},
+		"unreachable cycle":      {"START>a b>c c>b", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -126,17 +126,17 @@ func TestBackEdges(t *testing.T) {
 				}
 			}
 			if got := strings.Join(got, " "); got != tc.want {
-				t.Errorf("the back edges are %q, want %q", got, tc.want)
+				t.Errorf("back edges are %q, want %q", got, tc.want)
 			}
 		})
 	}
 }
 
-func reach(g *Graph, n int, seen NodeSet) {
+func search(g *Graph, n int, seen NodeSet) {
 	for _, e := range g.out[n] {
 		if t, ok := g.Target(e); ok && !seen.Has(t) {
 			seen.Add(t)
-			reach(g, t, seen)
+			search(g, t, seen)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func TestNodeSet(t *testing.T) {
 	var got []int
 	a.Each(func(n int) { got = append(got, n) })
 	if !slices.Equal(got, []int{0, 129}) {
-		t.Errorf("the set has %v", got)
+		t.Errorf("Each visits %v", got)
 	}
 	b = slices.Clone(a)
 	b.Add(64)

@@ -13,15 +13,15 @@ import (
 	"weft/activities/contract"
 )
 
-// write writes a key to a view in a strand at a step; the value identifies the write.
+// write sets a key of a view in a strand at a step; the value identifies the write.
 func write(v *contract.View, strand string, step int, key, value string) contract.Stamp {
 	by := NextStamp(v, strand, value, step)
 	SetEntry(v, contract.StateEntry{Key: key, Value: json.RawMessage(`"` + value + `"`), By: by})
 	return by
 }
 
-// held lists a view's state as key=value.
-func reserved(v *contract.View) string {
+// state lists a view's state as key=value.
+func state(v *contract.View) string {
 	var out []string
 	for _, e := range v.State {
 		out = append(out, e.Key+"="+strings.Trim(string(e.Value), `"`))
@@ -29,9 +29,9 @@ func reserved(v *contract.View) string {
 	return strings.Join(out, " ")
 }
 
-// knows reports whether a view knows of the write or output that a stamp marks. A stamp without a
-// strand was made before everything that is alive.
-func knows(v *contract.View, s contract.Stamp) bool {
+// includes reports whether a view includes the write or output that a stamp identifies. A stamp without a
+// strand precedes all live branches.
+func includes(v *contract.View, s contract.Stamp) bool {
 	known, ok := get(v.Versions, s.Strand, byStrand)
 	return s.Strand == "" || ok && known.Seq >= s.Seq
 }
@@ -56,26 +56,26 @@ func TestJoin(t *testing.T) {
 		want    string
 		dropped []string
 	}{
-		"keys of all views are kept, sorted": {func() []*contract.View {
+		"keys of all views, sorted": {func() []*contract.View {
 			a, b := &contract.View{}, &contract.View{}
 			write(a, "a", 1, "z", "1")
 			write(b, "b", 1, "y", "2")
 			write(b, "b", 1, "a", "3")
 			return []*contract.View{a, b}
 		}, "a=3 y=2 z=1", nil},
-		"one write that both know is no conflict": {func() []*contract.View {
+		"write known to both": {func() []*contract.View {
 			root := &contract.View{}
 			write(root, "r", 1, "k", "root")
 			return []*contract.View{child(root), child(root)}
 		}, "k=root", nil},
-		"the causally latest wins, whatever the steps say": {func() []*contract.View {
+		"causally latest write of an earlier step": {func() []*contract.View {
 			root := &contract.View{}
 			write(root, "r", 9, "k", "root")
 			later := child(root)
 			write(later, "l", 2, "k", "later")
 			return []*contract.View{later, root}
 		}, "k=later", nil},
-		"it wins over all, at any place": {func() []*contract.View {
+		"causally latest write, any position": {func() []*contract.View {
 			root := &contract.View{}
 			write(root, "r", 1, "k", "root")
 			mid := child(root)
@@ -84,34 +84,34 @@ func TestJoin(t *testing.T) {
 			write(last, "l", 3, "k", "last")
 			return []*contract.View{root, last, mid}
 		}, "k=last", nil},
-		"of concurrent ones the later by step": {func() []*contract.View {
+		"concurrent writes of two steps": {func() []*contract.View {
 			a, b := &contract.View{}, &contract.View{}
 			write(a, "a", 5, "k", "five")
 			write(b, "b", 4, "k", "four")
 			return []*contract.View{a, b}
 		}, "k=five", []string{"k=four, kept five"}},
-		"of those the later by Arrival": {func() []*contract.View {
+		"concurrent writes of one step": {func() []*contract.View {
 			a, b, c := &contract.View{}, &contract.View{}, &contract.View{}
 			write(a, "a", 4, "k", "first")
 			write(b, "b", 4, "k", "second")
 			write(c, "c", 3, "k", "third")
 			return []*contract.View{a, b, c}
 		}, "k=second", []string{"k=first, kept second", "k=third, kept second"}},
-		"the last of several writes in one strand": {func() []*contract.View {
+		"several writes in one strand": {func() []*contract.View {
 			a, b := &contract.View{}, &contract.View{}
 			write(a, "a", 1, "k", "1")
 			write(a, "a", 1, "k", "2")
 			write(b, "b", 1, "j", "3")
 			return []*contract.View{a, b}
 		}, "j=3 k=2", nil},
-		"a conflict that was settled stays settled": {func() []*contract.View {
+		"resolved conflict": {func() []*contract.View {
 			a, b := &contract.View{}, &contract.View{}
 			write(a, "a", 1, "k", "a")
 			write(b, "b", 1, "k", "b")
 			settled, _ := Join(arrivals(a, b))
 			return []*contract.View{&settled, a}
 		}, "k=b", nil},
-		"settled in two ways, it is a conflict again": {func() []*contract.View {
+		"conflict with two resolutions": {func() []*contract.View {
 			a, b := &contract.View{}, &contract.View{}
 			write(a, "a", 1, "k", "a")
 			write(b, "b", 1, "k", "b")
@@ -119,14 +119,14 @@ func TestJoin(t *testing.T) {
 			other, _ := Join(arrivals(b, a))
 			return []*contract.View{&one, &other}
 		}, "k=a", []string{"k=b, kept a"}},
-		"what was before everything gives way": {func() []*contract.View {
+		"initial value without a strand": {func() []*contract.View {
 			root := &contract.View{}
 			SetEntry(root, contract.StateEntry{Key: "k", Value: json.RawMessage(`"start"`), By: contract.Stamp{Exec: "START"}})
 			a, b := child(root), child(root)
 			write(b, "b", 1, "k", "b")
 			return []*contract.View{b, a}
 		}, "k=b", nil},
-		"a key that one view has never seen": {func() []*contract.View {
+		"key unknown to one view": {func() []*contract.View {
 			a, b := &contract.View{}, &contract.View{}
 			write(a, "a", 1, "k", "a")
 			return []*contract.View{a, b}
@@ -135,7 +135,7 @@ func TestJoin(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			v, conflicts := Join(arrivals(tc.views()...))
-			if got := reserved(&v); got != tc.want {
+			if got := state(&v); got != tc.want {
 				t.Errorf("state is %q, want %q", got, tc.want)
 			}
 			var dropped []string
@@ -149,7 +149,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-func TestJoinKeepsTheLatestOutputOfEachNode(t *testing.T) {
+func TestJoinOutputs(t *testing.T) {
 	root := &contract.View{}
 	SetOutput(root, contract.NodeOutput{Node: "n", Name: "old", By: NextStamp(root, "r", "n#1", 1)})
 	a, b := child(root), child(root)
@@ -161,7 +161,7 @@ func TestJoinKeepsTheLatestOutputOfEachNode(t *testing.T) {
 	}
 }
 
-func TestViewsAreApart(t *testing.T) {
+func TestViewsAreIndependent(t *testing.T) {
 	root := &contract.View{}
 	write(root, "r", 1, "k", "root")
 	one, _ := Join(arrivals(root))
@@ -169,27 +169,27 @@ func TestViewsAreApart(t *testing.T) {
 	write(&one, "r", 2, "k", "one")
 	write(two, "r", 2, "j", "two")
 	ForgetVersions(&one)
-	if reserved(root) != "k=root" || reserved(&one) != "k=one" || reserved(two) != "j=two k=root" {
-		t.Errorf("root %q, one %q, two %q", reserved(root), reserved(&one), reserved(two))
+	if state(root) != "k=root" || state(&one) != "k=one" || state(two) != "j=two k=root" {
+		t.Errorf("root %q, one %q, two %q", state(root), state(&one), state(two))
 	}
 	if root.Versions[0].Seq != 1 || root.State[0].By.Strand != "r" {
-		t.Errorf("the root's clock or stamp has changed: %+v", root)
+		t.Errorf("version vector or stamp of the root has changed: %+v", root)
 	}
 }
 
-// world is a random history of forks, joins and writes, with the expected causal knowledge of each branch.
-type world struct {
+// simulation is a random history of forks, joins and writes, with the expected causal knowledge of each branch.
+type simulation struct {
 	rng    *rand.Rand
-	live   []*being
-	past   map[string]map[string]bool // by write: all writes that it knew
+	live   []*branch
+	past   map[string]map[string]bool // by write: all preceding writes
 	key    map[string]string
 	step   map[string]int
 	n      int
 	strand int
 }
 
-// being is a live branch.
-type being struct {
+// branch is a live branch.
+type branch struct {
 	view   contract.View
 	knows  map[string]bool
 	step   int
@@ -206,9 +206,9 @@ func copySet(in ...map[string]bool) map[string]bool {
 	return out
 }
 
-func (w *world) newStrand() string { w.strand++; return fmt.Sprintf("s%d", w.strand) }
+func (w *simulation) newStrand() string { w.strand++; return fmt.Sprintf("s%d", w.strand) }
 
-func (w *world) write(b *being) {
+func (w *simulation) write(b *branch) {
 	w.n++
 	name, key := fmt.Sprintf("w%d", w.n), string(rune('a'+w.rng.Intn(3)))
 	w.past[name], w.key[name], w.step[name] = copySet(b.knows), key, b.step
@@ -216,9 +216,9 @@ func (w *world) write(b *being) {
 	b.knows[name] = true
 }
 
-func (w *world) fork(b *being) {
+func (w *simulation) fork(b *branch) {
 	for range 1 + w.rng.Intn(2) {
-		w.live = append(w.live, &being{view: Clone(&b.view), knows: copySet(b.knows), step: b.step + 1, strand: w.newStrand()})
+		w.live = append(w.live, &branch{view: Clone(&b.view), knows: copySet(b.knows), step: b.step + 1, strand: w.newStrand()})
 	}
 	b.step++
 	if w.rng.Intn(2) == 0 {
@@ -226,25 +226,25 @@ func (w *world) fork(b *being) {
 	}
 }
 
-// join merges some branches to one; it gives what was merged.
-func (w *world) join() []*being {
+// join merges some branches into one and returns the merged branches.
+func (w *simulation) join() []*branch {
 	w.rng.Shuffle(len(w.live), func(i, j int) { w.live[i], w.live[j] = w.live[j], w.live[i] })
 	n := 2 + w.rng.Intn(len(w.live)-1)
 	in := w.live[:n]
 	var list []contract.ArrivalState
-	b := &being{knows: map[string]bool{}, strand: w.newStrand()}
+	b := &branch{knows: map[string]bool{}, strand: w.newStrand()}
 	for _, x := range in {
 		list = append(list, contract.ArrivalState{View: x.view})
 		b.knows, b.step = copySet(b.knows, x.knows), max(b.step, x.step+1)
 	}
 	b.view, _ = Join(list)
-	w.live = append([]*being{b}, w.live[n:]...)
+	w.live = append([]*branch{b}, w.live[n:]...)
 	return in
 }
 
-// leaveAndReturn lets a child go on for a branch, as a chain does, and checks that what it
-// brings back makes its view.
-func (w *world) leaveAndReturn(t *testing.T, b *being) {
+// leaveAndReturn continues a branch in a child, as a chain does, and checks that the changes of the child yield its view when
+// applied to the parent.
+func (w *simulation) leaveAndReturn(t *testing.T, b *branch) {
 	before := Clone(&b.view)
 	b.strand = w.newStrand()
 	for range 1 + w.rng.Intn(3) {
@@ -254,60 +254,60 @@ func (w *world) leaveAndReturn(t *testing.T, b *being) {
 	delta := Since(&b.view, b.strand)
 	Apply(&before, &delta)
 	if diff := cmp.Diff(b.view, before); diff != "" {
-		t.Fatalf("since and apply (-child +parent):\n%s", diff)
+		t.Fatalf("Since and Apply (-child +parent):\n%s", diff)
 	}
 }
 
-// check compares each view with the truth.
-func (w *world) check(t *testing.T) {
+// check compares each view with the expected knowledge of its branch.
+func (w *simulation) check(t *testing.T) {
 	t.Helper()
 	for _, b := range w.live {
 		for _, other := range w.live {
 			for _, e := range other.view.State {
-				if knows(&b.view, e.By) != (b.knows[e.By.Exec] || e.By.Strand == "") {
-					t.Fatalf("a view with the clock %v thinks of %+v: known %v", b.view.Versions, e.By, knows(&b.view, e.By))
+				if includes(&b.view, e.By) != (b.knows[e.By.Exec] || e.By.Strand == "") {
+					t.Fatalf("view with the version vector %v: includes(%+v) = %v", b.view.Versions, e.By, includes(&b.view, e.By))
 				}
 			}
 		}
 		for name := range b.knows {
 			if _, ok := Entry(&b.view, w.key[name]); !ok {
-				t.Fatalf("the key of %s is lost", name)
+				t.Fatalf("key of %s is lost", name)
 			}
 		}
 		for _, e := range b.view.State {
 			kept := e.By.Exec
 			for name := range b.knows {
 				if w.key[name] == e.Key && w.past[name][kept] {
-					t.Fatalf("key %s holds %s although %s came behind it", e.Key, kept, name)
+					t.Fatalf("key %s has the value of %s, but %s is later", e.Key, kept, name)
 				}
 			}
 		}
 	}
 }
 
-// checkOrder checks that the order of arrivals only determines which of several concurrent
-// writes of one step is retained.
-func (w *world) checkOrder(t *testing.T, in []*being) {
+// checkOrder checks that the order of arrivals affects only which of several concurrent
+// writes of one step is kept.
+func (w *simulation) checkOrder(t *testing.T, in []*branch) {
 	t.Helper()
-	sides := func(order []int) (kept, all map[string]string) {
+	join := func(order []int) (kept, all map[string]string) {
 		var list []contract.ArrivalState
 		for _, k := range order {
 			list = append(list, contract.ArrivalState{View: in[k].view})
 		}
 		v, conflicts := Join(list)
 		kept, all = map[string]string{}, map[string]string{}
-		met := map[string][]string{}
+		writes := map[string][]string{}
 		for _, e := range v.State {
 			kept[e.Key] = e.By.Exec
-			met[e.Key] = append(met[e.Key], e.By.Exec)
+			writes[e.Key] = append(writes[e.Key], e.By.Exec)
 		}
 		for _, c := range conflicts {
-			met[c.Key] = append(met[c.Key], c.Dropped.Exec)
+			writes[c.Key] = append(writes[c.Key], c.Dropped.Exec)
 			if c.Dropped.Step > c.Kept.Step {
-				t.Fatalf("an earlier step is kept: %+v", c)
+				t.Fatalf("write of an earlier step is kept: %+v", c)
 			}
 		}
-		for key, list := range met {
+		for key, list := range writes {
 			slices.Sort(list)
 			all[key] = strings.Join(list, " ")
 		}
@@ -317,16 +317,16 @@ func (w *world) checkOrder(t *testing.T, in []*being) {
 	for i := range order {
 		order[i] = i
 	}
-	kept, all := sides(order)
+	kept, all := join(order)
 	for range 4 {
 		w.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-		kept2, all2 := sides(order)
+		kept2, all2 := join(order)
 		if diff := cmp.Diff(all, all2); diff != "" {
-			t.Fatalf("another order, other writes that meet:\n%s", diff)
+			t.Fatalf("another order of arrivals, other concurrent writes:\n%s", diff)
 		}
 		for key := range kept {
 			if kept[key] != kept2[key] && w.step[kept[key]] != w.step[kept2[key]] {
-				t.Fatalf("another order keeps %s instead of %s", kept2[key], kept[key])
+				t.Fatalf("another order of arrivals keeps %s instead of %s", kept2[key], kept[key])
 			}
 		}
 	}
@@ -334,8 +334,8 @@ func (w *world) checkOrder(t *testing.T, in []*being) {
 
 func TestViewsAreCausal(t *testing.T) {
 	for seed := range int64(300) {
-		w := &world{rng: rand.New(rand.NewSource(seed)), past: map[string]map[string]bool{}, key: map[string]string{}, step: map[string]int{}}
-		w.live = []*being{{knows: map[string]bool{}, step: 1, strand: w.newStrand()}}
+		w := &simulation{rng: rand.New(rand.NewSource(seed)), past: map[string]map[string]bool{}, key: map[string]string{}, step: map[string]int{}}
+		w.live = []*branch{{knows: map[string]bool{}, step: 1, strand: w.newStrand()}}
 		for range 60 {
 			b := w.live[w.rng.Intn(len(w.live))]
 			switch op := w.rng.Intn(8); {

@@ -13,8 +13,8 @@ import (
 	"weft/workflows/schedule/scheduletest"
 )
 
-// recording runs a flow on the scheduler, each execution for a random time, and keeps the log of what
-// ended: every node writes a key of its own and one that all write.
+// recording runs a flow on the scheduler, with a random duration of each execution, and logs completed executions. Every node
+// writes a key of its own and one that all nodes write.
 type recording struct {
 	s      *Scheduler
 	answer func(question string, step int) bool
@@ -30,7 +30,7 @@ func (r *recording) taken(edges []int, step int) (taken []int, ids []string) {
 	return taken, ids
 }
 
-// start takes the edges out of START.
+// start follows the edges from START.
 func (r *recording) start(t *testing.T) {
 	taken, _ := r.taken(r.s.g.Starts, 0)
 	if err := r.s.Arrive(taken, 1, "", contract.View{}); err != nil {
@@ -38,7 +38,7 @@ func (r *recording) start(t *testing.T) {
 	}
 }
 
-// run lets a number of executions end.
+// run completes n executions.
 func (r *recording) run(t *testing.T, n int, rng *rand.Rand) {
 	views := map[*Execution]contract.View{}
 	begin := func() {
@@ -67,28 +67,28 @@ func (r *recording) run(t *testing.T, n int, rng *rand.Rand) {
 	}
 }
 
-// place returns a scheduler's live executions and their views.
-func place(s *Scheduler) map[string]string {
+// liveViews returns a scheduler's live executions and their views.
+func liveViews(s *Scheduler) map[string]string {
 	out := map[string]string{}
 	for _, list := range [][]*Execution{s.Running, s.Waiting, s.Joins} {
 		for _, x := range list {
 			in := slices.Clone(x.Arrivals)
-			slices.SortFunc(in, byEdge) // as they are when the execution is ready
+			slices.SortFunc(in, byEdge) // as when the execution is ready
 			v, _ := Join(in)
-			what := ""
+			text := ""
 			for _, e := range v.State {
-				what += e.Key + "=" + e.SHA + " "
+				text += e.Key + "=" + e.SHA + " "
 			}
 			for _, o := range v.Outputs {
-				what += o.Node + ">" + o.SHA + " "
+				text += o.Node + ">" + o.SHA + " "
 			}
-			out[fmt.Sprintf("%s#%d %s", s.g.flow.Nodes[x.Node].ID, x.Step, x.Lineage)] = what
+			out[fmt.Sprintf("%s#%d %s", s.g.flow.Nodes[x.Node].ID, x.Step, x.Lineage)] = text
 		}
 	}
 	return out
 }
 
-// TestReplay stops runs of random flows at random points, and checks that a new scheduler that replays their logs has the
+// TestReplay interrupts runs of random flows at random points, and checks that a new scheduler that replays their logs has the
 // same state.
 func TestReplay(t *testing.T) {
 	for seed := range int64(300) {
@@ -98,11 +98,11 @@ func TestReplay(t *testing.T) {
 		old.start(t)
 		old.run(t, 1+rng.Intn(12), rng)
 
-		again := recording{s: New(NewGraph(f)), answer: old.answer}
-		again.start(t)
+		replayed := recording{s: New(NewGraph(f)), answer: old.answer}
+		replayed.start(t)
 		log := NewLog(old.log)
 		var visited []string
-		ready, err := again.s.Ready(log, func(r *Replayed) error {
+		ready, err := replayed.s.Ready(log, func(r *Replayed) error {
 			visited = append(visited, r.Entry.SHA)
 			return nil
 		})
@@ -110,39 +110,39 @@ func TestReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left := log.Left(); left != nil || len(visited) != len(old.log) {
-			t.Fatalf("graph %d: %d of %d executions are replayed, left are %v\n%s", seed, len(visited), len(old.log), left, describe(f))
+			t.Fatalf("graph %d: %d of %d executions replayed, left in the log: %v\n%s", seed, len(visited), len(old.log), left, describe(f))
 		}
-		if len(ready) != len(again.s.Running) {
-			t.Fatalf("graph %d: %d executions are ready, %d run", seed, len(ready), len(again.s.Running))
+		if len(ready) != len(replayed.s.Running) {
+			t.Fatalf("graph %d: %d executions ready, %d running", seed, len(ready), len(replayed.s.Running))
 		}
-		if diff := cmp.Diff(place(old.s), place(again.s)); diff != "" {
+		if diff := cmp.Diff(liveViews(old.s), liveViews(replayed.s)); diff != "" {
 			t.Fatalf("graph %d (-run +replayed):\n%s\n%s", seed, diff, describe(f))
 		}
 		for _, x := range ready {
-			if slices.Contains(visited, again.s.ID(x)) {
-				t.Fatalf("graph %d: %s is the id of two executions\n%s", seed, again.s.ID(x), describe(f))
+			if slices.Contains(visited, replayed.s.ID(x)) {
+				t.Fatalf("graph %d: two executions with the id %s\n%s", seed, replayed.s.ID(x), describe(f))
 			}
 		}
 	}
 }
 
-// TestReplayOfUnreachedExecutions replays a log with an execution that the run does not reach, and with one that is
-// suspended.
-func TestReplayOfUnreachedExecutions(t *testing.T) {
+// TestReplayUnreachedExecutions checks a log with an execution that the run does not reach, and with one that is suspended:
+// both remain in the log.
+func TestReplayUnreachedExecutions(t *testing.T) {
 	f := scheduletest.Sketch("START>a a>b b>END")
 	s, _ := suspended(f, "a", 1)
 	log := NewLog([]contract.ExecutionRecord{{Execution: contract.Execution{Node: "a", Step: 1, Taken: []string{"e1"}}}, {Execution: contract.Execution{Node: "b", Step: 9}}})
 	s.Suspended[0].Suspended = &contract.SuspendedExecution{}
 	ready, err := s.Ready(log, func(*Replayed) error { return nil })
 	if err != nil || len(ready) != 1 || len(log.Left()) != 2 {
-		t.Fatalf("%d are ready, %d left, %v", len(ready), len(log.Left()), err)
+		t.Fatalf("%d executions ready, %d left in the log, %v", len(ready), len(log.Left()), err)
 	}
 	if err := s.Leave(ready[0], 1, s.g.Out(0), contract.View{}); err != nil {
 		t.Fatal(err)
 	}
 	ready, err = s.Ready(log, func(*Replayed) error { return nil })
 	if got := s.IDs(ready); err != nil || !slices.Equal(got, []string{"b#2"}) || len(log.Left()) != 2 {
-		t.Fatalf("%v are ready, %d left, %v", got, len(log.Left()), err)
+		t.Fatalf("executions %v ready, %d left in the log, %v", got, len(log.Left()), err)
 	}
 }
 

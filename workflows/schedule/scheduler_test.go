@@ -18,8 +18,8 @@ import (
 	"weft/workflows/schedule/scheduletest"
 )
 
-// simulate runs a flow on the scheduler alone: every execution takes a random time. It
-// returns node#step of all executions, sorted.
+// simulate runs a flow on the scheduler alone, with random durations of executions. It returns
+// node#step of all executions, sorted.
 func simulate(f *plan.Flow, yes func(question string, step int) bool, maxSteps int, rng *rand.Rand) []string {
 	f.Limits.MaxSteps = maxSteps
 	g := NewGraph(f)
@@ -92,7 +92,7 @@ func (c *randomCase) flow() *plan.Flow {
 func TestSchedulerMatchesStepRule(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "cases", "step_rule_random.json"))
 	if err != nil {
-		t.Skip("../shared/cases/step_rule_random.json is not there")
+		t.Skip("../shared/cases/step_rule_random.json does not exist")
 	}
 	var in struct{ Cases []randomCase }
 	if err := json.Unmarshal(raw, &in); err != nil {
@@ -122,16 +122,16 @@ func TestNestedJoins(t *testing.T) {
 	tests := map[string]struct {
 		edges    string
 		deferred []string
-		// laps is how often a question that sends a branch back is answered with yes.
-		laps int
-		want string
+		// iterations is how often the question of a back edge is answered with yes.
+		iterations int
+		want       string
 	}{
-		"a join that another one in the loop needs": {
+		"outer join that needs an inner join": {
 			"START>plan plan>research plan>outline research>web research>papers web>facts papers>facts facts>write outline>write write>check check>plan? check>END",
 			[]string{"facts", "write"}, 1,
 			"START plan#1 outline#2 research#2 papers#3 web#3 facts#4 write#5 check#6 plan#7 outline#8 research#8 papers#9 web#9 facts#10 write#11 check#12",
 		},
-		"an edge past the inner join": {
+		"edge that bypasses the inner join": {
 			"START>a a>b a>c b>inner c>inner inner>outer a>outer outer>a? outer>END", []string{"inner", "outer"}, 1,
 			"START a#1 b#2 c#2 inner#3 outer#4 a#5 b#6 c#6 inner#7 outer#8",
 		},
@@ -139,19 +139,19 @@ func TestNestedJoins(t *testing.T) {
 			"START>a a>b a>x b>c b>y c>d c>z d>one z>one one>two y>two two>three x>three three>a? three>END", []string{"one", "two", "three"}, 1,
 			"START a#1 b#2 x#2 c#3 y#3 d#4 z#4 one#5 two#6 three#7 a#8 b#9 x#9 c#10 y#10 d#11 z#11 one#12 two#13 three#14",
 		},
-		"a loop within a loop": {
+		"nested loops": {
 			"START>a a>p a>q p>in q>in in>p? in>out a>out out>a? out>END", []string{"in", "out"}, 1,
 			"START a#1 p#2 q#2 in#3 p#4 in#5 out#6 a#7 p#8 q#8 in#9 out#10",
 		},
-		"an inner join that its lap does not arm": {
+		"inner join without arrivals in one iteration": {
 			"START>a a>b a>c b>inner? c>outer inner>outer outer>a? outer>END", []string{"inner", "outer"}, 1,
 			"START a#1 b#2 c#2 inner#3 outer#4 a#5 b#6 c#6 outer#7",
 		},
-		"two joins that lead to each other: the one that comes first from START": {
+		"two joins on a cycle: the first from START runs first": {
 			"START>a START>b a>j b>k j>k k>j? k>END", []string{"j", "k"}, 1,
 			"START a#1 b#1 j#2 k#3 j#4 k#5",
 		},
-		"two joins without a way between them run at once": {
+		"two independent joins": {
 			"START>a a>b a>c b>j c>k j>END k>END", []string{"j", "k"}, 0,
 			"START a#1 b#2 c#2 j#3 k#3",
 		},
@@ -161,10 +161,10 @@ func TestNestedJoins(t *testing.T) {
 			want := strings.Fields(tc.want)[1:]
 			slices.Sort(want)
 			for timing := range int64(12) {
-				laps := map[string]int{}
+				asked := map[string]int{}
 				got := simulate(scheduletest.Sketch(tc.edges, tc.deferred...), func(q string, _ int) bool {
-					laps[q]++
-					return laps[q] <= tc.laps
+					asked[q]++
+					return asked[q] <= tc.iterations
 				}, 100, rand.New(rand.NewSource(timing)))
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Fatalf("timing %d (-want +got):\n%s", timing, diff)
@@ -185,12 +185,12 @@ func answersOf(seed int64) func(string, int) bool {
 	}
 }
 
-func TestExecutionsDoNotDependOnTiming(t *testing.T) {
+func TestExecutionsIndependentOfTiming(t *testing.T) {
 	for seed := range int64(400) {
 		f := random(rand.New(rand.NewSource(seed)))
 		var first []string
 		for timing := range int64(12) {
-			// A low limit cuts loops that never end; nodes beyond it are just not run here.
+			// A low limit ends infinite loops.
 			got := simulate(f, answersOf(seed), 9, rand.New(rand.NewSource(timing)))
 			if timing == 0 {
 				first = got

@@ -11,7 +11,7 @@ import (
 	"weft/workflows/schedule/scheduletest"
 )
 
-// suspended returns a scheduler with an execution that is suspended.
+// suspended returns a scheduler with one suspended execution.
 func suspended(f *plan.Flow, node string, step int) (*Scheduler, *Execution) {
 	s := New(NewGraph(f))
 	s.Restore(&contract.RunSnapshot{Live: []contract.ExecutionState{{Node: node, Step: step, Occurrence: 1}}})
@@ -25,8 +25,8 @@ func snapshot(s *Scheduler, maxRan int) *contract.RunSnapshot {
 	return c
 }
 
-// TestRanIsBounded checks that the snapshot omits nodes that no live execution can reach.
-func TestRanIsBounded(t *testing.T) {
+// TestSnapshotCounts checks that the snapshot omits nodes that no live execution can reach.
+func TestSnapshotCounts(t *testing.T) {
 	f := scheduletest.Sketch("START>a a>a")
 	f.Limits.MaxSteps = 10_000
 	s, _ := suspended(f, "a", 890)
@@ -34,22 +34,22 @@ func TestRanIsBounded(t *testing.T) {
 		s.CountRan(0, i+1)
 	}
 	if n := len(snapshot(s, 1000).Ran); n != 900 {
-		t.Errorf("the snapshot has %d counts of 900", n)
+		t.Errorf("snapshot has %d counts, want 900", n)
 	}
 	for i := range 4100 {
 		s.CountRan(0, i+901)
 	}
 	s.Suspended[0].Step = 4990
 	if got := snapshot(s, 1000).Ran; len(got) != 11 || got[0].Step != 4990 {
-		t.Errorf("the snapshot has %+v", got)
+		t.Errorf("snapshot has the counts %+v", got)
 	}
 	if n := len(snapshot(s, 0).Ran); n != 5000 {
-		t.Errorf("without a bound the snapshot has %d counts of 5000", n)
+		t.Errorf("without a limit: snapshot has %d counts, want 5000", n)
 	}
 }
 
-// TestSnapshotRestoresScheduler compares each field of a scheduler with that of one restored from its snapshot; each must be set,
-// because the loss of a zero value would go unnoticed.
+// TestSnapshotRestoresScheduler compares each field of a scheduler with that of one restored from its snapshot. Each must be set:
+// the loss of a zero value would not be detected.
 func TestSnapshotRestoresScheduler(t *testing.T) {
 	f := scheduletest.Sketch("START>a a>b b>j START>j j>k j>b k>END", "j", "k")
 	s, x := suspended(f, "a", 1)
@@ -65,28 +65,28 @@ func TestSnapshotRestoresScheduler(t *testing.T) {
 	s.CountRan(1, 1)
 	s.Ended = []contract.ArrivalState{{View: view}}
 
-	again := New(s.g)
-	again.Restore(snapshot(s, 0))
-	was := reflect.ValueOf(s).Elem()
-	for i := range was.NumField() {
-		if was.Field(i).IsZero() {
-			t.Errorf("Scheduler.%s is not set here: set it, so that its loss would be seen", was.Type().Field(i).Name)
+	restored := New(s.g)
+	restored.Restore(snapshot(s, 0))
+	fields := reflect.ValueOf(s).Elem()
+	for i := range fields.NumField() {
+		if fields.Field(i).IsZero() {
+			t.Errorf("Scheduler.%s is zero: set it in this test", fields.Type().Field(i).Name)
 		}
 	}
-	carried := reflect.ValueOf(x).Elem()
-	for i := range carried.NumField() {
-		if name := carried.Type().Field(i).Name; carried.Field(i).IsZero() && name != "blocker" && name != "recorded" && name != "Node" && name != "id" {
-			t.Errorf("Execution.%s is not set here", name)
+	fields = reflect.ValueOf(x).Elem()
+	for i := range fields.NumField() {
+		if name := fields.Type().Field(i).Name; fields.Field(i).IsZero() && name != "blocker" && name != "recorded" && name != "Node" && name != "id" {
+			t.Errorf("Execution.%s is zero: set it in this test", name)
 		}
 	}
-	_, _ = s.Waits(), s.ready(nil) // blockers are found again
-	_, _ = again.Waits(), again.ready(nil)
-	if diff := cmp.Diff(s, again, cmp.AllowUnexported(Scheduler{}, Execution{}, Graph{})); diff != "" {
+	_, _ = s.Waits(), s.ready(nil) // recompute blockers
+	_, _ = restored.Waits(), restored.ready(nil)
+	if diff := cmp.Diff(s, restored, cmp.AllowUnexported(Scheduler{}, Execution{}, Graph{})); diff != "" {
 		t.Errorf("-before +after:\n%s", diff)
 	}
 }
 
-func TestKnownIsTheLatestOfAllBranches(t *testing.T) {
+func TestMergedView(t *testing.T) {
 	s, x := suspended(scheduletest.Sketch("START>a START>b a>END b>c c>d d>END"), "d", 3)
 	start := &contract.View{}
 	SetEntry(start, contract.StateEntry{Key: "k", Value: []byte(`"start"`), By: contract.Stamp{Exec: plan.Start}})
@@ -96,16 +96,16 @@ func TestKnownIsTheLatestOfAllBranches(t *testing.T) {
 	write(c, "b#1", 2, "k", "c")
 	s.Ended = arrivals(a)
 	x.Arrivals = arrivals(c)
-	if got := s.MergedView(); reserved(&got) != "k=c only-a=a" {
-		t.Errorf("while the branches' versions are known: %q", reserved(&got))
+	if got := s.MergedView(); state(&got) != "k=c only-a=a" {
+		t.Errorf("with the versions of all branches: %q", state(&got))
 	}
-	view, _ := s.Begin(x) // d is alone, so versions are forgotten
+	view, _ := s.Begin(x) // d is the only live branch, so versions are discarded
 	x.Arrivals = arrivals(&view)
-	if got := s.MergedView(); reserved(&got) != "k=c only-a=a" {
-		t.Errorf("once d is alone: %q", reserved(&got))
+	if got := s.MergedView(); state(&got) != "k=c only-a=a" {
+		t.Errorf("with d as the only branch: %q", state(&got))
 	}
 	write(&x.Arrivals[0].View, "d#3", 3, "k", "d")
-	if got := s.MergedView(); reserved(&got) != "k=d only-a=a" {
-		t.Errorf("once d has written: %q", reserved(&got))
+	if got := s.MergedView(); state(&got) != "k=d only-a=a" {
+		t.Errorf("after a write of d: %q", state(&got))
 	}
 }

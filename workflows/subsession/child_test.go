@@ -15,8 +15,8 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// TestReportsInAnyOrder reports two turns of a child session in every order, each report twice, and checks that each order gets
-// its turn once.
+// TestReportsInAnyOrder delivers the reports of a child session in every permutation, each report twice, and checks that each
+// prompt gets the result of its turn once.
 func TestReportsInAnyOrder(t *testing.T) {
 	turn := func(n int, id, status string, expects bool) contract.ChildTurn {
 		return contract.ChildTurn{Session: "c", Turn: contract.Turn{N: n, ID: id, Status: status}, Usage: contract.Usage{Calls: 10 * n}, Expects: expects}
@@ -35,11 +35,11 @@ func TestReportsInAnyOrder(t *testing.T) {
 		called  string
 		left    int
 	}{
-		"both are waited for":         {modes: [2]string{contract.ModeSync, contract.ModeSync}, done: "a b x", left: 3},
-		"one calls back":              {modes: [2]string{contract.ModeSync, contract.ModeCallback}, done: "a x", called: "b", left: 2},
-		"both call back":              {modes: [2]string{contract.ModeCallback, contract.ModeCallback}, done: "x", called: "a b", left: 1},
-		"both call back when settled": {settled: true, modes: [2]string{contract.ModeCallback, contract.ModeCallback}, done: "x", called: "b b", left: 1},
-		"somebody looks":              {modes: [2]string{contract.ModePoll, contract.ModePoll}, done: "x", left: 1},
+		"both sync":                   {modes: [2]string{contract.ModeSync, contract.ModeSync}, done: "a b x", left: 3},
+		"sync and callback":           {modes: [2]string{contract.ModeSync, contract.ModeCallback}, done: "a x", called: "b", left: 2},
+		"both callback":               {modes: [2]string{contract.ModeCallback, contract.ModeCallback}, done: "x", called: "a b", left: 1},
+		"both callback, when settled": {settled: true, modes: [2]string{contract.ModeCallback, contract.ModeCallback}, done: "x", called: "b b", left: 1},
+		"both poll":                   {modes: [2]string{contract.ModePoll, contract.ModePoll}, done: "x", left: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			workflowtest.Run(t, func(ctx workflow.Context) {
@@ -53,8 +53,8 @@ func TestReportsInAnyOrder(t *testing.T) {
 					b.list = []*childSession{c}
 					for _, i := range order {
 						for range 2 {
-							told := all[i]
-							b.handleReport(&told)
+							report := all[i]
+							b.handleReport(&report)
 						}
 					}
 					var called []string
@@ -70,7 +70,7 @@ func TestReportsInAnyOrder(t *testing.T) {
 					got := fmt.Sprintf("done %v, called %v, %d left, %s, %d calls", done, called, len(c.Orders), c.Status, r.Budget.Usage.Calls)
 					want := fmt.Sprintf("done %v, called %v, %d left, idle, 30 calls", strings.Fields(tc.done), strings.Fields(tc.called), tc.left)
 					if got != want {
-						t.Errorf("told in the order %v:\n%s, want\n%s", order, got, want)
+						t.Errorf("reports in the order %v:\n%s, want\n%s", order, got, want)
 						return
 					}
 				}
@@ -89,7 +89,7 @@ func TestFailureWithoutReason(t *testing.T) {
 			b.handleReport(&contract.ChildTurn{Session: "c", Turn: contract.Turn{N: 1, Status: status}})
 		}
 		if c.Last != nil || c.Done != nil {
-			t.Errorf("it takes over %+v and %+v", c.Last, c.Done)
+			t.Errorf("last turn is %+v, completed turns are %+v; want none", c.Last, c.Done)
 		}
 	})
 }
@@ -104,29 +104,29 @@ func TestResetChildUsage(t *testing.T) {
 		b := New(r, nil, nil)
 		b.list = []*childSession{c}
 		r.Budget.Reserved = c.reserved
-		told := func(n int, status string, calls, input, stopped int, cost int64) {
+		report := func(n int, status string, calls, input, stopped int, cost int64) {
 			b.handleReport(&contract.ChildTurn{Session: "c", Turn: contract.Turn{N: n, Status: status}, Usage: contract.Usage{Calls: calls, Input: input, Stopped: stopped, Cost: cost}})
 		}
-		check := func(when string, want contract.Usage, left int) {
+		check := func(step string, want contract.Usage, left int) {
 			t.Helper()
 			if !reflect.DeepEqual(r.Budget.Usage, want) || !reflect.DeepEqual(c.Usage, want) || r.Budget.Reserved.Calls != left {
-				t.Errorf("%s: %+v, of the session %+v, %d held; want %+v, %d", when, r.Budget.Usage, c.Usage, r.Budget.Reserved.Calls, want, left)
+				t.Errorf("%s: usage %+v, of the session %+v, %d calls reserved; want %+v, %d", step, r.Budget.Usage, c.Usage, r.Budget.Reserved.Calls, want, left)
 			}
 		}
-		told(1, contract.TurnCompleted, 3, 30, 0, 7)
-		told(2, contract.TurnCompleted, 5, 50, 1, 9)
+		report(1, contract.TurnCompleted, 3, 30, 0, 7)
+		report(2, contract.TurnCompleted, 5, 50, 1, 9)
 		all := contract.Usage{Calls: 5, Input: 50, Stopped: 1, Cost: 9}
-		check("before", all, 4)
-		told(1, contract.TurnRunning, 0, 0, 0, 0)
-		told(1, contract.TurnCompleted, 3, 60, 0, 8)
+		check("before the reset", all, 4)
+		report(1, contract.TurnRunning, 0, 0, 0, 0)
+		report(1, contract.TurnCompleted, 3, 60, 0, 8)
 		all.Input = 60
-		check("in its first turn again", all, 4)
-		told(2, contract.TurnRunning, 3, 60, 0, 8)
-		told(2, contract.TurnCompleted, 7, 90, 1, 12)
+		check("first turn repeated", all, 4)
+		report(2, contract.TurnRunning, 3, 60, 0, 8)
+		report(2, contract.TurnCompleted, 7, 90, 1, 12)
 		all = contract.Usage{Calls: 7, Input: 90, Stopped: 1, Cost: 12}
-		check("in its second turn again", all, 2)
+		check("second turn repeated", all, 2)
 		b.settleUp(c, &contract.RunResult{Usage: contract.Usage{Calls: 1}}, nil)
-		check("stopped behind another reset", all, 0)
+		check("closed after another reset", all, 0)
 	})
 }
 
@@ -134,8 +134,8 @@ func TestResetChildUsage(t *testing.T) {
 func permutations(n int) func(yield func([]int) bool) {
 	return func(yield func([]int) bool) {
 		var order []int
-		var more func() bool
-		more = func() bool {
+		var extend func() bool
+		extend = func() bool {
 			if len(order) == n {
 				return yield(order)
 			}
@@ -144,24 +144,24 @@ func permutations(n int) func(yield func([]int) bool) {
 					continue
 				}
 				order = append(order, i)
-				if !more() {
+				if !extend() {
 					return false
 				}
 				order = order[:len(order)-1]
 			}
 			return true
 		}
-		more()
+		extend()
 	}
 }
 
 // TestSnapshotRestoresChildren checks that a snapshot restores a child session in which every field is set.
 func TestSnapshotRestoresChildren(t *testing.T) {
-	const wasRun = "the next run makes it anew"
+	const rebuilt = "the next run rebuilds it"
 	workflowtest.Run(t, func(ctx workflow.Context) {
 		old := New(runtime.New(ctx), []contract.ChildSession{{ChildStatus: contract.ChildStatus{ID: "c", Agent: "b", Status: contract.StatusIdle}}}, []contract.ChildTurn{{Session: "c"}})
-		again := New(runtime.New(ctx), workflowtest.Travels(t, old.Snapshot()), workflowtest.Travels(t, old.Callbacks))
-		workflowtest.SameFields(t, old, again, workflowtest.Without{"run": wasRun, "list": "see below", "ctx": wasRun, "runCtx": wasRun, "end": wasRun, "turns": wasRun})
-		workflowtest.SameFields(t, old.list[0], again.list[0], workflowtest.Without{"run": wasRun, "reserved": "it is reserved anew"})
+		restored := New(runtime.New(ctx), workflowtest.Travels(t, old.Snapshot()), workflowtest.Travels(t, old.Callbacks))
+		workflowtest.SameFields(t, old, restored, workflowtest.Without{"run": rebuilt, "list": "compared below", "ctx": rebuilt, "runCtx": rebuilt, "end": rebuilt, "turns": rebuilt})
+		workflowtest.SameFields(t, old.list[0], restored.list[0], workflowtest.Without{"run": rebuilt, "reserved": "the next run reserves it again"})
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// childStart is a child whose start has succeeded, or failed with err.
+// childStart is the future of a child whose start has succeeded, or failed with err.
 type childStart struct {
 	workflow.ChildWorkflowFuture
 	err error
@@ -33,15 +33,15 @@ type execution struct {
 func (e execution) IsReady() bool                   { return true }
 func (e execution) Get(workflow.Context, any) error { return e.err }
 
-// TestResumeWhileIDInUse checks that a prompt is sent to a session that is being started again because its id was in use.
+// TestResumeWhileIDInUse checks a prompt to a session that is being restarted because its workflow id was in use.
 func TestResumeWhileIDInUse(t *testing.T) {
 	inUse := &temporal.ChildWorkflowExecutionAlreadyStartedError{}
 	for name, tc := range map[string]struct {
 		restart func(c *childSession)
 		want    string
 	}{
-		"started again": {restart: func(c *childSession) { c.run = runtime.StartedChild(childStart{}, "c") }},
-		"ended":         {restart: func(c *childSession) { c.run, c.Closed = nil, true }, want: `{"error":"Session 'c' has ended"}`},
+		"restarted": {restart: func(c *childSession) { c.run = runtime.StartedChild(childStart{}, "c") }},
+		"ended":     {restart: func(c *childSession) { c.run, c.Closed = nil, true }, want: `{"error":"Session 'c' has ended"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := workflowtest.Env()
@@ -68,7 +68,7 @@ func TestResumeWhileIDInUse(t *testing.T) {
 				t.Fatal(err)
 			}
 			if sent != 1 && tc.want == "" {
-				t.Errorf("%d signals were sent", sent)
+				t.Errorf("%d signals sent, want 1", sent)
 			}
 		})
 	}

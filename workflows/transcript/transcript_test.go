@@ -11,8 +11,8 @@ import (
 	"weft/activities/contract"
 )
 
-// filled is a store with a thread t of messages of given sizes.
-func filled(sizes ...int) *Transcript {
+// newTranscript returns a transcript whose thread t has messages of the specified sizes.
+func newTranscript(sizes ...int) *Transcript {
 	s := New("wf", "run")
 	t := s.Open("t")
 	for i, n := range sizes {
@@ -27,31 +27,31 @@ func TestTranscriptPages(t *testing.T) {
 	tests := map[string]struct {
 		sizes []int
 		q     contract.TranscriptQuery
-		// want are the first digits of the messages; gone is what an error names.
-		want, gone string
+		// want is the first digits of the messages; err is a part of the error.
+		want, err string
 	}{
-		"all of a small thread":     {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t"}, "012", ""},
-		"from the middle":           {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", From: 1}, "12", ""},
-		"up to the middle":          {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", Upto: 2}, "01", ""},
-		"one":                       {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", From: 1, Upto: 2}, "1", ""},
-		"none, at the end":          {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", From: 3}, "", ""},
-		"a page is as much as fits": {[]int{page / 2, page / 2, 10}, contract.TranscriptQuery{Thread: "t"}, "01", ""},
-		"and one byte too many is the next page's":  {[]int{page / 2, page/2 + 1, 10}, contract.TranscriptQuery{Thread: "t"}, "0", ""},
-		"a message larger than a page comes alone":  {[]int{page + 5, 10}, contract.TranscriptQuery{Thread: "t"}, "0", ""},
-		"also behind others":                        {[]int{10, page + 5, 10}, contract.TranscriptQuery{Thread: "t", From: 1}, "1", ""},
-		"a thread that is not there":                {[]int{10}, contract.TranscriptQuery{Thread: "u"}, "", `this run has no thread "u"`},
-		"messages beyond the end":                   {[]int{10}, contract.TranscriptQuery{Thread: "t", From: 2}, "", "this run has no messages 2 to 1"},
-		"messages up to beyond the end":             {[]int{10}, contract.TranscriptQuery{Thread: "t", Upto: 2}, "", "this run has no messages 0 to 2"},
-		"messages the wrong way round":              {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", From: 2, Upto: 1}, "", "this run has no messages 2 to 1"},
-		"messages before the first":                 {[]int{10}, contract.TranscriptQuery{Thread: "t", From: -1}, "", "this run has no messages -1 to 1"},
-		"of an empty thread there is an empty page": {nil, contract.TranscriptQuery{Thread: "t"}, "", ""},
+		"complete thread":                          {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t"}, "012", ""},
+		"from the middle":                          {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", From: 1}, "12", ""},
+		"up to the middle":                         {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", Upto: 2}, "01", ""},
+		"one message":                              {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", From: 1, Upto: 2}, "1", ""},
+		"end of the thread":                        {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", From: 3}, "", ""},
+		"page filled exactly":                      {[]int{page / 2, page / 2, 10}, contract.TranscriptQuery{Thread: "t"}, "01", ""},
+		"page exceeded by one byte":                {[]int{page / 2, page/2 + 1, 10}, contract.TranscriptQuery{Thread: "t"}, "0", ""},
+		"message larger than a page":               {[]int{page + 5, 10}, contract.TranscriptQuery{Thread: "t"}, "0", ""},
+		"message larger than a page, after others": {[]int{10, page + 5, 10}, contract.TranscriptQuery{Thread: "t", From: 1}, "1", ""},
+		"unknown thread":                           {[]int{10}, contract.TranscriptQuery{Thread: "u"}, "", `this run has no thread "u"`},
+		"range after the end":                      {[]int{10}, contract.TranscriptQuery{Thread: "t", From: 2}, "", "this run has no messages 2 to 1"},
+		"range that exceeds the end":               {[]int{10}, contract.TranscriptQuery{Thread: "t", Upto: 2}, "", "this run has no messages 0 to 2"},
+		"reversed range":                           {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", From: 2, Upto: 1}, "", "this run has no messages 2 to 1"},
+		"negative start":                           {[]int{10}, contract.TranscriptQuery{Thread: "t", From: -1}, "", "this run has no messages -1 to 1"},
+		"empty thread":                             {nil, contract.TranscriptQuery{Thread: "t"}, "", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := filled(tc.sizes...).Page(tc.q)
-			if tc.gone != "" {
-				if err == nil || !strings.Contains(err.Error(), tc.gone) {
-					t.Errorf("error is %v, want %q", err, tc.gone)
+			got, err := newTranscript(tc.sizes...).Page(tc.q)
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("error is %v, want %q", err, tc.err)
 				}
 				return
 			}
@@ -66,14 +66,14 @@ func TestTranscriptPages(t *testing.T) {
 				t.Errorf("messages %q of %d, want %q", digits.String(), got.Total, tc.want)
 			}
 			if n, _ := contract.Size(got); n > contract.MaxPayload && len(got.Messages) > 1 {
-				t.Errorf("the page is %d bytes", n)
+				t.Errorf("page has %d bytes", n)
 			}
 		})
 	}
 }
 
 func TestTranscriptListsThreads(t *testing.T) {
-	s := filled(10, 10)
+	s := newTranscript(10, 10)
 	s.Open("later")
 	s.Open("a")
 	page, err := s.Page(contract.TranscriptQuery{})
@@ -86,7 +86,7 @@ func TestTranscriptListsThreads(t *testing.T) {
 	}
 }
 
-func TestPieces(t *testing.T) {
+func TestContentPages(t *testing.T) {
 	s := New("wf", "run")
 	big := json.RawMessage(`"` + strings.Repeat("é", contract.PageBytes) + `"`) // two pages and two bytes
 	ref := s.Keep(big)
@@ -101,7 +101,7 @@ func TestPieces(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, _ := contract.Size(page); n > contract.MaxPayload || len(page.Data) == 0 {
-			t.Fatalf("a page of %d bytes is %d on its way", len(page.Data), n)
+			t.Fatalf("page of %d bytes is encoded as %d", len(page.Data), n)
 		}
 		got, total = append(got, page.Data...), page.Total
 	}
@@ -110,7 +110,7 @@ func TestPieces(t *testing.T) {
 	}
 	page, err := s.ContentPage(contract.ContentQuery{SHA: ref.SHA, Offset: len(big)})
 	if err != nil || len(page.Data) != 0 || page.Total != len(big) {
-		t.Errorf("at the end: %+v, %v", page, err)
+		t.Errorf("page at the end: %+v, %v", page, err)
 	}
 	for _, q := range []contract.ContentQuery{{SHA: "x"}, {SHA: ref.SHA, Offset: -1}, {SHA: ref.SHA, Offset: len(big) + 1}} {
 		if _, err := s.ContentPage(q); err == nil || !strings.Contains(err.Error(), "this run has no content") {
@@ -119,11 +119,11 @@ func TestPieces(t *testing.T) {
 	}
 	got[0] = 'X'
 	if s.Content[ref.SHA][0] != '"' {
-		t.Error("what was handed out is what is stored")
+		t.Error("page shares memory with the stored content")
 	}
 }
 
-func TestCallsAreSentWhatIsNew(t *testing.T) {
+func TestPending(t *testing.T) {
 	s := New("wf", "run")
 	th := s.Open("t")
 	first := contract.Message{Role: contract.RoleUser, Text: "first"}
@@ -136,7 +136,7 @@ func TestCallsAreSentWhatIsNew(t *testing.T) {
 	s.Record(th, answer)
 	th.Mark()
 	if _, tail := th.Pending(); len(tail) != 0 {
-		t.Errorf("right after a call: %+v", tail)
+		t.Errorf("after a call: %+v", tail)
 	}
 	tool := json.RawMessage(`{"role":"tool"}`)
 	s.Record(th, tool)
@@ -146,14 +146,14 @@ func TestCallsAreSentWhatIsNew(t *testing.T) {
 	if head.Len != 2 || head.Hash != hash || len(tail) != 2 {
 		t.Fatalf("before the second call: %+v, %+v", head, tail)
 	}
-	// What an activity made is named by its hash, what the workflow wrote travels.
+	// Messages of activities are sent as hashes, those of the workflow completely.
 	if tail[0].Message != nil || tail[0].SHA != contract.SHA(tool) || contract.SHA(tail[1].Message) != tail[1].SHA {
 		t.Errorf("tail is %+v", tail)
 	}
 }
 
-// TestAnswersOfQueriesFit asks for what is longer than an answer may be.
-func TestAnswersOfQueriesFit(t *testing.T) {
+// TestLongMessagesInPages checks that messages that exceed a payload are replaced by references.
+func TestLongMessagesInPages(t *testing.T) {
 	s := New("wf", "run")
 	th := s.Open("t")
 	for _, n := range []int{10, contract.MaxPayload - contract.Envelope - 100, contract.MaxPayload + 1, 10} {
@@ -167,14 +167,14 @@ func TestAnswersOfQueriesFit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, _ := contract.Size(page); n > contract.MaxPayload {
-			t.Errorf("a page is %d bytes", n)
+			t.Errorf("page has %d bytes", n)
 		}
 		for _, l := range page.Long {
 			long++
 			entry := s.threads.named["t"].Entries[len(got)+l.Index]
 			m, err := contract.DecodeMessage(page.Messages[l.Index])
 			if err != nil || l.SHA != entry.Sha || l.Bytes != len(entry.Raw) || len(m.Parts) != 1 || m.Parts[0].Ref.SHA != l.SHA || m.Parts[0].Ref.Run != "run" {
-				t.Errorf("%+v stands for %s: %v", l, page.Messages[l.Index], err)
+				t.Errorf("long message %+v, shown as %s: %v", l, page.Messages[l.Index], err)
 			}
 		}
 		got, total = append(got, page.Messages...), page.Total
@@ -184,8 +184,8 @@ func TestAnswersOfQueriesFit(t *testing.T) {
 	}
 }
 
-// TestPendingIsBounded has a call carry the workflow's own messages up to a page, and name the others.
-func TestPendingIsBounded(t *testing.T) {
+// TestPendingLimit checks that a call includes messages of the workflow up to the size of a page, and the hashes of the others.
+func TestPendingLimit(t *testing.T) {
 	s := New("wf", "run")
 	th := s.Open("a#1")
 	for _, n := range []int{contract.PageBytes / 2, contract.PageBytes, 10} {
@@ -193,28 +193,28 @@ func TestPendingIsBounded(t *testing.T) {
 	}
 	_, tail := th.Pending()
 	if len(tail) != 3 || tail[0].Message == nil || tail[1].Message != nil || tail[1].SHA == "" || tail[2].Message == nil {
-		t.Errorf("the call carries %.200v", tail)
+		t.Errorf("pending messages are %.200v", tail)
 	}
 }
 
-// TestRecordsFit writes each message into history once, with its text, in records that fit.
-func TestRecordsFit(t *testing.T) {
+// TestRecords checks that each message is recorded once, with its text, in records that do not exceed a payload.
+func TestRecords(t *testing.T) {
 	const most = contract.MaxPayload
 	tests := map[string]struct {
 		thread, conversation []int
-		// want is how many messages each record has, and how many it has of the conversation beside.
+		// want lists, for each record, its number of messages and that of the conversation.
 		want string
 	}{
-		"short":                   {[]int{10, 11}, nil, "[2+0]"},
-		"nothing":                 {nil, nil, "[]"},
-		"with the conversation":   {[]int{10}, []int{20}, "[1+1]"},
-		"more than a page":        {[]int{contract.PageBytes + 100}, nil, "[1+0]"},
-		"nearly a payload":        {[]int{most - contract.Envelope - 200}, nil, "[1+0]"},
-		"two of a page":           {[]int{contract.PageBytes, contract.PageBytes + 1, 10}, nil, "[1+0 2+0]"},
-		"many":                    {[]int{10, most / 2, most / 3, most/3 - 1, most/3 + 1, most / 4}, nil, "[3+0 3+0]"},
-		"no room for both":        {[]int{most / 2}, []int{most/2 + 1000}, "[1+0 1+0]"},
-		"texts that history has":  {[]int{most / 2, most / 2}, []int{most / 2}, "[2+1]"},
-		"signs that grow in JSON": {[]int{-most / 7, 1 - most/7}, nil, "[1+0 1+0]"},
+		"short":                       {[]int{10, 11}, nil, "[2+0]"},
+		"no messages":                 {nil, nil, "[]"},
+		"with the conversation":       {[]int{10}, []int{20}, "[1+1]"},
+		"larger than a page":          {[]int{contract.PageBytes + 100}, nil, "[1+0]"},
+		"almost a payload":            {[]int{most - contract.Envelope - 200}, nil, "[1+0]"},
+		"two with the size of a page": {[]int{contract.PageBytes, contract.PageBytes + 1, 10}, nil, "[1+0 2+0]"},
+		"many":                        {[]int{10, most / 2, most / 3, most/3 - 1, most/3 + 1, most / 4}, nil, "[3+0 3+0]"},
+		"thread and conversation exceed a record": {[]int{most / 2}, []int{most/2 + 1000}, "[1+0 1+0]"},
+		"duplicate texts":                         {[]int{most / 2, most / 2}, []int{most / 2}, "[2+1]"},
+		"characters escaped in JSON":              {[]int{-most / 7, 1 - most/7}, nil, "[1+0 1+0]"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -235,34 +235,34 @@ func TestRecordsFit(t *testing.T) {
 			}
 			got, texts, next := []string{}, map[string]int{}, map[string]int{}
 			for _, one := range out {
-				beside := contract.ThreadRecord{}
+				aside := contract.ThreadRecord{}
 				if one.Aside != nil {
-					beside = *one.Aside
+					aside = *one.Aside
 				}
-				got = append(got, fmt.Sprintf("%d+%d", len(one.Messages), len(beside.Messages)))
-				for _, part := range []contract.ThreadRecord{*one, beside} {
+				got = append(got, fmt.Sprintf("%d+%d", len(one.Messages), len(aside.Messages)))
+				for _, part := range []contract.ThreadRecord{*one, aside} {
 					if part.From != next[part.Thread] {
-						t.Errorf("a record begins at %d, the one before ended at %d", part.From, next[part.Thread])
+						t.Errorf("record starts at %d, the previous one ended at %d", part.From, next[part.Thread])
 					}
 					next[part.Thread] += len(part.Messages)
 					for _, m := range part.Messages {
 						if len(m.Message) > 0 {
 							texts[m.SHA]++
 						} else if texts[m.SHA] == 0 {
-							t.Error("a message without its text")
+							t.Error("message without its text")
 						}
 					}
 				}
 				if n, _ := contract.Size(one); n > most {
-					t.Errorf("a record is %d bytes", n)
+					t.Errorf("record has %d bytes", n)
 				}
 			}
 			if fmt.Sprint(got) != tc.want || next["a#1"] != len(tc.thread) || next[conversation.Name] != len(tc.conversation) {
-				t.Errorf("records of %v, want %s", got, tc.want)
+				t.Errorf("records are %v, want %s", got, tc.want)
 			}
 			again, err := c.Records(of, th, conversation)
 			if err != nil || len(again) > 0 {
-				t.Errorf("again: %v, %v", again, err)
+				t.Errorf("second call of Records: %v, %v", again, err)
 			}
 		})
 	}

@@ -13,21 +13,21 @@ import (
 	"weft/workflows/workflowtest"
 )
 
-// TestMessagesWhileWaiting checks that messages are received while a run waits for a future, for a condition that they make true, and
-// once it is cancelled. Others go on in their order.
+// TestMessagesWhileWaiting checks that messages are received while a run waits for a future, for a condition that they satisfy, and
+// after its cancellation. Coroutines resume in their order.
 func TestMessagesWhileWaiting(t *testing.T) {
 	var log []string
 	workflowtest.Run(t, func(root workflow.Context) {
 		channel := workflow.NewBufferedChannel(root, 8)
-		plain, cancel := workflow.WithCancel(root)
+		ctx, cancel := workflow.WithCancel(root)
 		var listeners wait.Listeners
 		listeners.Add(func() {
 			var m string
 			for channel.ReceiveAsync(&m) {
-				log = append(log, "took "+m)
+				log = append(log, "received "+m)
 			}
 		}, channel)
-		wait.Run(plain, &listeners, func(ctx workflow.Context) {
+		wait.Run(ctx, &listeners, func(ctx workflow.Context) {
 			future, set := workflow.NewFuture(ctx)
 			wait.Go(ctx, "other", func(ctx workflow.Context) {
 				_ = wait.Sleep(ctx, time.Second, "a second")
@@ -35,7 +35,7 @@ func TestMessagesWhileWaiting(t *testing.T) {
 				_ = wait.Sleep(ctx, time.Second, "a second")
 				set.Set(1, nil)
 				channel.SendAsync("b")
-				_ = wait.Until(ctx, func() bool { return slices.Contains(log, "took b") })
+				_ = wait.Until(ctx, func() bool { return slices.Contains(log, "received b") })
 				log = append(log, "other saw b")
 				cancel()
 			})
@@ -43,30 +43,30 @@ func TestMessagesWhileWaiting(t *testing.T) {
 			if err := wait.Get(ctx, future, &n); n != 1 || err != nil {
 				t.Errorf("got %d, %v", n, err)
 			}
-			log = append(log, "has the future")
-			if err := wait.Until(ctx, func() bool { return slices.Contains(log, "took b") }); err != nil {
+			log = append(log, "future is ready")
+			if err := wait.Until(ctx, func() bool { return slices.Contains(log, "received b") }); err != nil {
 				t.Error(err)
 			}
 			log = append(log, "saw b")
 			if err := wait.Until(ctx, func() bool { return false }); !contract.Cancelled(err) {
-				t.Errorf("a cancelled wait gives %v", err)
+				t.Errorf("wait after cancellation: %v", err)
 			}
 			channel.SendAsync("c")
-			quiet, _ := workflow.NewDisconnectedContext(ctx)
-			if err := wait.Until(quiet, func() bool { return slices.Contains(log, "took c") }); err != nil {
+			disconnected, _ := workflow.NewDisconnectedContext(ctx)
+			if err := wait.Until(disconnected, func() bool { return slices.Contains(log, "received c") }); err != nil {
 				t.Error(err)
 			}
 		})
 	})
-	want := []string{"took a", "has the future", "took b", "saw b", "other saw b", "took c"}
+	want := []string{"received a", "future is ready", "received b", "saw b", "other saw b", "received c"}
 	if !slices.Equal(log, want) {
 		t.Errorf("got  %q\nwant %q", log, want)
 	}
 }
 
-// TestCoroutinesTakeTurns starts more coroutines than take turns before the SDK's yields, half of them from others, and lets each
-// wait for the one that started after it.
-func TestCoroutinesTakeTurns(t *testing.T) {
+// TestCoroutineOrder starts more coroutines than run before the SDK yields, half of them from other coroutines, and has each wait
+// for the one that was started after it.
+func TestCoroutineOrder(t *testing.T) {
 	const n = 300
 	var ended []int
 	workflowtest.Run(t, func(root workflow.Context) {
@@ -92,11 +92,11 @@ func TestCoroutinesTakeTurns(t *testing.T) {
 		want = append(want, i)
 	}
 	if !slices.Equal(ended, want) {
-		t.Errorf("ended %v", ended)
+		t.Errorf("coroutines ended in the order %v", ended)
 	}
 }
 
-// TestUnwindAtEnd ends a run whose coroutines wait: their deferred functions are called, the code after the wait is not.
+// TestUnwindAtEnd checks that, if coroutines wait when a run ends, their deferred functions are called, but not the code after the wait.
 func TestUnwindAtEnd(t *testing.T) {
 	var log []string
 	workflowtest.Run(t, func(root workflow.Context) {
@@ -106,7 +106,7 @@ func TestUnwindAtEnd(t *testing.T) {
 					defer func() { log = append(log, name) }()
 					defer func() { _ = wait.Until(ctx, func() bool { return false }) }()
 					_ = wait.Until(ctx, func() bool { return false })
-					log = append(log, "beyond")
+					log = append(log, "after the wait")
 				})
 			}
 			_ = wait.Sleep(ctx, time.Second, "a second")
@@ -117,7 +117,7 @@ func TestUnwindAtEnd(t *testing.T) {
 	}
 }
 
-// TestCoroutinePanic checks that the panic of a coroutine, while another one waits, is that of the workflow.
+// TestCoroutinePanic checks that the panic of a coroutine, while another one waits, propagates to the workflow.
 func TestCoroutinePanic(t *testing.T) {
 	env := workflowtest.Env()
 	env.ExecuteWorkflow(func(root workflow.Context) error {

@@ -16,15 +16,15 @@ import (
 // requested again from servers without one.
 func TestListener(t *testing.T) {
 	for name, tc := range map[string]struct {
-		// serve answers the n-th request, from 1 on.
+		// serve responds to the n-th request, counted from 1.
 		serve func(w http.ResponseWriter, r *http.Request, n int)
 		calls int
 		want  []string
 	}{
-		"none": {serve: func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusMethodNotAllowed) }, calls: 3, want: []string{"s1"}},
-		"another worker has it": {serve: func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusConflict) }, calls: 2,
+		"stream not supported": {serve: func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusMethodNotAllowed) }, calls: 3, want: []string{"s1"}},
+		"conflict with another worker": {serve: func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusConflict) }, calls: 2,
 			want: []string{"s1", "s1"}},
-		"it ends and goes on": {serve: func(w http.ResponseWriter, r *http.Request, n int) {
+		"resumed after its end": {serve: func(w http.ResponseWriter, r *http.Request, n int) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprintf(w, "retry: 1\nid: e%d\ndata: {}\n\n", n)
 			w.(http.Flusher).Flush()
@@ -32,7 +32,7 @@ func TestListener(t *testing.T) {
 				<-r.Context().Done()
 			}
 		}, calls: 1, want: []string{"s1", "s1 e1"}},
-		"it is late": {serve: func(_ http.ResponseWriter, r *http.Request, _ int) { <-r.Context().Done() }, calls: 1, want: []string{"s1"}},
+		"no response headers": {serve: func(_ http.ResponseWriter, r *http.Request, _ int) { <-r.Context().Done() }, calls: 1, want: []string{"s1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,15 +58,15 @@ func TestListener(t *testing.T) {
 			l := &stream.Listener{Client: web.Client(), URL: web.URL}
 			for range tc.calls {
 				done := l.Listen(t.Context(), http.Header{"Mcp-Session-Id": {"s1"}})
-				again := l.Listen(t.Context(), http.Header{"Mcp-Session-Id": {"s1"}}) // beside it: there is one stream
-				for i := 0; name == "it ends and goes on" && len(requests()) < 2 && i < 500; i++ {
+				second := l.Listen(t.Context(), http.Header{"Mcp-Session-Id": {"s1"}}) // concurrent: shares the stream
+				for i := 0; name == "resumed after its end" && len(requests()) < 2 && i < 500; i++ {
 					time.Sleep(10 * time.Millisecond)
 				}
 				done()
-				again()
+				second()
 			}
 			if g := requests(); !slices.Equal(g, tc.want) {
-				t.Errorf("the server was asked %q, want %q", g, tc.want)
+				t.Errorf("requests are %q, want %q", g, tc.want)
 			}
 		})
 	}

@@ -7,28 +7,28 @@ import (
 
 func TestTexts(t *testing.T) {
 	tests := map[string]struct{ in, json, str, repr string }{
-		"null":                       {`null`, `null`, `None`, `None`},
-		"true":                       {`true`, `true`, `True`, `True`},
-		"false":                      {`false`, `false`, `False`, `False`},
-		"a whole number":             {`12345678901234567890`, `12345678901234567890`, `12345678901234567890`, `12345678901234567890`},
-		"minus zero":                 {`-0`, `0`, `0`, `0`},
-		"minus zero with a point":    {`-0.0`, `-0.0`, `-0.0`, `-0.0`},
-		"a whole one with a point":   {`2.0`, `2.0`, `2.0`, `2.0`},
-		"digits that mean nothing":   {`1.50`, `1.5`, `1.5`, `1.5`},
-		"an exponent":                {`1E3`, `1000.0`, `1000.0`, `1000.0`},
-		"the last without exponent":  {`1234567890123456.0`, `1234567890123456.0`, `1234567890123456.0`, `1234567890123456.0`},
-		"the first with exponent":    {`1e16`, `1e+16`, `1e+16`, `1e+16`},
-		"a large one":                {`1.25e222`, `1.25e+222`, `1.25e+222`, `1.25e+222`},
-		"the least without exponent": {`0.0001`, `0.0001`, `0.0001`, `0.0001`},
-		"the first small exponent":   {`0.00001`, `1e-05`, `1e-05`, `1e-05`},
-		"beyond what Python counts":  {`-1e999`, `-Infinity`, `-inf`, `-inf`},
-		"a text":                     {`"a'b"`, `"a'b"`, `a'b`, `"a'b"`},
-		"both quotes":                {`"a'\"b"`, `"a'\"b"`, `a'"b`, `'a\'"b'`},
-		"not ASCII":                  {`"Zü😀\u007f\n<&>"`, `"Z\u00fc\ud83d\ude00\u007f\n<&>"`, "Zü😀\x7f\n<&>", `'Zü😀\x7f\n<&>'`},
-		"not printable":              {`"\u0001\u200b\udb40\udc01\\"`, `"\u0001\u200b\udb40\udc01\\"`, "\x01\u200b\U000e0001\\", `'\x01\u200b\U000e0001\\'`},
-		"nothing in it":              {`[[],{}]`, `[[], {}]`, `[[], {}]`, `[[], {}]`},
-		"order is kept":              {`{"b":1,"a":["x",null]}`, `{"b": 1, "a": ["x", null]}`, `{'b': 1, 'a': ['x', None]}`, `{'b': 1, 'a': ['x', None]}`},
-		"a key twice":                {`{"b":1,"a":2,"b":3}`, `{"b": 3, "a": 2}`, `{'b': 3, 'a': 2}`, `{'b': 3, 'a': 2}`},
+		"null":                            {`null`, `null`, `None`, `None`},
+		"true":                            {`true`, `true`, `True`, `True`},
+		"false":                           {`false`, `false`, `False`, `False`},
+		"integer":                         {`12345678901234567890`, `12345678901234567890`, `12345678901234567890`, `12345678901234567890`},
+		"negative zero integer":           {`-0`, `0`, `0`, `0`},
+		"negative zero float":             {`-0.0`, `-0.0`, `-0.0`, `-0.0`},
+		"whole float":                     {`2.0`, `2.0`, `2.0`, `2.0`},
+		"trailing zero":                   {`1.50`, `1.5`, `1.5`, `1.5`},
+		"exponent":                        {`1E3`, `1000.0`, `1000.0`, `1000.0`},
+		"largest without exponent":        {`1234567890123456.0`, `1234567890123456.0`, `1234567890123456.0`, `1234567890123456.0`},
+		"smallest with positive exponent": {`1e16`, `1e+16`, `1e+16`, `1e+16`},
+		"large float":                     {`1.25e222`, `1.25e+222`, `1.25e+222`, `1.25e+222`},
+		"smallest without exponent":       {`0.0001`, `0.0001`, `0.0001`, `0.0001`},
+		"negative exponent":               {`0.00001`, `1e-05`, `1e-05`, `1e-05`},
+		"infinity":                        {`-1e999`, `-Infinity`, `-inf`, `-inf`},
+		"string":                          {`"a'b"`, `"a'b"`, `a'b`, `"a'b"`},
+		"both quotes":                     {`"a'\"b"`, `"a'\"b"`, `a'"b`, `'a\'"b'`},
+		"not ASCII":                       {`"Zü😀\u007f\n<&>"`, `"Z\u00fc\ud83d\ude00\u007f\n<&>"`, "Zü😀\x7f\n<&>", `'Zü😀\x7f\n<&>'`},
+		"not printable":                   {`"\u0001\u200b\udb40\udc01\\"`, `"\u0001\u200b\udb40\udc01\\"`, "\x01\u200b\U000e0001\\", `'\x01\u200b\U000e0001\\'`},
+		"empty array and object":          {`[[],{}]`, `[[], {}]`, `[[], {}]`, `[[], {}]`},
+		"order of keys":                   {`{"b":1,"a":["x",null]}`, `{"b": 1, "a": ["x", null]}`, `{'b': 1, 'a': ['x', None]}`, `{'b': 1, 'a': ['x', None]}`},
+		"duplicate key":                   {`{"b":1,"a":2,"b":3}`, `{"b": 3, "a": 2}`, `{'b': 3, 'a': 2}`, `{'b': 3, 'a': 2}`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -70,15 +70,15 @@ func TestTruthy(t *testing.T) {
 			t.Fatal(err)
 		}
 		if v.Truthy() != want {
-			t.Errorf("%s is %v", in, !want)
+			t.Errorf("Truthy(%s) = %v", in, !want)
 		}
 	}
 	if (*Value)(nil).Truthy() || (*Value)(nil).Get("a") != nil {
-		t.Error("no value is something")
+		t.Error("nil value is truthy or has a member")
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseInvalid(t *testing.T) {
 	for _, in := range []string{``, `{`, `{"a":}`, `[1`, `[1,]`, `1 2`, `nul`, strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1)} {
 		if v, err := Parse([]byte(in)); err == nil {
 			t.Errorf("Parse(%.20q) = %v", in, v)
@@ -95,11 +95,11 @@ func TestReprUpTo(t *testing.T) {
 		value *Value
 		want  string
 	}{
-		"short":                        {&Value{Kind: String, Text: "a"}, "'a'"},
-		"as long as it may be":         {&Value{Kind: String, Text: "12345678"}, "'12345678'"},
-		"a long text is cut at a rune": {&Value{Kind: String, Text: "x" + long}, "'xéééé…"},
-		"a long list is cut":           {&Value{Kind: Array, Items: []*Value{{Text: "12345678", Kind: Number}, {}, {}}}, "[12345678,…"},
-		"a long key is cut":            {&Value{Kind: Object, Members: []Member{{long, &Value{}}, {"b", &Value{}}}}, "{'éééé…"},
+		"short":          {&Value{Kind: String, Text: "a"}, "'a'"},
+		"maximum length": {&Value{Kind: String, Text: "12345678"}, "'12345678'"},
+		"long string":    {&Value{Kind: String, Text: "x" + long}, "'xéééé…"},
+		"long array":     {&Value{Kind: Array, Items: []*Value{{Text: "12345678", Kind: Number}, {}, {}}}, "[12345678,…"},
+		"long key":       {&Value{Kind: Object, Members: []Member{{long, &Value{}}, {"b", &Value{}}}}, "{'éééé…"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// sharedCases reads cases of the dialect's framework, where they are.
+// sharedCases reads cases recorded from the dialect's framework, and skips the test if they do not exist.
 func sharedCases(t *testing.T, name string, out any) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "shared", "cases", name))
 	if err != nil {
-		t.Skipf("../shared/cases/%s is not there", name)
+		t.Skipf("../shared/cases/%s does not exist", name)
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
 		t.Fatal(err)
@@ -22,20 +22,20 @@ func sharedCases(t *testing.T, name string, out any) {
 func text(s string) *string { return &s }
 
 func TestCallback(t *testing.T) {
-	ok := Child{ID: "ses_1", Text: text("fine")}
+	completed := Child{ID: "ses_1", Text: text("fine")}
 	data := Child{ID: "ses_2", Text: text("not shown"), Data: json.RawMessage(`{"größe":1.0}`)}
 	failed := Child{ID: "ses_3", Text: text("not shown"), Failed: true, Problem: Stopped}
 	tests := map[string]struct {
 		children []Child
 		want     string
 	}{
-		"none":     {nil, ""},
-		"a text":   {[]Child{ok}, "<agent-callback session=\"ses_1\" status=\"completed\">\n## Child Result\n\nfine\n</agent-callback>\n\nPlease continue with the orchestration based on this result."},
-		"data":     {[]Child{data}, "<agent-callback session=\"ses_2\" status=\"completed\">\n## Child Result\n\n{\n  \"gr\\u00f6\\u00dfe\": 1.0\n}\n</agent-callback>\n\nPlease continue with the orchestration based on this result."},
-		"failed":   {[]Child{failed}, "<agent-callback session=\"ses_3\" status=\"failed\">\n## Error\n\nSession was manually stopped\n</agent-callback>\n\nPlease handle this failure and continue with the orchestration."},
-		"no words": {[]Child{{ID: "x", Failed: true}}, "<agent-callback session=\"x\" status=\"failed\">\n## Error\n\nUnknown error\n</agent-callback>\n\nPlease handle this failure and continue with the orchestration."},
-		"nothing":  {[]Child{{ID: "x", Data: json.RawMessage("null")}}, "<agent-callback session=\"x\" status=\"completed\">\n## Child Result\n\n(No result available)\n</agent-callback>\n\nPlease continue with the orchestration based on this result."},
-		"two": {[]Child{ok, failed}, "<agent-callback type=\"aggregated\" count=\"2\">\n### Child: ses_1 (status: completed)\n\nfine\n\n---\n\n" +
+		"none":                     {nil, ""},
+		"text":                     {[]Child{completed}, "<agent-callback session=\"ses_1\" status=\"completed\">\n## Child Result\n\nfine\n</agent-callback>\n\nPlease continue with the orchestration based on this result."},
+		"data":                     {[]Child{data}, "<agent-callback session=\"ses_2\" status=\"completed\">\n## Child Result\n\n{\n  \"gr\\u00f6\\u00dfe\": 1.0\n}\n</agent-callback>\n\nPlease continue with the orchestration based on this result."},
+		"failed":                   {[]Child{failed}, "<agent-callback session=\"ses_3\" status=\"failed\">\n## Error\n\nSession was manually stopped\n</agent-callback>\n\nPlease handle this failure and continue with the orchestration."},
+		"failure without an error": {[]Child{{ID: "x", Failed: true}}, "<agent-callback session=\"x\" status=\"failed\">\n## Error\n\nUnknown error\n</agent-callback>\n\nPlease handle this failure and continue with the orchestration."},
+		"no result":                {[]Child{{ID: "x", Data: json.RawMessage("null")}}, "<agent-callback session=\"x\" status=\"completed\">\n## Child Result\n\n(No result available)\n</agent-callback>\n\nPlease continue with the orchestration based on this result."},
+		"two": {[]Child{completed, failed}, "<agent-callback type=\"aggregated\" count=\"2\">\n### Child: ses_1 (status: completed)\n\nfine\n\n---\n\n" +
 			"### Child: ses_3 (status: failed)\n\nSession was manually stopped\n</agent-callback>\n\nPlease continue with the orchestration based on these results."},
 	}
 	for name, tc := range tests {
@@ -47,7 +47,7 @@ func TestCallback(t *testing.T) {
 	}
 }
 
-// child reads [id, result, failed, error].
+// child decodes [id, result, failed, error].
 func child(t *testing.T, raw []json.RawMessage) Child {
 	t.Helper()
 	var c Child
@@ -68,7 +68,7 @@ func child(t *testing.T, raw []json.RawMessage) Child {
 	return c
 }
 
-func TestCallbackAsTheFrameworkWritesIt(t *testing.T) {
+func TestCallbackMatchesFramework(t *testing.T) {
 	var in struct {
 		Single []struct {
 			Child  []json.RawMessage
@@ -95,35 +95,35 @@ func TestCallbackAsTheFrameworkWritesIt(t *testing.T) {
 		}
 	}
 	if len(in.Single) < 8 || len(in.Aggregated) < 2 {
-		t.Errorf("%d and %d cases", len(in.Single), len(in.Aggregated))
+		t.Errorf("%d single and %d aggregated cases, want at least 8 and 2", len(in.Single), len(in.Aggregated))
 	}
 }
 
 func TestReadVerdict(t *testing.T) {
 	tests := map[string]struct {
-		data string
-		text *string
-		want Verdict
-		bad  bool
+		data  string
+		text  *string
+		want  Verdict
+		fails bool
 	}{
-		"nothing":                       {"", nil, Verdict{}, false},
-		"go on":                         {`{"action":"continue"}`, text("{}"), Verdict{}, false},
-		"other parameters":              {`{"parameters":{"b":1.0,"a":"<"}}`, nil, Verdict{Params: json.RawMessage(`{"b": 1.0, "a": "<"}`)}, false},
-		"block":                         {`{"action":"block","block_reason":"no","parameters":{}}`, nil, Verdict{Block: true, Reason: "no"}, false},
-		"block, for nothing":            {`{"action":"block","block_reason":""}`, nil, Verdict{Block: true}, false},
-		"block, by text":                {`null`, text(` {"action":"block"} `), Verdict{Block: true}, false},
-		"another action":                {`{"action":["block"]}`, nil, Verdict{}, false},
-		"a text":                        {``, text("fine"), Verdict{}, false},
-		"a text that is null":           {``, text("null"), Verdict{}, false},
-		"a list":                        {`[1]`, nil, Verdict{}, true},
-		"a text that is a number":       {``, text("1"), Verdict{}, true},
-		"parameters that are no object": {`{"parameters":[1]}`, nil, Verdict{}, true},
-		"parameters that are null":      {`{"parameters":null}`, nil, Verdict{}, false},
+		"no result":                  {"", nil, Verdict{}, false},
+		"continue":                   {`{"action":"continue"}`, text("{}"), Verdict{}, false},
+		"other parameters":           {`{"parameters":{"b":1.0,"a":"<"}}`, nil, Verdict{Params: json.RawMessage(`{"b": 1.0, "a": "<"}`)}, false},
+		"block":                      {`{"action":"block","block_reason":"no","parameters":{}}`, nil, Verdict{Block: true, Reason: "no"}, false},
+		"block with an empty reason": {`{"action":"block","block_reason":""}`, nil, Verdict{Block: true}, false},
+		"block in the text":          {`null`, text(` {"action":"block"} `), Verdict{Block: true}, false},
+		"unknown action":             {`{"action":["block"]}`, nil, Verdict{}, false},
+		"text":                       {``, text("fine"), Verdict{}, false},
+		"null as text":               {``, text("null"), Verdict{}, false},
+		"list":                       {`[1]`, nil, Verdict{}, true},
+		"number as text":             {``, text("1"), Verdict{}, true},
+		"list as parameters":         {`{"parameters":[1]}`, nil, Verdict{}, true},
+		"null as parameters":         {`{"parameters":null}`, nil, Verdict{}, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := ReadVerdict(json.RawMessage(tc.data), tc.text)
-			if got.Block != tc.want.Block || got.Reason != tc.want.Reason || string(got.Params) != string(tc.want.Params) || (err != nil) != tc.bad {
+			if got.Block != tc.want.Block || got.Reason != tc.want.Reason || string(got.Params) != string(tc.want.Params) || (err != nil) != tc.fails {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
@@ -133,7 +133,7 @@ func TestReadVerdict(t *testing.T) {
 	}
 }
 
-func TestVerdictAsTheFrameworkReadsIt(t *testing.T) {
+func TestVerdictMatchesFramework(t *testing.T) {
 	var in []struct {
 		Name   string
 		Result *struct {
@@ -150,11 +150,11 @@ func TestVerdictAsTheFrameworkReadsIt(t *testing.T) {
 	sharedCases(t, "aof_hook_on_run_start.json", &in)
 	for _, c := range in {
 		var data json.RawMessage
-		var said *string
+		var text *string
 		if c.Result != nil {
-			data, said = c.Result.Data, c.Result.Text
+			data, text = c.Result.Data, c.Result.Text
 		}
-		got, err := ReadVerdict(data, said)
+		got, err := ReadVerdict(data, text)
 		if (c.Expect.Raises != "") != (err != nil) {
 			t.Errorf("%s: error is %v", c.Name, err)
 			continue
@@ -163,17 +163,17 @@ func TestVerdictAsTheFrameworkReadsIt(t *testing.T) {
 		if c.Expect.Reason != nil {
 			reason = *c.Expect.Reason
 		}
-		if got.Block != (c.Expect.Action == "block") || got.Reason != reason || loose(t, got.Params) != loose(t, c.Expect.Params) {
+		if got.Block != (c.Expect.Action == "block") || got.Reason != reason || canonical(t, got.Params) != canonical(t, c.Expect.Params) {
 			t.Errorf("%s: got %+v, want %+v", c.Name, got, c.Expect)
 		}
 	}
 	if len(in) < 12 {
-		t.Errorf("%d cases", len(in))
+		t.Errorf("%d cases, want at least 12", len(in))
 	}
 }
 
-// loose is JSON without blanks; null where there is none.
-func loose(t *testing.T, raw json.RawMessage) string {
+// canonical returns JSON without whitespace, or null if raw is empty.
+func canonical(t *testing.T, raw json.RawMessage) string {
 	t.Helper()
 	if len(raw) == 0 {
 		return "null"

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A value survives its own JSON, type included.
+// TestParse checks that the JSON of a value decodes to the same value and type.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		`42`: `42`, `42.0`: `42.0`, `-0.0`: `-0.0`, `1e2`: `100.0`, `3000000000`: `3000000000`, `99999999999999999999`: `99999999999999999999`,
@@ -16,17 +16,17 @@ func TestParse(t *testing.T) {
 	} {
 		v, err := Parse([]byte(text))
 		if err != nil || string(v.JSON()) != want {
-			t.Errorf("%s is %s, %v, want %s", text, v.JSON(), err, want)
+			t.Errorf("%s: JSON is %s, %v, want %s", text, v.JSON(), err, want)
 			continue
 		}
-		again, err := Parse(v.JSON())
-		if err != nil || again.Kind != v.Kind || string(again.JSON()) != want {
-			t.Errorf("%s is %s the second time, %v", text, again.JSON(), err)
+		decoded, err := Parse(v.JSON())
+		if err != nil || decoded.Kind != v.Kind || string(decoded.JSON()) != want {
+			t.Errorf("%s: JSON is %s after decoding it, %v", text, decoded.JSON(), err)
 		}
 	}
 	for _, text := range []string{``, `{`, `1 2`, `[1,]`, `nan`, strings.Repeat("[", 200) + strings.Repeat("]", 200)} {
 		if v, err := Parse([]byte(text)); err == nil {
-			t.Errorf("%q is %s", text, v.JSON())
+			t.Errorf("Parse(%q) = %s, want an error", text, v.JSON())
 		}
 	}
 }
@@ -38,38 +38,38 @@ func TestHolds(t *testing.T) {
 		op           string
 		value, typed bool
 	}{
-		"an integer and a double":    {Of(42), Of(42.0), Equals, true, false},
-		"they are unequal":           {Of(42), Of(42.0), NotEquals, false, true},
-		"long integers are exact":    {long, Of(int64(math.MaxInt64 - 1)), More, true, false},
-		"beyond 64 bits":             {parsed("18446744073709551617"), parsed("18446744073709551616"), More, true, false},
-		"they are not equal":         {parsed("18446744073709551617"), parsed("18446744073709551616"), Equals, false, true},
-		"more than 64 bits hold":     {parsed("18446744073709551616"), long, More, true, true},
-		"the same as a double":       {parsed("18446744073709551616"), Of(math.Pow(2, 64)), Equals, true, true},
-		"a double between integers":  {Of(int64(1<<53 + 1)), Of(float64(1 << 53)), Equals, false, false},
-		"they are in order":          {Of(int64(1<<53 + 1)), Of(float64(1 << 53)), More, true, false},
-		"all are below infinity":     {long, Of(math.Inf(1)), Less, true, true},
-		"0.0 and -0.0":               {Of(0.0), Of(math.Copysign(0, -1)), Equals, true, false},
-		"NaN is not by value itself": {Of(math.NaN()), Of(math.NaN()), Equals, false, true},
-		"a text is no number":        {Of("42"), Of(42), Equals, false, false},
-		"texts without case":         {Of("äPFEL"), Of("ÄPFEL"), LessOrEqual, true, true},
-		"texts, the longer":          {Of("ab"), Of("A"), More, true, true},
-		"lists":                      {Of([]Value{Of(1)}), Of([]Value{Of(1.0)}), Equals, true, false},
-		"and of true and true":       {Of(true), Of(true), And, true, true},
-		"or wants booleans":          {Of(true), Of("x"), Or, false, false},
-		"not of false":               {Of(true), Of(false), Not, true, true},
-		"an operation that is none":  {Of(true), Of(true), "xor", false, false},
+		"integer and double, equal":                {Of(42), Of(42.0), Equals, true, false},
+		"integer and double, not equal":            {Of(42), Of(42.0), NotEquals, false, true},
+		"64-bit integers":                          {long, Of(int64(math.MaxInt64 - 1)), More, true, false},
+		"integers over 64 bits, greater":           {parsed("18446744073709551617"), parsed("18446744073709551616"), More, true, false},
+		"integers over 64 bits, equal":             {parsed("18446744073709551617"), parsed("18446744073709551616"), Equals, false, true},
+		"integer over 64 bits and 64-bit integer":  {parsed("18446744073709551616"), long, More, true, true},
+		"integer over 64 bits and double":          {parsed("18446744073709551616"), Of(math.Pow(2, 64)), Equals, true, true},
+		"double rounded from the integer, equal":   {Of(int64(1<<53 + 1)), Of(float64(1 << 53)), Equals, false, false},
+		"double rounded from the integer, greater": {Of(int64(1<<53 + 1)), Of(float64(1 << 53)), More, true, false},
+		"integer and infinity":                     {long, Of(math.Inf(1)), Less, true, true},
+		"0.0 and -0.0":                             {Of(0.0), Of(math.Copysign(0, -1)), Equals, true, false},
+		"NaN and NaN":                              {Of(math.NaN()), Of(math.NaN()), Equals, false, true},
+		"string and number":                        {Of("42"), Of(42), Equals, false, false},
+		"strings, case-insensitive":                {Of("äPFEL"), Of("ÄPFEL"), LessOrEqual, true, true},
+		"strings of different lengths":             {Of("ab"), Of("A"), More, true, true},
+		"lists":                                    {Of([]Value{Of(1)}), Of([]Value{Of(1.0)}), Equals, true, false},
+		"and":                                      {Of(true), Of(true), And, true, true},
+		"or with a string":                         {Of(true), Of("x"), Or, false, false},
+		"not":                                      {Of(true), Of(false), Not, true, true},
+		"unknown operation":                        {Of(true), Of(true), "xor", false, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got := Holds(ByValue, tc.op, tc.a, tc.b); got != tc.value {
-				t.Errorf("by value it is %v", got)
+				t.Errorf("ByValue: got %v", got)
 			}
 			if got := Holds(ByType, tc.op, tc.a, tc.b); got != tc.typed {
-				t.Errorf("by type it is %v", got)
+				t.Errorf("ByType: got %v", got)
 			}
 			exact := tc.value && (tc.op != Equals || sameTypes(tc.a, tc.b)) || tc.op == NotEquals && !sameTypes(tc.a, tc.b)
 			if got := Holds(Exact, tc.op, tc.a, tc.b); got != exact {
-				t.Errorf("exactly it is %v", got)
+				t.Errorf("Exact: got %v", got)
 			}
 		})
 	}
@@ -86,15 +86,15 @@ func TestSelected(t *testing.T) {
 		path, want string
 		typed      string
 	}{
-		"success":               {nested, "success", "false", "false"},
-		"feedback":              {nested, "feedback", `"outer"`, `"outer"`},
-		"what was checked":      {nested, "input", `{"success":true,"feedback":"inner","input":42}`, "!Not primitive types are not yet supported"},
-		"deep":                  {nested, "input.input", "42", "!Not primitive types are not yet supported"},
-		"the value itself":      {Of(5), "data", "5", "!Not primitive types are not yet supported"},
-		"nothing":               {Of(5), "", "5", "5"},
-		"a field of a number":   {Of(5), "success", "!the value 5 has no success", "!Unexpected value string: success"},
-		"a field there is not":  {nested, "input.data.x", "!the value", "!Not primitive types are not yet supported"},
-		"a field of any object": {Value{Kind: Object, Members: []Member{{"n", Of(1)}}}, "n", "1", "!Not primitive types are not yet supported"},
+		"success":            {nested, "success", "false", "false"},
+		"feedback":           {nested, "feedback", `"outer"`, `"outer"`},
+		"input":              {nested, "input", `{"success":true,"feedback":"inner","input":42}`, "!Not primitive types are not yet supported"},
+		"nested input":       {nested, "input.input", "42", "!Not primitive types are not yet supported"},
+		"data":               {Of(5), "data", "5", "!Not primitive types are not yet supported"},
+		"empty path":         {Of(5), "", "5", "5"},
+		"field of a number":  {Of(5), "success", "!the value 5 has no success", "!Unexpected value string: success"},
+		"unknown field":      {nested, "input.data.x", "!the value", "!Not primitive types are not yet supported"},
+		"field of an object": {Value{Kind: Object, Members: []Member{{"n", Of(1)}}}, "n", "1", "!Not primitive types are not yet supported"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -124,9 +124,9 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := Parse(v.JSON())
-		if err != nil || string(again.JSON()) != string(v.JSON()) {
-			t.Fatalf("%s became %s, %v", v.JSON(), again.JSON(), err)
+		decoded, err := Parse(v.JSON())
+		if err != nil || string(decoded.JSON()) != string(v.JSON()) {
+			t.Fatalf("%s decoded as %s, %v", v.JSON(), decoded.JSON(), err)
 		}
 		for _, way := range []string{Literal, Bare, Tagged} {
 			if r, err := Reread(way, v); err == nil && r.Kind == Null {
@@ -151,24 +151,24 @@ func parsed(text string) Value {
 	return v
 }
 
-// An integer of any length stays what it is, and what no double holds is refused.
+// TestLongNumbers checks that integers of any length are exact, and that numbers out of the range of a double are rejected.
 func TestLongNumbers(t *testing.T) {
 	for _, text := range []string{"18446744073709551617", "-170141183460469231731687303715884105729", `[1,{"a":99999999999999999999}]`} {
 		if v, err := Read(Literal, []byte(text)); err != nil || string(v.JSON()) != text {
-			t.Errorf("%s is %s, %v", text, v.JSON(), err)
+			t.Errorf("Read(%s) = %s, %v", text, v.JSON(), err)
 		}
 	}
 	for _, text := range []string{"1e400", "-1e400", "1" + strings.Repeat("0", 400), `{"a":[1e999]}`} {
 		if v, err := Read(Literal, []byte(text)); err == nil || !strings.Contains(err.Error(), "out of the range of a double") {
-			t.Errorf("%s is %s, %v", text, v.JSON(), err)
+			t.Errorf("Read(%s) = %s, %v", text, v.JSON(), err)
 		}
 	}
 	if v, err := Read(Bare, []byte("18446744073709551617")); err != nil || string(v.JSON()) != "1.8446744073709552e+19" {
-		t.Errorf("bare it is %s, %v", v.JSON(), err)
+		t.Errorf("Bare: got %s, %v", v.JSON(), err)
 	}
 }
 
-// Names are those of Python's \w, the spaces those of its \s.
+// TestFillIn checks that names match Python's \w, and spaces its \s.
 func TestFillIn(t *testing.T) {
 	in, err := Parse([]byte(`{"größe":7,"名前":"{{größe}}","n_1":true}`))
 	if err != nil {
@@ -180,7 +180,7 @@ func TestFillIn(t *testing.T) {
 		"{{{größe}}} {{ {{größe}} }}":                            "{7} {{ 7 }}",
 	} {
 		if got := FillIn(text, in); got != want {
-			t.Errorf("%q is %q, want %q", text, got, want)
+			t.Errorf("FillIn(%q) = %q, want %q", text, got, want)
 		}
 	}
 }

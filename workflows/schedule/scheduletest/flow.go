@@ -1,4 +1,4 @@
-// Package scheduletest makes flows for tests.
+// Package scheduletest builds flows for tests.
 package scheduletest
 
 import (

@@ -20,31 +20,30 @@ import (
 	"weft/workflows/plan"
 )
 
-// expiring stands between the activities and a worker. It refuses calls whose ids it is told until
-// the key is renewed, and has a loop go round until it is told to stop.
-type expiring struct {
+// expiredKey wraps the activities of a worker. It rejects selected calls until the key is renewed, and judges a
+// loop's conditions so that it repeats until stopped is set.
+type expiredKey struct {
 	worker.ActivityRegistry
-	// refuses reports whether a call of an id needs the key, and long whether it is too long for the
-	// model.
-	refuses, long func(id string) bool
+	// needsKey and tooLong report whether the call with an activity id needs the key, or exceeds the model's context.
+	needsKey, tooLong func(id string) bool
 
-	mu      sync.Mutex
-	renewed bool
-	stopped bool
-	refused int
-	done    map[string]int
+	mu       sync.Mutex
+	renewed  bool
+	stopped  bool
+	rejected int
+	done     map[string]int
 }
 
-// call notes a call and says what is wrong with it.
-func (e *expiring) call(ctx context.Context) error {
+// call counts a call and returns its error, if any.
+func (e *expiredKey) call(ctx context.Context) error {
 	id := activity.GetInfo(ctx).ActivityID
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.long != nil && e.long(id):
+	case e.tooLong != nil && e.tooLong(id):
 		return (&contract.Failure{Class: contract.ClassContextLength, Text: "too long"}).ApplicationError()
-	case e.refuses(id) && !e.renewed:
-		e.refused++
+	case e.needsKey(id) && !e.renewed:
+		e.rejected++
 		return (&contract.Failure{Class: contract.ClassDenied, Text: "the key has expired"}).ApplicationError()
 	}
 	if strings.HasPrefix(id, "a#") {
@@ -53,7 +52,7 @@ func (e *expiring) call(ctx context.Context) error {
 	return nil
 }
 
-func (e *expiring) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
+func (e *expiredKey) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
 	switch real := fn.(type) {
 	case func(context.Context, contract.ModelInput, *contract.Grant) (*contract.ModelResult, error):
 		fn = func(ctx context.Context, in contract.ModelInput, g *contract.Grant) (*contract.ModelResult, error) {
@@ -79,8 +78,8 @@ func (e *expiring) RegisterActivityWithOptions(fn any, o activity.RegisterOption
 	e.ActivityRegistry.RegisterActivityWithOptions(fn, o)
 }
 
-// start starts a worker whose activities it stands before.
-func (e *expiring) start(t *testing.T) *harness.Worker {
+// start starts a worker with the wrapped activities.
+func (e *expiredKey) start(t *testing.T) *harness.Worker {
 	t.Helper()
 	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
 	models, err := llm.Open(llm.Settings{Default: "script"})
@@ -99,8 +98,8 @@ func (e *expiring) start(t *testing.T) *harness.Worker {
 	return h
 }
 
-// deepFork is a flow whose node m asks a sub-agent: a fork of an agent that calls a tool of its own again and
-// again, and of a loop.
+// deepFork returns a flow whose node m calls a sub-agent with two parallel branches: an agent that calls a built-in
+// tool repeatedly, and a loop.
 func deepFork(c *plan.Context) *plan.Flow {
 	again, enough := "again?", "enough?"
 	sub := harness.GraphPlan("sub", []harness.GraphNode{{ID: "a"}, {ID: "b"}, {ID: "j", Defer: true, Exit: true}}, []harness.GraphEdge{
@@ -115,20 +114,20 @@ func deepFork(c *plan.Context) *plan.Flow {
 	return f
 }
 
-// TestEndToEndWaitsForOperatorBelow lets a key expire in the middle of a thread, in a branch of a sub-agent, whose run
-// continues as new again and again meanwhile. It waits with one request; once the key is renewed it goes
-// on at that very call, and nothing is made twice.
-func TestEndToEndWaitsForOperatorBelow(t *testing.T) {
+// TestEndToEndWaitsForOperatorInSubAgent checks that a branch of a sub-agent whose key expires during a conversation
+// waits with a single request while its run continues as new repeatedly. Once the key is renewed, it continues at
+// the rejected call, and no call is executed twice.
+func TestEndToEndWaitsForOperatorInSubAgent(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		context *plan.Context
-		e       *expiring
+		e       *expiredKey
 	}{
-		"a model call": {nil, &expiring{refuses: func(id string) bool { return strings.HasPrefix(id, "a#1/model/4") }}},
+		"a model call": {nil, &expiredKey{needsKey: func(id string) bool { return strings.HasPrefix(id, "a#1/model/4") }}},
 		"a summary": {&plan.Context{How: plan.ContextSummarise, Messages: 4, Keep: 2, Summary: &plan.DefaultSummary},
-			&expiring{refuses: func(id string) bool { return strings.HasPrefix(id, "a#1/summary/") }}},
-		"a call with less": {&plan.Context{How: plan.ContextTruncate},
-			&expiring{refuses: func(id string) bool { return strings.Contains(id, "/less") }, long: func(id string) bool { return id == "a#1/model/4" }}},
+			&expiredKey{needsKey: func(id string) bool { return strings.HasPrefix(id, "a#1/summary/") }}},
+		"a call with a truncated conversation": {&plan.Context{How: plan.ContextTruncate},
+			&expiredKey{needsKey: func(id string) bool { return strings.Contains(id, "/less") }, tooLong: func(id string) bool { return id == "a#1/model/4" }}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -144,31 +143,31 @@ func TestEndToEndWaitsForOperatorBelow(t *testing.T) {
 				Script: harness.Script(t, strings.Replace(rules, "rules:", "rules:\n- {node: m, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: go}}]}", 1))})
 			q := h.OpenRequests(t, run.GetID(), 1)[0]
 			if q.Kind != contract.RequestRetry || q.Node != "a" || !strings.HasPrefix(q.Execution, "m#1:") || q.Failure == nil || q.Failure.Class != contract.ClassDenied {
-				t.Errorf("open is %+v", q)
+				t.Errorf("open request = %+v", q)
 			}
-			// The branch comes back and is started again each time.
-			first := q.Run.Run
-			harness.WaitFor(t, "the branch to go on in other runs", func() bool {
+			// Whenever the parent continues as new, the branch is suspended and started again.
+			latest := q.Run.Run
+			harness.WaitFor(t, "the branch to continue in other runs", func() bool {
 				open := h.Status(t, run.GetID()).Requests
-				if len(open) > 0 && open[0].Run.Run != first {
-					first = open[0].Run.Run
+				if len(open) > 0 && open[0].Run.Run != latest {
+					latest = open[0].Run.Run
 					return open[0].Run.Run != q.Run.Run
 				}
 				return false
 			})
 			if open := h.Status(t, run.GetID()).Requests; len(open) != 1 || open[0].ID != q.ID || !open[0].OpenedAt.Equal(q.OpenedAt) {
-				t.Errorf("open are %+v,\nwas %+v", open, q)
+				t.Errorf("open requests = %+v,\nwant %+v", open, q)
 			}
 			e.mu.Lock()
-			if e.refused != 1 {
-				t.Errorf("the call was made %d times with a key that has expired", e.refused)
+			if e.rejected != 1 {
+				t.Errorf("%d calls with the expired key, want 1", e.rejected)
 			}
 			e.renewed = true
 			e.mu.Unlock()
 			if _, err := h.Update(t, run.GetID(), contract.RequestRetry, contract.RetryAnswer{ID: q.ID}); err != nil {
 				t.Fatal(err)
 			}
-			harness.WaitFor(t, "the agent to end", func() bool {
+			harness.WaitFor(t, "the agent to finish", func() bool {
 				e.mu.Lock()
 				defer e.mu.Unlock()
 				n := 0
@@ -184,11 +183,11 @@ func TestEndToEndWaitsForOperatorBelow(t *testing.T) {
 			e.mu.Unlock()
 			out, err := harness.Result(t, run)
 			if err != nil || out.ResultText == nil || *out.ResultText != "done" {
-				t.Fatalf("%+v, %v", out, err)
+				t.Fatalf("result = %+v, %v", out, err)
 			}
 			for id, n := range e.done {
 				if n != 1 {
-					t.Errorf("%s was made %d times", id, n)
+					t.Errorf("%s was executed %d times", id, n)
 				}
 			}
 		})
