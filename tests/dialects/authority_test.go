@@ -32,7 +32,7 @@ func TestScriptsOfClients(t *testing.T) {
 	})
 	hooks := func(onError string) func(*contract.RunInput) {
 		return func(in *contract.RunInput) {
-			in.Flow, in.Params = contract.FlowRef{Plan: hooked(t, onError).Flow}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
+			in.Flow, in.Params = contract.FlowRef{Plan: agentWithHooks(t, onError).Flow}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
 		}
 	}
 	tests := map[string]struct {
@@ -40,9 +40,9 @@ func TestScriptsOfClients(t *testing.T) {
 		set      func(*contract.RunInput)
 		want     string
 	}{
-		"a flow with tools":      {document: harness.OneNode(`,"tools":[{"name":"pay"}]`), set: func(*contract.RunInput) {}},
-		"a hook that blocks":     {set: hooks("block"), want: "Blocked by on_run_start hook: Hook failed: "},
-		"a hook, and what comes": {set: hooks("continue")},
+		"a flow with tools":     {document: harness.OneNode(`,"tools":[{"name":"pay"}]`), set: func(*contract.RunInput) {}},
+		"a hook that blocks":    {set: hooks("block"), want: "Blocked by on_run_start hook: Hook failed: "},
+		"a hook that continues": {set: hooks("continue")},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestEndToEndTakenHook(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = h.Client.TerminateWorkflow(context.Background(), squat.GetID(), "", "") })
 	run, err := h.Client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: id, TaskQueue: h.Queue}, contract.WorkflowFlow,
-		contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: hooked(t, "continue").Flow}, Params: json.RawMessage(`{"topic":"abc","prompt":"Go."}`),
+		contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: agentWithHooks(t, "continue").Flow}, Params: json.RawMessage(`{"topic":"abc","prompt":"Go."}`),
 			Model: "script", Script: harness.Script(t, "rules: [{say: Written.}]")})
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ func TestEndToEndRecordCompany(t *testing.T) {
 		t.Fatalf("result = %+v, %v", out, err)
 	}
 	turns := h.Turns(t, id+"/boss#1:call_3", 1)
-	if len(turns) != 1 || same(turns[0].ResultData) != `{"said":"you"}` {
+	if len(turns) != 1 || canonicalJSON(turns[0].ResultData) != `{"said":"you"}` {
 		t.Errorf("turns of the procedural agent = %+v", turns)
 	}
 	harness.Record(t, h.Client, "company", id, run.GetRunID())

@@ -17,8 +17,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// hooked returns an agent with hooks before and after a run. onError is the on_error of the former.
-func hooked(t *testing.T, onError string) *specadapter.Result {
+// agentWithHooks returns an agent with hooks before and after a run. onError is the on_error of the former.
+func agentWithHooks(t *testing.T, onError string) *specadapter.Result {
 	t.Helper()
 	const parameters = `"parameters_schema":{"type":"object","properties":{"topic":{"type":"string","maxLength":3}},"additionalProperties":false}`
 	res, diags := specadapter.Load("agents/writer/agent.json", []byte(`{"name":"writer","description":"Writes","system_prompt":"Write on ${params.topic}.",`+parameters+
@@ -50,7 +50,7 @@ func TestBlueprintHookBeforeRun(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			res := hooked(t, tc.onError)
+			res := agentWithHooks(t, tc.onError)
 			r := harness.TestRun{Script: "rules:\n- {node: guard, match: 'topic: abc', json: " + tc.guard + "}\n- {node: writer, say: Written.}\n- {node: audit, say: Fine.}\n"}
 			r.SetInput = func(in *contract.RunInput) {
 				in.Flow, in.Params = contract.FlowRef{Plan: res.Flow, Source: &res.Source}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
@@ -87,7 +87,7 @@ func TestBlueprintHookFailure(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			res := hooked(t, "continue")
+			res := agentWithHooks(t, "continue")
 			res.Flow.Hooks.Before.Block = tc.block
 			if tc.timeout {
 				n := &res.Flow.SubFlow("on_run_start").Nodes[0]
@@ -111,7 +111,7 @@ func TestBlueprintHookFailure(t *testing.T) {
 // TestBlueprintHookAfterValidation checks that parameters are validated before the hook, which is not started for an invalid run.
 func TestBlueprintHookAfterValidation(t *testing.T) {
 	t.Parallel()
-	res := hooked(t, "block")
+	res := agentWithHooks(t, "block")
 	r := harness.TestRun{Script: "rules: [{say: x}]", SetInput: func(in *contract.RunInput) {
 		in.Flow, in.Params = contract.FlowRef{Plan: res.Flow}, json.RawMessage(`{"topic":"abcd","prompt":"Go."}`)
 	}}
@@ -130,7 +130,7 @@ func TestBlueprintHookAfterRun(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			res := hooked(t, "continue")
+			res := agentWithHooks(t, "continue")
 			if name == "data" {
 				res.Flow.Nodes[0].Agent.Output = &plan.Output{}
 			}
@@ -144,7 +144,7 @@ func TestBlueprintHookAfterRun(t *testing.T) {
 				env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
 					var in contract.RunInput
 					if err := args.Get(&in); err == nil && strings.HasSuffix(info.WorkflowExecution.ID, "/hook:on_run_finish") {
-						params = append(params, same(in.Params))
+						params = append(params, canonicalJSON(in.Params))
 					}
 				})
 				return env

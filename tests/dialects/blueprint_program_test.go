@@ -38,7 +38,7 @@ func TestBlueprintProgram(t *testing.T) {
 			dir := harness.ProgramFolder(t, tc.script)
 			p := runGreeter(t, dir, tc.params, tool.Settings{Trusted: []string{dir}})
 			if tc.failure != "" {
-				if p.Err == nil || !strings.Contains(p.Err.Text, tc.failure) || same(p.Err.Data) != same([]byte(tc.want)) {
+				if p.Err == nil || !strings.Contains(p.Err.Text, tc.failure) || canonicalJSON(p.Err.Data) != canonicalJSON([]byte(tc.want)) {
 					t.Errorf("failure = %v with data %s, want %s with %s", p.Err, p.Err.Data, tc.failure, tc.want)
 				}
 				return
@@ -46,15 +46,15 @@ func TestBlueprintProgram(t *testing.T) {
 			if p.Err != nil {
 				t.Fatal(p.Err)
 			}
-			if p.Result.ResultText != nil || same(p.Result.ResultData) != same([]byte(tc.want)) || p.Result.Usage.Calls != 0 {
+			if p.Result.ResultText != nil || canonicalJSON(p.Result.ResultData) != canonicalJSON([]byte(tc.want)) || p.Result.Usage.Calls != 0 {
 				t.Errorf("result = %s, want %s", p.Result.ResultData, tc.want)
 			}
 		})
 	}
 }
 
-// same re-encodes JSON, whose formatting and escapes change in a payload; other text is returned unchanged.
-func same(raw []byte) string {
+// canonicalJSON re-encodes JSON, whose formatting and escapes change in a payload; other text is returned unchanged.
+func canonicalJSON(raw []byte) string {
 	var v any
 	if json.Unmarshal(raw, &v) != nil {
 		return string(raw)

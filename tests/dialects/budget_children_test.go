@@ -73,7 +73,7 @@ flow: {nodes: {s: {component_type: StartNode, inputs: [{title: xs, type: array, 
 sub: {nodes: {s1: {component_type: StartNode, inputs: [{title: x, type: integer}]}, c: `+strings.TrimPrefix(llmNode, "n: ")+`, e1: {component_type: EndNode, outputs: [{title: v, type: string}]}}, go: [s1 > c > e1]}`),
 			Script: "rules: [{say: '{\"v\": \"x\"}'}]", SetInput: func(in *contract.RunInput) { in.Input, in.Params = "", json.RawMessage(`{"xs":[1,2,3,4]}`) }}
 	}
-	writer := hooked(t, "block")
+	writer := agentWithHooks(t, "block")
 	writer.Flow.Hooks.After = nil
 	return map[string]spender{
 		"nested sub-agents": {calls: 5, tolerant: true, TestRun: harness.TestRun{Document: harness.SubAgentFlow, Script: `rules:
@@ -248,7 +248,7 @@ func (c collision) RegisterActivityWithOptions(fn any, o activity.RegisterOption
 func TestBudgetOfHookAfterRun(t *testing.T) {
 	t.Parallel()
 	for budget, want := range map[int]int32{1: 1, 2: 2} {
-		res := hooked(t, "block")
+		res := agentWithHooks(t, "block")
 		res.Flow.Hooks.Before = nil
 		var made atomic.Int32
 		p := harness.TestRun{Script: "rules: [{say: fine}]", Wrap: func(w worker.ActivityRegistry) worker.ActivityRegistry { return callCounter{w, &made} },
@@ -272,7 +272,7 @@ func TestBudgetOfHookAfterRun(t *testing.T) {
 // TestBudgetAfterTurnHook checks that the hook after a turn takes no budget from later turns.
 func TestBudgetAfterTurnHook(t *testing.T) {
 	t.Parallel()
-	res := hooked(t, "block")
+	res := agentWithHooks(t, "block")
 	res.Flow.Hooks.Before = nil
 	r := turns(t, res.Flow, "rules: [{say: fine}]")
 	set := r.SetInput
@@ -295,7 +295,7 @@ func TestBudgetAfterTurnHook(t *testing.T) {
 // TestStoppedCallsOfHookBeforeRun checks that a call of the hook before a run is counted as stopped if the run is cancelled.
 func TestStoppedCallsOfHookBeforeRun(t *testing.T) {
 	t.Parallel()
-	res := hooked(t, "block")
+	res := agentWithHooks(t, "block")
 	c := cancelling{end: make(chan struct{})}
 	t.Cleanup(func() { close(c.end) })
 	r := harness.TestRun{Script: "rules: [{say: fine}]", SetInput: func(in *contract.RunInput) {

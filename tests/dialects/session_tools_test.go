@@ -139,7 +139,7 @@ func childInputs(r *harness.TestRun) map[string]*contract.RunInput {
 // TestSessionHooks checks that a session's hooks run for every prompt, and can change and block it.
 func TestSessionHooks(t *testing.T) {
 	t.Parallel()
-	res := hooked(t, "block")
+	res := agentWithHooks(t, "block")
 	var second, third, fourth *updateResult
 	r := harness.TestRun{Script: `rules:
 - {node: guard, match: ^two$, json: {action: continue, parameters: {prompt: changed}}}
@@ -176,7 +176,7 @@ func TestSessionHooks(t *testing.T) {
 	}
 	for id, want := range map[string]string{"/hook:on_run_start": `{"prompt":"Go.","topic":"abc"}`, "/hook:on_run_start~2": `{"prompt":"two"}`,
 		"/hook:on_run_start~3": `{"prompt":"three"}`, "/hook:on_run_finish": `{"prompt":"Written."}`, "/hook:on_run_finish~2": `{"prompt":"Written."}`} {
-		if in := inputs["default-test-workflow-id"+id]; in == nil || same(in.Params) != want || same(in.Scope) != `{"tenant":"x"}` {
+		if in := inputs["default-test-workflow-id"+id]; in == nil || canonicalJSON(in.Params) != want || canonicalJSON(in.Scope) != `{"tenant":"x"}` {
 			t.Errorf("input of %s = %+v, want %s", id, in, want)
 		}
 	}
@@ -265,7 +265,7 @@ func TestSessionChildren(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	in := inputs[childID(1)]
-	if in == nil || same(in.Scope) != `{"tenant":"x"}` || in.Budget == nil || in.Budget.Calls != 10 {
+	if in == nil || canonicalJSON(in.Scope) != `{"tenant":"x"}` || in.Budget == nil || in.Budget.Calls != 10 {
 		t.Fatalf("input of the first child = %+v", in)
 	}
 	// The first child keeps its share of 10, in which its 2 calls are counted: 21 - 10 - 2 calls of the boss leave 9, and half is 4.

@@ -66,7 +66,7 @@ func runWithWebhook(t *testing.T, r harness.TestRun, events ...string) (harness.
 // TestWebhooksAreSent checks the event that a run sends when it completes or fails.
 func TestWebhooksAreSent(t *testing.T) {
 	t.Parallel()
-	res := hooked(t, "continue")
+	res := agentWithHooks(t, "continue")
 	res.Flow.Hooks = nil
 	run := harness.TestRun{Script: "rules: [{say: Written.}]", SetInput: func(in *contract.RunInput) {
 		in.Flow, in.Params = contract.FlowRef{Plan: res.Flow}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
@@ -97,7 +97,7 @@ func TestWebhooksAreSent(t *testing.T) {
 
 func TestWebhooksOfRequests(t *testing.T) {
 	t.Parallel()
-	res := hooked(t, "continue")
+	res := agentWithHooks(t, "continue")
 	res.Flow.Hooks = nil
 	n := &res.Flow.Nodes[0]
 	n.Kind, n.Agent, n.Ask = plan.KindAsk, nil, &plan.Ask{Text: "May it?"}

@@ -91,7 +91,7 @@ func yieldCases(t *testing.T) []yieldFlow {
 		out = append(out, yieldFlow{name: "agentspec/" + name, worker: worker, in: c.input(t, name), results: c.results})
 	}
 	for name, guard := range map[string]string{"continues": "{action: continue}", "blocks": "{action: block, block_reason: not today}"} {
-		res := hooked(t, "block")
+		res := agentWithHooks(t, "block")
 		f := flow("a hook that "+name, "", "rules:\n- {node: guard, json: "+guard+"}\n- {say: Written.}\n")
 		f.in.Flow, f.in.Params = contract.FlowRef{Plan: res.Flow, Source: &res.Source}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
 		out = append(out, f)
