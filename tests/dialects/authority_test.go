@@ -60,7 +60,7 @@ func TestScriptsOfClients(t *testing.T) {
 	}
 }
 
-// TestEndToEndTakenHook checks that a run is blocked if another workflow has the id of its hook, even if a failed hook is ignored.
+// TestEndToEndTakenHook checks that a run is blocked if another workflow has the id of its hook, even with on_error: continue.
 func TestEndToEndTakenHook(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
