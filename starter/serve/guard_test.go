@@ -30,8 +30,7 @@ func TestTokens(t *testing.T) {
 	b.call("GET", "/health", "").expect(200, "ok")
 }
 
-// TestForeignOrigins checks that web pages in a browser on the same machine cannot use the API,
-// unless the settings allow their origin.
+// TestForeignOrigins checks that web pages in a browser on this machine can use the API only if the settings allow their origin.
 func TestForeignOrigins(t *testing.T) {
 	b := newBench(t)
 	b.call("GET", "/runs", "", "Host: evil.example").expect(403, "is not a loopback name")

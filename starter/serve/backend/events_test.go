@@ -28,8 +28,7 @@ func TestPartialAnswerEvents(t *testing.T) {
 	}
 }
 
-// TestEventFields checks that an event over HTTP has all fields of the same event of -output jsonl, except that the names of
-// type and time differ.
+// TestEventFields checks that an event over HTTP has all fields of the same event of -output jsonl, except event, time and seconds.
 func TestEventFields(t *testing.T) {
 	var got *serve.Event
 	report := &eventReport{send: func(e *serve.Event) error { got = e; return nil }}

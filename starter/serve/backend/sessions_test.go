@@ -26,8 +26,7 @@ import (
 	"weft/worker/config"
 )
 
-// newSession returns a backend with the session "r". Its query for turns returns turns, or queryErr if that is not nil; its
-// result is an error if result is nil.
+// newSession returns a backend with the session "r", whose query for turns fails with queryErr, and which fails without a result.
 func newSession(t *testing.T, status enumspb.WorkflowExecutionStatus, turns []contract.Turn, queryErr error, result *contract.RunResult) *Backend {
 	c := &mocks.Client{}
 	payload, err := converter.GetDefaultDataConverter().ToPayload(true)
