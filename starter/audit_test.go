@@ -35,10 +35,9 @@ func TestAuditOpenRequests(t *testing.T) {
 	// The run did not accept this signal, so the request is still open.
 	h.Signalled(contract.RequestConfirm, contract.ConfirmAnswer{ID: signalled.ID})
 	tests := map[string]struct {
-		status enumspb.WorkflowExecutionStatus
-		more   int
-		want   []string
-		// incomplete is part of the trail's Incomplete.
+		status     enumspb.WorkflowExecutionStatus
+		more       int
+		want       []string
 		incomplete string
 	}{
 		"open": {status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING,

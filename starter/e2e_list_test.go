@@ -23,7 +23,7 @@ func namespaces(t *testing.T, address string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	for name, wanted := range map[string]int{"bare": 0, "full": len(contract.Attributes)} {
+	for name, attributes := range map[string]int{"bare": 0, "full": len(contract.Attributes)} {
 		c, err := client.Dial(client.Options{HostPort: address, Namespace: name})
 		if err != nil {
 			t.Fatal(err)
@@ -35,14 +35,14 @@ func namespaces(t *testing.T, address string) {
 			t.Fatal(err)
 		}
 		keywords := map[string]enumspb.IndexedValueType{}
-		for _, a := range contract.Attributes[:wanted] {
+		for _, a := range contract.Attributes[:attributes] {
 			keywords[a] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
 		}
 		query := ""
-		if wanted > 0 {
+		if attributes > 0 {
 			query = contract.AttributeStatus + ` = "x"`
 		}
-		for added := wanted == 0; ; time.Sleep(100 * time.Millisecond) {
+		for added := attributes == 0; ; time.Sleep(100 * time.Millisecond) {
 			if !added {
 				_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: name, SearchAttributes: keywords})
 				added = err == nil

@@ -61,7 +61,7 @@ func TestStatesOf(t *testing.T) {
 	}
 }
 
-// TestGraphFromHistory checks that the graph can be drawn from a recorded history only.
+// TestGraphFromHistory checks that the graph can be drawn from a recorded history, without a worker.
 func TestGraphFromHistory(t *testing.T) {
 	read := transcriptOf(t, historytest.RecordedTree(t, "../tests", "children-join", "a#1", "b#1"))
 	if read.Root().Flow == nil {

@@ -48,7 +48,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestTerminalOutputSanitized checks that control characters in model output are removed for terminals only, also if it is written byte by byte.
+// TestTerminalOutputSanitized checks that model output is sanitized for terminals but not for files, also if it is written byte by byte.
 func TestTerminalOutputSanitized(t *testing.T) {
 	const text = "a\x1b[2J\x1b]52;c;YQ\a \u009b31m 分析\u202e\r\tb\n"
 	for terminal, want := range map[bool]string{true: "a[2J]52;c;YQ 31m 分析\tb\n", false: text} {

@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// The tests of those rows of the blueprint dialect's conformance table that clients can observe,
-// numbered as in the framework's tests and documents (Z, U), with a real Temporal server and two HTTP
-// servers. Where the framework has a bug, the test expects what Weft does instead. The rows about
-// callbacks are in tests/e2e/callback_rows_test.go.
+// This file tests those rows of the blueprint dialect's conformance table that clients can observe, numbered as in the framework's
+// tests and documents (Z, U). Where the framework has a bug, the test expects what Weft does instead. The rows about callbacks are
+// in tests/e2e/callback_rows_test.go.
 //
 // These rows do not apply, because Weft has no runners:
 //   - U6 deletes sessions: Temporal's retention does that, and the HTTP API cannot.

@@ -24,8 +24,8 @@ var sessionRows = []tableRow{
 		b.waitIdle(2)
 		want := "user: <agent-callback session=\"" + b.child(1) + "\" status=\"completed\">\n## Child Result\n\n{\n  \"verdict\": \"yes\",\n  \"marks\": [\n    1\n  ]\n}\n" +
 			"</agent-callback>\n\nPlease continue with the orchestration based on this result."
-		if said := b.conversation(); !slices.Contains(said, want) {
-			d.Errorf("conversation = %q, want %q in it", said, want)
+		if got := b.conversation(); !slices.Contains(got, want) {
+			d.Errorf("conversation = %q, want %q in it", got, want)
 		}
 	}},
 	{"U8 the next prompt of a session", func(d *servers) {

@@ -39,7 +39,7 @@ func startServers(t *testing.T, more map[string]string) *servers {
 	path := programs.Path(t, "WEFT_DEVSERVER")
 	dir := t.TempDir()
 	files := map[string]string{
-		"worker.yaml": "model: script\nagents: {trusted: [" + filepath.Join(dir, "flows") + "]}\n", "door.yaml": "serve: {edit_agents: true}\n", "flows/wide.json": wideFlow,
+		"worker.yaml": "model: script\nagents: {trusted: [" + filepath.Join(dir, "flows") + "]}\n", "server.yaml": "serve: {edit_agents: true}\n", "flows/wide.json": wideFlow,
 		"flows/triage.json":                        singleNodeFlow,
 		"flows/agents/parametric-agent/agent.json": parametricAgent, "flows/agents/parametric-agent/agent.system-prompt.md": "You write.",
 	}
@@ -81,7 +81,7 @@ func startServers(t *testing.T, more map[string]string) *servers {
 func (d *servers) startServer(dir string) string {
 	d.Helper()
 	return startServe(d.T, mapEnv{"TEMPORAL_ADDRESS": d.temporal, "TEMPORAL_CONFIG_FILE": dir + "/none"},
-		"serve", "-listen", "127.0.0.1:0", "-agents", filepath.Join(dir, "flows"), "-config", filepath.Join(dir, "door.yaml"))
+		"serve", "-listen", "127.0.0.1:0", "-agents", filepath.Join(dir, "flows"), "-config", filepath.Join(dir, "server.yaml"))
 }
 
 // call sends a request to the n-th server, checks the status, and returns the JSON body; headers have the form "Name: value".

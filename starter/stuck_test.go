@@ -75,9 +75,8 @@ func TestEndToEndStuckRuns(t *testing.T) {
 		return &contract.RunResult{Status: "completed", ResultText: &text}, nil
 	}
 	tests := map[string]struct {
-		queue string
-		// workflow is the name of the workflow that the first worker registers; "" means no worker.
-		workflow string
+		queue    string
+		workflow string // registered by the first worker; "" means no worker
 		want     string
 	}{
 		"no worker": {queue: "nobody", want: `^no worker polls task queue "nobody", namespace default at 127\.0\.0\.1:\d+; start one with: bin/worker or make dev; waiting$`},

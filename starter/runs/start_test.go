@@ -28,8 +28,7 @@ func TestStart(t *testing.T) {
 		accepted, listed string
 		listErr          error
 		// err is the error of starts whose attributes are accepted.
-		err error
-		// tried are the attributes of each attempt.
+		err   error
 		tried []string
 	}{
 		"all attributes":           {accepted: all, listed: all, tried: []string{all}},

@@ -112,19 +112,19 @@ func (f *fakeRuns) Find(_ context.Context, id string) (*Run, error) {
 	return nil, NewProblem(UnknownRun, "", "run %q not found", id)
 }
 
-func (f *fakeRuns) List(_ context.Context, wanted runs.Filter, token string) ([]Run, string, error) {
+func (f *fakeRuns) List(_ context.Context, filter runs.Filter, token string) ([]Run, string, error) {
 	var out []Run
-	if wanted.Owner != nil {
+	if filter.Owner != nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		for _, id := range slices.Sorted(maps.Keys(f.byID)) {
-			if run := f.byID[id]; !f.stale && run.Owner == *wanted.Owner && run.Closed == nil && id > token {
+			if run := f.byID[id]; !f.stale && run.Owner == *filter.Owner && run.Closed == nil && id > token {
 				return []Run{*run}, id, f.err
 			}
 		}
 		return nil, "", f.err
 	}
-	for i := len(token); i < 3 && len(out) < wanted.Limit; i++ {
+	for i := len(token); i < 3 && len(out) < filter.Limit; i++ {
 		out = append(out, Run{Summary: runs.Summary{ID: strconv.Itoa(i), Status: "running", Started: noon}})
 	}
 	next := ""

@@ -11,7 +11,7 @@ import (
 	"weft/worker/config"
 )
 
-// TestRunAccess checks, for every route of a run, that only its owner and the administrators of its tenant can find the run.
+// TestRunAccess checks, for every route of a run, that only its owner and administrators, those of its tenant and those without a tenant, can find the run.
 func TestRunAccess(t *testing.T) {
 	all := append([]string{config.ScopeAdminister}, usual...)
 	token := func(name, tenant string, scopes []string) config.Token {
