@@ -127,7 +127,7 @@ func TestInvalidAgents(t *testing.T) {
 			if list, _ := os.ReadDir(filepath.Join(b.dir, "agents")); len(list) != 1 {
 				t.Errorf("files in agents = %v, want one", list)
 			}
-			if raw, _ := os.ReadFile(filepath.Join(b.dir, "agents/parametric-agent/agent.json")); string(raw) != parametric && name != "no name" {
+			if raw, _ := os.ReadFile(filepath.Join(b.dir, "agents/parametric-agent/agent.json")); string(raw) != parametricAgent && name != "no name" {
 				t.Errorf("the existing agent was changed to %s", raw)
 			}
 		})

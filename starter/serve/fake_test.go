@@ -33,8 +33,8 @@ import (
 
 var noon = time.Date(2026, 1, 18, 10, 30, 0, 0, time.UTC)
 
-// usual are the scopes of a token without configured scopes.
-var usual = []string{config.ScopeStart, config.ScopeRead, config.ScopeAnswer, config.ScopeCancel}
+// defaultScopes are the scopes of a token without configured scopes.
+var defaultScopes = []string{config.ScopeStart, config.ScopeRead, config.ScopeAnswer, config.ScopeCancel}
 
 // fakeRuns implements Runs without executing anything: the test sets the state of each run.
 type fakeRuns struct {
@@ -264,9 +264,9 @@ func (b *bench) logged() string {
 // changes are applied to its options.
 func newBench(t *testing.T, changes ...func(o *Options)) *bench {
 	b := &bench{T: t, runs: newFake(), dir: t.TempDir()}
-	b.put("agents/parametric-agent/agent.json", parametric)
+	b.put("agents/parametric-agent/agent.json", parametricAgent)
 	b.put("agents/parametric-agent/agent.system-prompt.md", "You write.")
-	b.put("triage.json", triage)
+	b.put("triage.json", triageFlow)
 	o := Options{Runs: b.runs, Flows: config.Flows{Dir: b.dir}, NewID: func(name string) string { return strings.ToLower(name) + "-1" },
 		Reading: func(dialect, profile string) specadapter.Options {
 			return specadapter.Options{Dialect: dialect, Profile: profile}
@@ -284,12 +284,12 @@ func newBench(t *testing.T, changes ...func(o *Options)) *bench {
 	return b
 }
 
-const parametric = `{"name": "parametric-agent", "description": "Agent with custom input parameters", "type": "autonomous", "tags": ["internal"],
+const parametricAgent = `{"name": "parametric-agent", "description": "Agent with custom input parameters", "type": "autonomous", "tags": ["internal"],
  "parameters_schema": {"type": "object", "required": ["topic", "format"], "properties": {
    "topic": {"type": "string"}, "format": {"type": "string", "enum": ["summary", "bullet_points", "essay"]},
    "tags": {"type": "array", "items": {"type": "string"}}}, "additionalProperties": false}}`
 
-const triage = `{"name": "Triage", "nodes": [{"id": "a", "name": "A", "prompt": "Do.", "is_exit_node": true}],
+const triageFlow = `{"name": "Triage", "nodes": [{"id": "a", "name": "A", "prompt": "Do.", "is_exit_node": true}],
  "edges": [{"id": "i", "source": "START", "target": "a"}, {"id": "o", "source": "a", "target": "END"}]}`
 
 func (b *bench) put(name, text string) {

@@ -15,7 +15,7 @@ import (
 
 func TestTokens(t *testing.T) {
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual}}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: defaultScopes}}}
 	})
 	b.call("GET", "/runs", "").expect(401, "missing token")
 	got := b.call("GET", "/runs", "", "Authorization: Bearer other").expect(401, "invalid token")
@@ -44,7 +44,7 @@ func TestForeignOrigins(t *testing.T) {
 
 	allowed := newBench(t, func(o *Options) {
 		o.Settings.Origins = []string{"https://app.example"}
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual}}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: defaultScopes}}}
 	})
 	got := allowed.call("OPTIONS", "/runs", "", "Origin: https://app.example", "Access-Control-Request-Method: POST").expect(204, "")
 	for name, want := range map[string]string{"Access-Control-Allow-Origin": "https://app.example", "Access-Control-Allow-Methods": corsMethods,

@@ -103,9 +103,9 @@ func TestIssuerTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, ec, bare := newProvider(t, first), newProvider(t, curve), newProvider(t, first)
-	fixed := config.Principal{Tenant: "south", Scopes: usual}
+	fixed := config.Principal{Tenant: "south", Scopes: defaultScopes}
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "static", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual}}}
+		o.Tokens = []config.Token{{Name: "static", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: defaultScopes}}}
 		o.Issuers = map[string]config.Issuer{
 			"corp": {URL: p.URL, Audience: "weft", NameClaim: "sub", TenantClaim: "org", Principal: config.Principal{Scopes: []string{"start", "read"}, Flows: []string{"tri*"}}},
 			"ec":   {URL: ec.URL, Audience: "weft", NameClaim: "email", Principal: fixed},
@@ -174,8 +174,8 @@ func TestIssuerTokens(t *testing.T) {
 func TestIssuerUnavailable(t *testing.T) {
 	p := newProvider(t, rsaKey(t))
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "static", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual}}}
-		o.Issuers = map[string]config.Issuer{"corp": {URL: p.URL, Audience: "weft", NameClaim: "sub", Principal: config.Principal{Scopes: usual}}}
+		o.Tokens = []config.Token{{Name: "static", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: defaultScopes}}}
+		o.Issuers = map[string]config.Issuer{"corp": {URL: p.URL, Audience: "weft", NameClaim: "sub", Principal: config.Principal{Scopes: defaultScopes}}}
 	})
 	i := b.issuers[p.URL]
 	i.client.Timeout = 50 * time.Millisecond
@@ -232,7 +232,7 @@ func TestIssuerUnavailable(t *testing.T) {
 func TestStreamEndsAtTokenExpiry(t *testing.T) {
 	p := newProvider(t, rsaKey(t))
 	b := newBench(t, func(o *Options) {
-		o.Issuers = map[string]config.Issuer{"corp": {URL: p.URL, Audience: "weft", NameClaim: "sub", Principal: config.Principal{Tenant: "north", Scopes: usual}}}
+		o.Issuers = map[string]config.Issuer{"corp": {URL: p.URL, Audience: "weft", NameClaim: "sub", Principal: config.Principal{Tenant: "north", Scopes: defaultScopes}}}
 	})
 	b.runs.add("r").Owner = contract.Principal{Name: "kim", Tenant: "north"}
 	token := p.token(t, jose.RS256, nil, map[string]any{"exp": time.Now().Add(2 * time.Second).Unix()})

@@ -13,11 +13,11 @@ import (
 
 // TestRunAccess checks, for every route of a run, that only its owner and administrators, those of its tenant and those without a tenant, can find the run.
 func TestRunAccess(t *testing.T) {
-	all := append([]string{config.ScopeAdminister}, usual...)
+	all := append([]string{config.ScopeAdminister}, defaultScopes...)
 	token := func(name, tenant string, scopes []string) config.Token {
 		return config.Token{Name: name, Value: strings.Repeat(name, 6), Principal: config.Principal{Tenant: tenant, Scopes: scopes}}
 	}
-	tokens := []config.Token{token("kim", "north", usual), token("ann", "north", usual), token("kai", "south", usual), token("nia", "north", all), token("sam", "south", all), token("ops", "", all)}
+	tokens := []config.Token{token("kim", "north", defaultScopes), token("ann", "north", defaultScopes), token("kai", "south", defaultScopes), token("nia", "north", all), token("sam", "south", all), token("ops", "", all)}
 	for _, tc := range []struct {
 		name string
 		sees bool
@@ -62,7 +62,7 @@ func TestScopes(t *testing.T) {
 			continue
 		}
 		var others []string
-		for _, s := range append([]string{config.ScopeAdminister}, usual...) {
+		for _, s := range append([]string{config.ScopeAdminister}, defaultScopes...) {
 			if s != rt.scope {
 				others = append(others, s)
 			}
@@ -74,7 +74,7 @@ func TestScopes(t *testing.T) {
 		b.call(rt.method, strings.NewReplacer("{id}", "r", "{name}", "writer").Replace(rt.path), "{}", "Authorization: Bearer kimkimkimkimkimkim").expect(403, "no scope "+rt.scope)
 	}
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual, Flows: []string{"tri*"}}}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: defaultScopes, Flows: []string{"tri*"}}}}
 	})
 	kim := "Authorization: Bearer kimkimkimkimkimkim"
 	b.call("POST", "/runs", `{"flow": {"name": "triage"}}`, kim).expect(201, "triage-1")
@@ -82,7 +82,7 @@ func TestScopes(t *testing.T) {
 		t.Errorf("Principal = %v, want kim", p)
 	}
 	b.call("POST", "/runs", documentedStart, kim).expect(403, "may not start the flow")
-	b.call("POST", "/runs", `{"flow": {"text": `+quote(triage)+`}}`, kim).expect(403, "may not start the flow")
+	b.call("POST", "/runs", `{"flow": {"text": `+quote(triageFlow)+`}}`, kim).expect(403, "may not start the flow")
 	b.call("POST", "/runs", `{"flow": {"name": "triage"}, "principal": {"name": "ceo"}}`, kim).expect(422, "principal")
 }
 
@@ -92,8 +92,8 @@ func TestOpenRuns(t *testing.T) {
 	start := func(id string) string { return `{"id": "` + id + `", "flow": {"name": "triage"}}` }
 	for _, stale := range []bool{false, true} {
 		b := newBench(t, func(o *Options) {
-			o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual, Open: 3, MaxBody: 1024}},
-				{Name: "ops", Value: "opsopsopsopsopsops", Principal: config.Principal{Scopes: append([]string{config.ScopeAdminister}, usual...), Open: 1}}}
+			o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: defaultScopes, Open: 3, MaxBody: 1024}},
+				{Name: "ops", Value: "opsopsopsopsopsops", Principal: config.Principal{Scopes: append([]string{config.ScopeAdminister}, defaultScopes...), Open: 1}}}
 		})
 		b.runs.stale = stale
 		b.call("POST", "/runs", start("ended"), kim).expect(201, "")
@@ -132,7 +132,7 @@ func TestOpenRuns(t *testing.T) {
 // TestTokenLimits checks the limits of starts per minute and of event streams, which each token has separately.
 func TestTokenLimits(t *testing.T) {
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual, Starts: 2, Streams: 1}}, {Name: "ann", Value: "annannannannannann", Principal: config.Principal{Scopes: usual, Starts: 2, Streams: 1}}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: defaultScopes, Starts: 2, Streams: 1}}, {Name: "ann", Value: "annannannannannann", Principal: config.Principal{Scopes: defaultScopes, Starts: 2, Streams: 1}}}
 	})
 	kim, ann := "Authorization: Bearer kimkimkimkimkimkim", "Authorization: Bearer annannannannannann"
 	start := func(id string) string { return `{"id": "` + id + `", "flow": {"name": "triage"}}` }
@@ -160,7 +160,7 @@ func TestTokenLimits(t *testing.T) {
 // TestConcurrentStarts checks that a run remains counted as open if a concurrent start with the same id fails before lists show the run.
 func TestConcurrentStarts(t *testing.T) {
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual, Open: 2}}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: defaultScopes, Open: 2}}}
 	})
 	b.runs.stale = true
 	b.call("POST", "/runs", `{"id": "r1", "flow": {"name": "triage"}}`, "Authorization: Bearer kimkimkimkimkimkim").expect(201, "")
@@ -177,7 +177,7 @@ func TestConcurrentStarts(t *testing.T) {
 // TestPromptsCountAsStarts checks that each prompt for a session counts toward the token's starts per minute.
 func TestPromptsCountAsStarts(t *testing.T) {
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual, Starts: 2}}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: defaultScopes, Starts: 2}}}
 	})
 	kim := "Authorization: Bearer kimkimkimkimkimkim"
 	started := b.call("POST", "/runs", `{"type": "start_session", "parameters": {"prompt": "one"}}`, kim).expect(201, "pending")

@@ -16,7 +16,7 @@ import (
 func TestSignIn(t *testing.T) {
 	b := newBench(t, func(o *Options) {
 		o.Settings.Origins = []string{"https://app.example"}
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual}}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: defaultScopes}}}
 	})
 	page := b.call("GET", "/", "").expect(200, "page.js")
 	if policy := page.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "script-src 'self';") || strings.Contains(policy, "unsafe") {

@@ -140,7 +140,7 @@ func TestStartFlow(t *testing.T) {
 	if in := b.runs.inputs["triage-1"]; in.Input != "hi" || in.Model != "script" || len(in.Script) == 0 || string(in.State["a"]) != "1" || in.V != contract.Version {
 		t.Errorf("input of the run = %+v", in)
 	}
-	body := `{"id": "mine", "flow": {"text": ` + quote(triage) + `, "name": "t.json"}, "input": "hi"}`
+	body := `{"id": "mine", "flow": {"text": ` + quote(triageFlow) + `, "name": "t.json"}, "input": "hi"}`
 	b.call("POST", "/runs", body).expect(201, `"run_id":"mine"`)
 	if at := b.runs.inputs["mine"].Flow.Source.At("nodes/a"); at != "t.json:1" {
 		t.Errorf("position of node a = %s, want t.json:1", at)
@@ -153,7 +153,7 @@ func TestStartFlow(t *testing.T) {
 	if in := b.runs.inputs["writer-1"]; in.Flow.Plan.Nodes[0].Agent.System != "You write." || len(in.Flow.Files) > 0 {
 		t.Errorf("flow of the run = %+v", in.Flow)
 	}
-	b.call("POST", "/runs", `{"flow": {"text": `+quote(triage)+`, "files": [{"name": "x", "text": "y"}]}}`).expect(422, `does not support additional files, but flow.files has \"x\"`)
+	b.call("POST", "/runs", `{"flow": {"text": `+quote(triageFlow)+`, "files": [{"name": "x", "text": "y"}]}}`).expect(422, `does not support additional files, but flow.files has \"x\"`)
 	b.call("POST", "/runs", `{"flow": {"name": "triage", "files": [{"name": "x", "text": "y"}]}}`).expect(422, "flow.files require flow.text")
 
 	named := newBench(t, func(o *Options) { o.Flows.Accept = config.AcceptNamed })
@@ -173,7 +173,7 @@ func quote(s string) string {
 // TestRepeatedStarts checks that a repeated start returns the same run, and that a different start with its key or id is rejected.
 func TestRepeatedStarts(t *testing.T) {
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual}}, {Name: "ann", Value: "annannannannannann", Principal: config.Principal{Scopes: usual}}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: defaultScopes}}, {Name: "ann", Value: "annannannannannann", Principal: config.Principal{Scopes: defaultScopes}}}
 	})
 	kim, ann, key := "Authorization: Bearer kimkimkimkimkimkim", "Authorization: Bearer annannannannannann", "Idempotency-Key: k1"
 	first := b.call("POST", "/runs", documentedStart, kim, key).expect(201, "")

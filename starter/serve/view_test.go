@@ -84,7 +84,7 @@ func TestLists(t *testing.T) {
 
 func TestAnswers(t *testing.T) {
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual}}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: defaultScopes}}}
 	})
 	b.runs.add("r").Owner.Name = "kim"
 	b.runs.add("r/a#1")
