@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// A folder that holds no agent is left out of the list, and named; what is hidden or no folder is
-// nobody's agent.
-func TestAgentsNamesWhatItLeavesOut(t *testing.T) {
+// TestAgentsSkipped checks that folders without an agent are omitted from the list and reported, and
+// that hidden folders and files are ignored.
+func TestAgentsSkipped(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"agents/one/agent.json": `{"name":"one","description":"First"}`, "agents/draft/agent.jsn": "{}", "agents/.git/config": "", "agents/README.md": "",
@@ -26,22 +26,22 @@ func TestAgentsNamesWhatItLeavesOut(t *testing.T) {
 		}
 	}
 	tests := map[string]struct {
-		folder, names, said string
-		code                int
+		folder, names, stderr string
+		code                  int
 	}{
-		"some are left out": {"", "one wrong", "skipped, no agent.json: bare, draft\n", exitOK},
-		"none is":           {"lone", "one", "", exitOK},
-		"all are":           {"none", "", "no agents in", exitBadInput},
+		"some skipped": {"", "one wrong", "skipped, no agent.json: bare, draft\n", exitOK},
+		"none skipped": {"lone", "one", "", exitOK},
+		"all skipped":  {"none", "", "no agents in", exitBadInput},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, env: mapEnv{}}
 			if code := a.run(t.Context(), []string{"agents", filepath.Join(dir, tc.folder), "-output", "json"}); code != tc.code {
-				t.Fatalf("the exit code is %d, want %d: %s", code, tc.code, &stderr)
+				t.Fatalf("exit code %d, want %d: %s", code, tc.code, &stderr)
 			}
-			if got := stderr.String(); !strings.Contains(got, tc.said) || tc.said == "" && got != "" {
-				t.Errorf("it says %q, want %q", got, tc.said)
+			if got := stderr.String(); !strings.Contains(got, tc.stderr) || tc.stderr == "" && got != "" {
+				t.Errorf("stderr = %q, want %q", got, tc.stderr)
 			}
 			var list struct {
 				Agents []struct{ Name string } `json:"agents"`
@@ -56,7 +56,7 @@ func TestAgentsNamesWhatItLeavesOut(t *testing.T) {
 				names = append(names, v.Name)
 			}
 			if got := strings.Join(names, " "); got != tc.names {
-				t.Errorf("the list has %q, want %q", got, tc.names)
+				t.Errorf("agents = %q, want %q", got, tc.names)
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// commandFlow brings two commands, one of them twice and in a sub-agent.
+// commandFlow returns a flow with commands of MCP servers: allowed and others, replaced, repeated, and of a sub-agent.
 func commandFlow() *plan.Flow {
 	npx := plan.Connection{ID: "files", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "npx", Args: []string{"-y", "a b"}}
 	set := plan.Connection{ID: "set", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "fine", Dir: "/srv/a b", Env: []plan.Header{{Name: "A", Value: "b c"}}}
@@ -20,36 +20,36 @@ func commandFlow() *plan.Flow {
 	return &plan.Flow{Connections: []plan.Connection{npx, mine, fine, set}, Agents: []plan.Flow{{Connections: []plan.Connection{npx, odd}}}}
 }
 
-// TestCommandsAreAllowedOnTheTerminal asks once, and takes nothing but a yes.
-func TestCommandsAreAllowedOnTheTerminal(t *testing.T) {
+// TestApproveCommands checks that -dev asks once on the terminal, and that only y or yes approves the commands.
+func TestApproveCommands(t *testing.T) {
 	cfg := &config.Config{AllowCommands: []string{"fine"}, Connections: map[string]tool.Connection{"mine": {}}}
 	for typed, yes := range map[string]bool{"y\n": true, "Yes \n": true, "\n": false, "n\n": false, "yesterday\n": false, "\x04": false} {
 		t.Run(strings.TrimSpace(typed), func(t *testing.T) {
 			master, slave := pseudoTerminal(t)
 			t.Cleanup(func() { slave.Close() })
 			a := &app{stdin: slave, stderr: slave, env: mapEnv{"XDG_STATE_HOME": t.TempDir()}, flags: flags{dev: true}}
-			said := make(chan error, 1)
-			go func() { said <- a.approveCommands(cfg, commandFlow()) }()
-			// What is typed before the question may be echoed in its midst.
+			approved := make(chan error, 1)
+			go func() { approved <- a.approveCommands(cfg, commandFlow()) }()
+			// Wait for the end of the question, because the terminal could echo earlier input in the middle of it.
 			out := readTerminal(t, master, "[y/N] ")
-			typeOn(t, master, typed)
-			err := <-said
+			typeText(t, master, typed)
+			err := <-approved
 			if !strings.Contains(out, "the flow starts on this machine:\r\n\tnpx -y 'a b'\r\n\tcd '/srv/a b' && A='b c' fine\r\n\t\"x\\x1b[2J\"\r\ndev: allow it? [y/N] ") {
-				t.Errorf("the terminal got %q", out)
+				t.Errorf("terminal = %q", out)
 			}
 			if yes != (err == nil) || !yes && !strings.Contains(err.Error(), `allow_commands: ["fine", "npx", "x\x1b[2J"] and allow_env: ["A"] and allow_dirs: ["/srv/a b"]`) {
-				t.Errorf("after %q: %v", typed, err)
+				t.Errorf("error after %q = %v", typed, err)
 			}
-			// A second time nobody is asked, and who said no is refused again.
+			// The second call does not ask: an approval is remembered, and without one it fails as stdin is not a terminal.
 			a.stdin, a.stderr = strings.NewReader("y\n"), &strings.Builder{}
 			if err := a.approveCommands(cfg, commandFlow()); yes != (err == nil) {
-				t.Errorf("the second time, after %q: %v", typed, err)
+				t.Errorf("error of the second call after %q = %v", typed, err)
 			}
 		})
 	}
 }
 
-// readTerminal gives all that a terminal got, up to a text.
+// readTerminal reads what was written to a terminal until it contains a text.
 func readTerminal(t *testing.T, master *os.File, end string) string {
 	t.Helper()
 	var out strings.Builder

@@ -15,7 +15,7 @@ import (
 	"weft/tests/programs"
 )
 
-const authored = `{"id": "f", "name": "Authored", "description": "", "nodes": [
+const authoredFlow = `{"id": "f", "name": "Authored", "description": "", "nodes": [
  {"id": "first", "name": "First", "prompt": "Begin.", "tools": []}, {"id": "second", "name": "Second", "prompt": "Go on.", "tools": []},
  {"id": "last", "name": "Last", "prompt": "End.", "tools": [], "is_exit_node": true}],
  "edges": [{"id": "a", "source": "START", "target": "first"}, {"id": "b", "source": "first", "target": "second"},
@@ -23,7 +23,7 @@ const authored = `{"id": "f", "name": "Authored", "description": "", "nodes": [
 
 const authoredScript = "rules:\n- {node: first, say: one}\n- {node: second, say: two}\n- {say: three}\n"
 
-// TestEndToEndDev saves a flow's files and looks at what is run again.
+// TestEndToEndDev checks that starter dev runs a flow again after a save, from the first node that the change affects.
 func TestEndToEndDev(t *testing.T) {
 	t.Parallel()
 	address := devserver(t, programs.Path(t, "WEFT_DEVSERVER"))
@@ -34,15 +34,15 @@ func TestEndToEndDev(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		// A file that is written in place could be read half written on a busy machine.
+		// Rename, because the server could read a partly written file.
 		if err := errors.Join(os.WriteFile(file+"~", []byte(text), 0o600), os.Rename(file+"~", file)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	save(flow, authored)
+	save(flow, authoredFlow)
 	save(script, authoredScript)
 	env := mapEnv{"TEMPORAL_ADDRESS": address, "TEMPORAL_CONFIG_FILE": dir + "/none", "WEFT_MODEL": "script", "HOME": t.TempDir()}
-	url := serving(t, env, "dev", dir, "-listen", "127.0.0.1:0")
+	url := startServe(t, env, "dev", dir, "-listen", "127.0.0.1:0")
 	got, err := http.Get(url + "/dev/events")
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestEndToEndDev(t *testing.T) {
 		case s := <-saves:
 			return s
 		case <-time.After(3 * time.Minute):
-			t.Fatal("nothing becomes of the save")
+			t.Fatal("no event for the save")
 			return author.Save{}
 		}
 	}
@@ -85,11 +85,11 @@ func TestEndToEndDev(t *testing.T) {
 		}
 		return run.Result.Text
 	}
-	save(flow, strings.Replace(authored, "End.", "End!", 1))
+	save(flow, strings.Replace(authoredFlow, "End.", "End!", 1))
 	if s := next(); s.Run != "" || !strings.Contains(s.Note, "no run yet") {
-		t.Errorf("before the first run a save gives %+v", s)
+		t.Errorf("event of a save before the first run = %+v", s)
 	}
-	body, err := json.Marshal(map[string]any{"id": "one", "flow": map[string]string{"text": authored, "name": "flow.json"}, "input": "x", "model": "script", "script": authoredScript})
+	body, err := json.Marshal(map[string]any{"id": "one", "flow": map[string]string{"text": authoredFlow, "name": "flow.json"}, "input": "x", "model": "script", "script": authoredScript})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,27 +99,27 @@ func TestEndToEndDev(t *testing.T) {
 	}
 	posted.Body.Close()
 	if text := result("one"); text != "three" {
-		t.Fatalf("the first run gives %q", text)
+		t.Fatalf("result of the first run = %q", text)
 	}
 	last := "one"
 	for _, tc := range []struct{ name, file, text, from, result string }{
-		{"a prompt", flow, strings.Replace(authored, "Go on.", "Go on!", 1), "second#2", "three"},
-		{"the script of one node", script, strings.Replace(authoredScript, "say: two", "say: deux", 1), "second#2", "three"},
-		{"a rule of any node", script, strings.Replace(authoredScript, "say: three", "say: end", 1), "first#1", "end"},
-		{"the way from START", flow, strings.Replace(authored, `{"id": "b"`, `{"id": "z", "source": "START", "target": "second"}, {"id": "b"`, 1), "", "end"},
+		{"prompt", flow, strings.Replace(authoredFlow, "Go on.", "Go on!", 1), "second#2", "three"},
+		{"script rule of one node", script, strings.Replace(authoredScript, "say: two", "say: deux", 1), "second#2", "three"},
+		{"script rule of any node", script, strings.Replace(authoredScript, "say: three", "say: end", 1), "first#1", "end"},
+		{"edge from START", flow, strings.Replace(authoredFlow, `{"id": "b"`, `{"id": "z", "source": "START", "target": "second"}, {"id": "b"`, 1), "", "end"},
 	} {
 		save(tc.file, tc.text)
 		s := next()
 		if s.Run == "" || s.From != tc.from || s.Last != last || s.Flow != "Authored" {
-			t.Fatalf("%s: a save gives %+v", tc.name, s)
+			t.Fatalf("%s: event of the save = %+v", tc.name, s)
 		}
 		if text := result(s.Run); text != tc.result {
-			t.Errorf("%s: the run gives %q, want %q", tc.name, text, tc.result)
+			t.Errorf("%s: result = %q, want %q", tc.name, text, tc.result)
 		}
 		last = s.Run
 	}
-	save(flow, strings.Replace(authored, `"target": "END"`, `"target": "nowhere"`, 1))
+	save(flow, strings.Replace(authoredFlow, `"target": "END"`, `"target": "nowhere"`, 1))
 	if s := next(); s.Run != "" || !strings.Contains(strings.Join(s.Diagnostics, "\n"), `flow.json:5:`) {
-		t.Errorf("a wrong flow gives %+v", s)
+		t.Errorf("event of an invalid flow = %+v", s)
 	}
 }

@@ -18,40 +18,40 @@ import (
 	"weft/worker/config"
 )
 
-// heldEvents is the history of a run that ends when a channel is closed.
-type heldEvents struct{ end chan struct{} }
+// blockingHistory is the history iterator of a run that ends when a channel is closed.
+type blockingHistory struct{ end chan struct{} }
 
-func (h heldEvents) HasNext() bool {
+func (h blockingHistory) HasNext() bool {
 	<-h.end
 	return false
 }
 
-func (heldEvents) Next() (*historypb.HistoryEvent, error) { return nil, nil }
+func (blockingHistory) Next() (*historypb.HistoryEvent, error) { return nil, nil }
 
-// accepted is the handle of an Update that a run has taken.
-type accepted struct{ client.WorkflowUpdateHandle }
+// acceptedUpdate is the handle of an Update that the run has accepted.
+type acceptedUpdate struct{ client.WorkflowUpdateHandle }
 
-func (accepted) Get(_ context.Context, v any) error {
+func (acceptedUpdate) Get(_ context.Context, v any) error {
 	*v.(*contract.Receipt) = contract.Receipt{Status: "accepted"}
 	return nil
 }
 
-// TestQuestionsAreAnsweredOnTheTerminal types an answer while a run is followed.
-func TestQuestionsAreAnsweredOnTheTerminal(t *testing.T) {
-	for name, env := range map[string]mapEnv{"a table": {"TERM": "xterm"}, "lines": {"TERM": "dumb"}} {
+// TestAnswerOnTerminal checks that a user can answer a request on the terminal while following the run.
+func TestAnswerOnTerminal(t *testing.T) {
+	for name, env := range map[string]mapEnv{"live table": {"TERM": "xterm"}, "lines": {"TERM": "dumb"}} {
 		t.Run(name, func(t *testing.T) {
 			master, slave := pseudoTerminal(t)
 			t.Cleanup(func() { slave.Close() })
 			question := contract.Request{ID: "ask#1/ask-1", Kind: contract.RequestMessage, Execution: "ask#1", Text: "Which month?", OpenedAt: time.Now()}
 			end, text := make(chan struct{}), "done"
 			c := &mocks.Client{}
-			c.On("GetWorkflowHistory", mock.Anything, "root", "r", true, mock.Anything).Return(heldEvents{end})
+			c.On("GetWorkflowHistory", mock.Anything, "root", "r", true, mock.Anything).Return(blockingHistory{end})
 			c.On("QueryWorkflow", mock.Anything, "root", "", contract.QueryStatus).Return(runstest.Answer(t, contract.Status{Requests: []contract.Request{question}}), nil).Once()
 			c.On("QueryWorkflow", mock.Anything, "root", "", contract.QueryStatus).Return(runstest.Answer(t, contract.Status{Answered: []contract.Answered{
 				{ID: question.ID, Kind: question.Kind, Hash: "h", Author: contract.Author{By: "kim"}, At: time.Now()}}}), nil)
 			c.On("UpdateWorkflow", mock.Anything, client.UpdateWorkflowOptions{WorkflowID: "root", UpdateName: contract.RequestMessage,
 				Args:         []any{contract.MessageAnswer{ID: question.ID, Text: "May, or June", Author: contract.Author{By: "kim"}}},
-				WaitForStage: client.WorkflowUpdateStageCompleted}).Run(func(mock.Arguments) { close(end) }).Return(accepted{}, nil).Once()
+				WaitForStage: client.WorkflowUpdateStageCompleted}).Run(func(mock.Arguments) { close(end) }).Return(acceptedUpdate{}, nil).Once()
 			c.On("GetWorkflow", mock.Anything, "root", "r").Return(fakeRun{result: contract.RunResult{ResultText: &text}})
 			var stdout strings.Builder
 			a := &app{stdin: slave, stdout: &stdout, stderr: slave, env: env, flags: flags{output: outputText, answerFlags: answerFlags{by: "kim"}}}
@@ -73,17 +73,17 @@ func TestQuestionsAreAnsweredOnTheTerminal(t *testing.T) {
 			}
 			readTo("type the answer here, on one line, or use the command")
 			if !strings.Contains(out.String(), "waits for message: Which month?; answer with: starter message root -request 'ask#1/ask-1' TEXT") {
-				t.Errorf("the terminal got %q", out.String())
+				t.Errorf("terminal = %q", out.String())
 			}
 			if _, err := master.WriteString("  May, or June\n"); err != nil {
 				t.Fatal(err)
 			}
 			readTo("END")
 			if err := <-done; err != nil || stdout.String() != "done\n" {
-				t.Errorf("stdout is %q: %v", stdout.String(), err)
+				t.Errorf("stdout = %q, error %v", stdout.String(), err)
 			}
 			if !strings.Contains(out.String(), "answered by kim") {
-				t.Errorf("the terminal got %q", out.String())
+				t.Errorf("terminal = %q", out.String())
 			}
 		})
 	}

@@ -16,7 +16,7 @@ import (
 	"weft/activities/tool"
 )
 
-// TestConnection lists what a connection has: as a table without control characters, and whole as JSON.
+// TestConnection checks the list of a connection's tools, prompts and resources, as a table without control characters and as JSON.
 func TestConnection(t *testing.T) {
 	s := server.NewMCPServer("library", "1", server.WithToolCapabilities(true), server.WithPromptCapabilities(true), server.WithResourceCapabilities(true, true), server.WithPaginationLimit(1))
 	s.AddTool(mcp.NewTool("find", mcp.WithDescription("Finds\x1b[2J books")), nil)
@@ -44,7 +44,7 @@ func TestConnection(t *testing.T) {
 	}
 	want := []string{"tool find Finds[2J books", "prompt ask (topic, length) A prompt", "prompt brief (topic, length) A prompt", "resource doc:///1 text/plain one", "template doc:///{n} a document"}
 	if diff := cmp.Diff(want, lines); diff != "" || code != exitOK {
-		t.Errorf("exit code %d, %s -want +got:\n%s", code, errs, diff)
+		t.Errorf("exit code %d, %s (-want +got):\n%s", code, errs, diff)
 	}
 	got, _, code = list("library", "-output", "json")
 	var offer tool.Offer
@@ -52,6 +52,6 @@ func TestConnection(t *testing.T) {
 		t.Errorf("exit code %d, %v: %s", code, err, got)
 	}
 	if _, errs, code = list("other"); code == exitOK || !strings.Contains(errs, `unknown connection "other"; available connections: library`) {
-		t.Errorf("another connection: exit code %d, %s", code, errs)
+		t.Errorf("unknown connection: exit code %d, %s", code, errs)
 	}
 }

@@ -11,26 +11,26 @@ import (
 	"weft/worker/config"
 )
 
-// panics is starter with a defect: its environment panics when it is asked. The script
-// defect.txtar runs it.
+// panics runs starter with an environment that panics. The script defect.txtar runs it as
+// starter-panics.
 func panics() {
-	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: broken{config.OS}, quit: os.Exit}
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: panickingEnv{config.OS}, quit: os.Exit}
 	defer a.handlePanic()
 	os.Exit(a.run(context.Background(), os.Args[1:]))
 }
 
-// broken is an environment with a defect.
-type broken struct{ config.Env }
+// panickingEnv is an environment whose lookups panic.
+type panickingEnv struct{ config.Env }
 
-func (broken) LookupEnv(string) (string, bool) { panic("no such page\n\x1b[2J") }
+func (panickingEnv) LookupEnv(string) (string, bool) { panic("no such page\n\x1b[2J") }
 
-func TestReportHasNoSecrets(t *testing.T) {
+func TestReportRedacted(t *testing.T) {
 	tests := map[string]struct{ args, want string }{
 		"flags with and without values": {"-flow secret.json --input=s3cret -detach -output json -max-steps=3", "starter -flow … -input … -detach -output json -max-steps 3"},
-		"a command with an argument":    {"transcript secret-id thread -dev", "starter transcript … … -dev"},
-		"a flag that is not there":      {"-api-key=s3cret list", "starter … list"},
-		"a value that looks like one":   {"-input -flow -model m/x", "starter -input … -model m/x"},
-		"a flag without its value":      {"-input", "starter -input …"},
+		"command with arguments":        {"transcript secret-id thread -dev", "starter transcript … … -dev"},
+		"unknown flag":                  {"-api-key=s3cret list", "starter … list"},
+		"value that looks like a flag":  {"-input -flow -model m/x", "starter -input … -model m/x"},
+		"flag without a value":          {"-input", "starter -input …"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestReportHasNoSecrets(t *testing.T) {
 	}
 }
 
-// A panic beside the command ends the process as well.
+// TestPanicInAGoroutine checks that a panic outside of the main goroutine is reported and ends the process as well.
 func TestPanicInAGoroutine(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()+"/missing")
 	var stderr bytes.Buffer
@@ -65,6 +65,6 @@ goroutine [\s\S]*TestPanicInAGoroutine[\s\S]*
   please report these lines, with the stack; a run that was started continues
 $`
 	if !regexp.MustCompile(want).MatchString(stderr.String()) {
-		t.Errorf("stderr is %s", &stderr)
+		t.Errorf("stderr = %s, want match of %s", &stderr, want)
 	}
 }

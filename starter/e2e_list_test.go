@@ -17,13 +17,13 @@ import (
 	"weft/activities/contract"
 )
 
-// namespaces makes a namespace without search attributes and one that has them, and waits
-// until the server knows both.
+// namespaces registers the namespace bare, without search attributes, and full, which has them,
+// and waits until both can be used.
 func namespaces(t *testing.T, address string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	for name, wanted := range map[string]int{"bare": 0, "full": len(contract.Attributes)} {
+	for name, attributes := range map[string]int{"bare": 0, "full": len(contract.Attributes)} {
 		c, err := client.Dial(client.Options{HostPort: address, Namespace: name})
 		if err != nil {
 			t.Fatal(err)
@@ -35,14 +35,14 @@ func namespaces(t *testing.T, address string) {
 			t.Fatal(err)
 		}
 		keywords := map[string]enumspb.IndexedValueType{}
-		for _, a := range contract.Attributes[:wanted] {
+		for _, a := range contract.Attributes[:attributes] {
 			keywords[a] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
 		}
 		query := ""
-		if wanted > 0 {
+		if attributes > 0 {
 			query = contract.AttributeStatus + ` = "x"`
 		}
-		for added := wanted == 0; ; time.Sleep(100 * time.Millisecond) {
+		for added := attributes == 0; ; time.Sleep(100 * time.Millisecond) {
 			if !added {
 				_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: name, SearchAttributes: keywords})
 				added = err == nil
@@ -59,20 +59,20 @@ func namespaces(t *testing.T, address string) {
 	}
 }
 
-// ofScript connects to the namespace that a script has chosen.
-func ofScript(ts *testscript.TestScript) client.Client {
+// scriptClient connects to the namespace that a script has set.
+func scriptClient(ts *testscript.TestScript) client.Client {
 	c, err := client.Dial(client.Options{HostPort: ts.Getenv("TEMPORAL_ADDRESS"), Namespace: ts.Getenv("TEMPORAL_NAMESPACE")})
 	ts.Check(err)
 	ts.Defer(c.Close)
 	return c
 }
 
-// asks starts a run that says of itself that it waits for somebody: asks ID NAME.
+// asks starts a run whose search attributes say that it waits for an answer: asks ID NAME.
 func asks(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: asks ID NAME")
 	}
-	_, err := ofScript(ts).ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: args[0], TaskQueue: "nobody",
+	_, err := scriptClient(ts).ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: args[0], TaskQueue: "nobody",
 		TypedSearchAttributes: temporal.NewSearchAttributes(
 			temporal.NewSearchAttributeKeyKeyword(contract.AttributeFlow).ValueSet(args[1]),
 			temporal.NewSearchAttributeKeyKeyword(contract.AttributeStatus).ValueSet(contract.StatusWaiting))},
@@ -80,14 +80,14 @@ func asks(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// seen waits until lists show as many open runs: seen N.
+// seen waits until lists show that many open runs: seen N.
 func seen(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: seen N")
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	c, got := ofScript(ts), 0
+	c, got := scriptClient(ts), 0
 	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		page, err := c.ListWorkflow(context.Background(), &workflowservice.ListWorkflowExecutionsRequest{Query: `ExecutionStatus = "Running"`})
 		ts.Check(err)
@@ -95,5 +95,5 @@ func seen(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 	}
-	ts.Fatalf("%d open runs are listed, want %d", got, want)
+	ts.Fatalf("lists show %d open runs, want %d", got, want)
 }

@@ -17,25 +17,25 @@ import (
 	"weft/tests/programs"
 )
 
-// storyteller is a model server whose answer comes in pieces: each when the test says so.
-type storyteller struct {
+// streamingModel is a model server that streams the pieces of its answer as the test sends them.
+type streamingModel struct {
 	pieces chan string
 	url    string
 }
 
-// breakOff, as a piece, breaks the connection; wholeAnswer ends the answer.
-const breakOff, wholeAnswer = "<break>", "<end>"
+// dropConnection as a piece aborts the response; endAnswer completes the answer.
+const dropConnection, endAnswer = "<break>", "<end>"
 
-func newStoryteller(t *testing.T) *storyteller {
-	s := &storyteller{pieces: make(chan string)}
+func newStreamingModel(t *testing.T) *streamingModel {
+	s := &streamingModel{pieces: make(chan string)}
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
 	s.url = srv.URL + "/v1"
 	return s
 }
 
-// ServeHTTP streams what the test gives.
-func (s *storyteller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP streams the pieces that the test sends.
+func (s *streamingModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	send := func(delta map[string]any, finish any) {
 		raw, _ := json.Marshal(map[string]any{"model": "m", "choices": []any{map[string]any{"delta": delta, "finish_reason": finish}}})
@@ -48,9 +48,9 @@ func (s *storyteller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		case piece := <-s.pieces:
 			switch piece {
-			case breakOff:
+			case dropConnection:
 				panic(http.ErrAbortHandler)
-			case wholeAnswer:
+			case endAnswer:
 				send(map[string]any{}, "stop")
 				fmt.Fprint(w, "data: [DONE]\n\n")
 				return
@@ -60,7 +60,7 @@ func (s *storyteller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// screen is all that a terminal got.
+// screen collects everything that was written to a terminal.
 type screen struct {
 	mu  sync.Mutex
 	all strings.Builder
@@ -79,27 +79,27 @@ func (s *screen) read(master *os.File) {
 	}
 }
 
-// wait waits until the terminal got a text, and gives how long that took.
+// wait waits until the terminal contains a text, and returns how long that took.
 func (s *screen) wait(t *testing.T, text string) time.Duration {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		s.mu.Lock()
 		all := s.all.String()
 		s.mu.Unlock()
 		if strings.Contains(all, text) {
-			return time.Since(began)
+			return time.Since(start)
 		}
-		if time.Since(began) > time.Minute {
-			t.Fatalf("the terminal never got %q but\n%q", text, all[max(0, len(all)-2000):])
+		if time.Since(start) > time.Minute {
+			t.Fatalf("the terminal does not contain %q:\n%q", text, all[max(0, len(all)-2000):])
 		}
 	}
 }
 
-// TestEndToEndPartialAnswers watches a model answer, on a terminal.
+// TestEndToEndPartialAnswers checks that a terminal shows a model's answer while it is streamed, also after a retry.
 func TestEndToEndPartialAnswers(t *testing.T) {
 	path := programs.Path(t, "WEFT_DEVSERVER")
-	model := newStoryteller(t)
-	// Signs of life come each 10 s then: what is seen sooner is seen because somebody watches.
+	model := newStreamingModel(t)
+	// With this timeout, activities heartbeat only every 10 s: text that is shown sooner was sent for the follower.
 	address := devserverWith(t, path, []string{"WEFT_TIMEOUTS_HEARTBEAT=1m", "WEFT_MODEL=fake/m", "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL=" + model.url})
 	flow := filepath.Join(t.TempDir(), "tell.json")
 	if err := os.WriteFile(flow, []byte(`{"name": "Tell", "nodes": [{"id": "tell", "name": "Tell", "prompt": "Tell a story.", "is_exit_node": true}],
@@ -115,45 +115,45 @@ func TestEndToEndPartialAnswers(t *testing.T) {
 	go func() { code <- a.run(context.Background(), []string{"-flow", flow, "-input", "x"}) }()
 	s := &screen{}
 	go s.read(master)
-	notify := func(piece string) {
+	stream := func(piece string) {
 		t.Helper()
 		select {
 		case model.pieces <- piece:
 		case <-time.After(3 * time.Minute):
-			t.Fatalf("nobody reads %q", piece)
+			t.Fatalf("no model call reads %q", piece)
 		}
 	}
-	notify("It was a dark\n")
+	stream("It was a dark\n")
 	s.wait(t, "  │ It was a dark")
 	var took []time.Duration
 	for i := range 5 {
-		notify(fmt.Sprintf("word-%d ", i))
+		stream(fmt.Sprintf("word-%d ", i))
 		took = append(took, s.wait(t, fmt.Sprintf("word-%d", i)))
-		time.Sleep(170 * time.Millisecond) // not in step with any ticker
+		time.Sleep(170 * time.Millisecond) // out of step with tickers
 	}
 	slices.Sort(took)
-	t.Logf("seen after %v", took)
+	t.Logf("shown after %v", took)
 	if took[2] > time.Second {
-		t.Errorf("partial answers are seen after %v, want at most 1 s", took)
+		t.Errorf("partial answers were shown after %v, want at most 1 s", took)
 	}
-	notify(breakOff)
+	stream(dropConnection)
 	s.wait(t, "attempt 1 failed: unavailable")
-	notify("Again\x1b[2J\x1b]0;title\x07, it was")
+	stream("Again\x1b[2J\x1b]0;title\x07, it was")
 	s.wait(t, "  │ attempt 2: Again[2J]0;title, it was")
-	notify(wholeAnswer)
+	stream(endAnswer)
 	select {
 	case got := <-code:
 		if want := "Again\x1b[2J\x1b]0;title\x07, it was\n"; got != exitOK || stdout.String() != want {
-			t.Errorf("exit code %d, the result is %q, want %q", got, stdout.String(), want)
+			t.Errorf("exit code %d, result = %q, want %q", got, stdout.String(), want)
 		}
 	case <-time.After(3 * time.Minute):
-		t.Fatal("the run does not end")
+		t.Fatal("starter does not exit")
 	}
 	s.wait(t, " 1 of 1 nodes, 1 executions, 1 model calls")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	frames := strings.Split(s.all.String(), "\x1b[J")
 	if last := frames[len(frames)-1]; strings.Contains(last, "│") || !strings.Contains(last, "✓ tell#1") {
-		t.Errorf("the last table is %q", last)
+		t.Errorf("last table = %q", last)
 	}
 }

@@ -25,14 +25,14 @@ import (
 // TestEndToEnd runs testdata/e2e against a real server with a worker.
 func TestEndToEnd(t *testing.T) { endToEnd(t, "testdata/e2e") }
 
-// TestEndToEndRequests runs testdata/requests against a server of its own, because its runs
-// would be in the lists of others.
+// TestEndToEndRequests runs testdata/requests against a separate server, because lists in other
+// scripts would include its runs.
 func TestEndToEndRequests(t *testing.T) { endToEnd(t, "testdata/requests") }
 
-// TestEndToEndWhy runs testdata/why: why nodes run or do not.
+// TestEndToEndWhy runs testdata/why, which is about starter why.
 func TestEndToEndWhy(t *testing.T) { endToEnd(t, "testdata/why") }
 
-// TestEndToEndSchedule runs testdata/schedule: runs that are started at times.
+// TestEndToEndSchedule runs testdata/schedule, which is about scheduled runs.
 func TestEndToEndSchedule(t *testing.T) { endToEnd(t, "testdata/schedule") }
 
 func endToEnd(t *testing.T, dir string) {
@@ -40,7 +40,7 @@ func endToEnd(t *testing.T, dir string) {
 	path := programs.Path(t, "WEFT_DEVSERVER")
 	address := devserver(t, path)
 	namespaces(t, address)
-	t.Parallel() // after the start: servers that start at once may take each other's ports
+	t.Parallel() // after the start: servers that start concurrently may take each other's ports
 	testscript.Run(t, testscript.Params{
 		Dir:                 dir,
 		UpdateScripts:       os.Getenv("UPDATE") == "1",
@@ -63,7 +63,7 @@ func endToEnd(t *testing.T, dir string) {
 	})
 }
 
-// freed waits until no process has a lock on a file: freed FILE.
+// freed waits until no process holds a lock on a file: freed FILE.
 func freed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: freed FILE")
@@ -77,7 +77,7 @@ func freed(ts *testscript.TestScript, neg bool, args []string) {
 	f.Close()
 }
 
-// shares checks a run's priority, tenant and weight at Temporal: shares ID "PRIORITY TENANT WEIGHT".
+// shares checks a run's priority, fairness key and weight in Temporal: shares ID "PRIORITY KEY WEIGHT".
 func shares(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: shares ID TEXT")
@@ -89,11 +89,11 @@ func shares(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	p := d.GetWorkflowExecutionInfo().GetPriority()
 	if got := fmt.Sprint(p.GetPriorityKey(), " ", p.GetFairnessKey(), " ", p.GetFairnessWeight()); got != args[1] {
-		ts.Fatalf("%s has the shares %q, want %q", args[0], got, args[1])
+		ts.Fatalf("priority of %s = %q, want %q", args[0], got, args[1])
 	}
 }
 
-// schedule returns a schedule of the server of a script.
+// schedule returns a schedule of the script's server.
 func schedule(ts *testscript.TestScript, name string) client.ScheduleHandle {
 	c, err := client.Dial(client.Options{HostPort: ts.Getenv("TEMPORAL_ADDRESS"), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 	ts.Check(err)
@@ -101,7 +101,7 @@ func schedule(ts *testscript.TestScript, name string) client.ScheduleHandle {
 	return c.ScheduleClient().GetHandle(context.Background(), name)
 }
 
-// scheduleCounts returns how many runs a schedule has started and skipped. RUN becomes the last one.
+// scheduleCounts returns how many runs a schedule has started and skipped, and sets RUN to the id of the last one.
 func scheduleCounts(ts *testscript.TestScript, h client.ScheduleHandle) (started, skipped int) {
 	d, err := h.Describe(context.Background())
 	ts.Check(err)
@@ -111,7 +111,7 @@ func scheduleCounts(ts *testscript.TestScript, h client.ScheduleHandle) (started
 	return d.Info.NumActions, d.Info.NumActionsSkippedOverlap
 }
 
-// triggerSchedule starts a run of a schedule and waits until it was started or skipped: trigger NAME [allow_all].
+// triggerSchedule triggers a schedule and waits until the run was started or skipped: trigger NAME [allow_all].
 func triggerSchedule(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: trigger NAME [allow_all]")
@@ -121,15 +121,15 @@ func triggerSchedule(ts *testscript.TestScript, neg bool, args []string) {
 		options.Overlap = enumspb.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL
 	}
 	h := schedule(ts, args[0])
-	was, left := scheduleCounts(ts, h)
+	startedBefore, skippedBefore := scheduleCounts(ts, h)
 	ts.Check(h.Trigger(context.Background(), options))
 	for range 100 {
-		if started, skipped := scheduleCounts(ts, h); started+skipped > was+left {
+		if started, skipped := scheduleCounts(ts, h); started+skipped > startedBefore+skippedBefore {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	ts.Fatalf("nothing was started or skipped in 10 s")
+	ts.Fatalf("no run was started or skipped within 10 s")
 }
 
 // countSchedule checks how many runs a schedule has started and skipped: counts NAME STARTED SKIPPED.
@@ -139,11 +139,11 @@ func countSchedule(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	started, skipped := scheduleCounts(ts, schedule(ts, args[0]))
 	if got, want := fmt.Sprint(started, skipped), args[1]+" "+args[2]; got != want {
-		ts.Fatalf("%s has started and skipped %s, want %s", args[0], got, want)
+		ts.Fatalf("runs started and skipped by %s = %s, want %s", args[0], got, want)
 	}
 }
 
-// begin starts a run as another client would, with the contract's JSON: begin ID FILE [QUEUE].
+// begin starts a run through a plain Temporal client, with the JSON input in a file: begin ID FILE [QUEUE].
 func begin(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || len(args) > 3 {
 		ts.Fatalf("usage: begin ID FILE [QUEUE]")
@@ -161,24 +161,24 @@ func begin(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// eventually runs starter until its output has a text: eventually TEXT ARGS...
+// eventually runs starter until its output contains a text: eventually TEXT ARGS...
 func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: eventually TEXT ARGS...")
 	}
 	const loop = `want=$1; shift; for i in $(seq 100); do out=$(starter "$@" 2>&1); case $out in *"$want"*) printf '%s\n' "$out"; exit 0 ;; esac; sleep 0.1; done; echo "$out"; exit 1`
 	if err := ts.Exec("sh", append([]string{"-c", loop, "sh"}, args...)...); err != nil {
-		ts.Fatalf("no output has %q: %v", args[0], err)
+		ts.Fatalf("no output contains %q: %v", args[0], err)
 	}
 }
 
-// devserver starts a server with a worker that has no model but the scripted one.
+// devserver starts a server whose worker has only the scripted model.
 func devserver(t *testing.T, path string, flags ...string) string {
 	t.Helper()
 	return devserverWith(t, path, []string{"WEFT_CONFIRM_MAIL_TOOLS=send_*"}, flags...)
 }
 
-// devserverWith starts a server with a worker that has these variables alone.
+// devserverWith starts a server whose worker has only these environment variables, PATH and HOME.
 func devserverWith(t *testing.T, path string, env []string, flags ...string) string {
 	t.Helper()
 	cmd := exec.Command(path, append([]string{"-db", ":memory:", "-port", "0", "-ui-port", "0"}, flags...)...)

@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// parse reads a command line and gives the command and the arguments that it would run with.
+// parse parses a command line and returns the command with its arguments, without running it.
 func parse(a *app, args ...string) (got *command, rest []string, err error) {
 	a.stdout, a.stderr = io.Discard, io.Discard
 	a.args = args
@@ -23,9 +23,9 @@ func parse(a *app, args ...string) (got *command, rest []string, err error) {
 	return got, rest, err
 }
 
-// Every flag of every command is read with one dash or two, before the command, behind it
-// and behind its arguments, with = or without.
-func TestFlagsCanBeAnywhere(t *testing.T) {
+// TestFlagForms checks that each flag of each command is accepted with one dash and two, before the
+// command, after it and after its arguments, with = and without.
+func TestFlagForms(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{"status": "running", "on-error": "fail", "output": "json", "format": "agentspec", "limit": "7", "max-steps": "7", "budget": "calls=7",
 		"priority": "1", "fairness-key": "acme", "fairness-weight": "2", "overlap": "skip"}
@@ -75,34 +75,34 @@ func TestFlagsCanBeAnywhere(t *testing.T) {
 	}
 }
 
-// Each name in the table is that of a flag, and each flag is taken by a command.
-func TestCommandsNameFlags(t *testing.T) {
-	var declared, taken []string
+// TestDeclaredFlags checks that the flags of all commands are declared, and that each declared flag is used.
+func TestDeclaredFlags(t *testing.T) {
+	var declared, used []string
 	for _, f := range (&flags{}).declare() {
 		declared = append(declared, f.Names()[0])
 	}
 	for _, c := range commands() {
 		for _, name := range c.flags {
 			if !slices.Contains(declared, name) {
-				t.Errorf("%s takes -%s, which is not declared", c.name, name)
+				t.Errorf("%s has the flag -%s, which is not declared", c.name, name)
 			}
 		}
-		taken = append(taken, c.flags...)
+		used = append(used, c.flags...)
 	}
 	for _, name := range declared {
-		if !slices.Contains(taken, name) {
-			t.Errorf("no command takes -%s", name)
+		if !slices.Contains(used, name) {
+			t.Errorf("no command has the flag -%s", name)
 		}
 	}
 }
 
-// Every command that reads a flow takes the flags that say how.
-func TestReadersTakeDialectAndProfile(t *testing.T) {
+// TestReadFlags checks that each command that reads a flow has readFlags.
+func TestReadFlags(t *testing.T) {
 	for _, c := range commands() {
 		if slices.Contains(c.flags, "flow") || c.name == "validate" || c.name == "graph" {
 			for _, f := range readFlags {
 				if !slices.Contains(c.flags, f) {
-					t.Errorf("%s does not take -%s", c.name, f)
+					t.Errorf("%s does not have the flag -%s", c.name, f)
 				}
 			}
 		}

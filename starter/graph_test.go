@@ -13,25 +13,25 @@ import (
 	"weft/starter/transcript"
 )
 
-func TestStatesOfARun(t *testing.T) {
+func TestStatesOf(t *testing.T) {
 	execution := func(node string) contract.Execution { return contract.Execution{Node: node, Step: 1} }
 	model := func(h *historytest.History, exec string) {
 		h.Scheduled(exec+"/model/1", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: exec}})
 	}
-	one, two, below := historytest.New(t), historytest.New(t), historytest.New(t)
+	one, two, child := historytest.New(t), historytest.New(t), historytest.New(t)
 	model(one, "a#1")
 	model(two, "a#1")
 	two.Child("root/s#1:call_1", contract.WorkflowFlow)
-	model(below, "b#1")
-	ofOne := transcriptOf(t, historytest.Source(map[string]*historytest.History{"r": one}))
-	ofTwo := transcriptOf(t, historytest.Source(map[string]*historytest.History{"r": two, "run of root/s#1:call_1": below}))
+	model(child, "b#1")
+	single := transcriptOf(t, historytest.Source(map[string]*historytest.History{"r": one}))
+	withChild := transcriptOf(t, historytest.Source(map[string]*historytest.History{"r": two, "run of root/s#1:call_1": child}))
 	tests := map[string]struct {
-		status contract.Status
-		kept   *transcript.Transcript
-		failed string
-		want   drawing.States
+		status     contract.Status
+		transcript *transcript.Transcript
+		failed     string
+		want       drawing.States
 	}{
-		"under way": {
+		"running": {
 			status: contract.Status{Status: "running", Executions: []contract.Execution{execution("a"), execution("a"), execution("b")},
 				Running: []string{"b#2", "c%2Fd#2~2"}, Waiting: []string{"e#3"}, PendingJoins: []string{"j#2"}},
 			want: drawing.States{"a": {State: drawing.Done, Runs: 2}, "b": {State: drawing.Running, Runs: 2}, "c/d": {State: drawing.Running, Runs: 1},
@@ -42,36 +42,36 @@ func TestStatesOfARun(t *testing.T) {
 			want: drawing.States{"a": {State: drawing.Done, Runs: 1}, "b": {State: drawing.Failed, Runs: 1}, "c": {State: drawing.Stopped, Runs: 1}},
 		},
 		"completed, from history": {
-			status: contract.Status{Status: "completed", Executions: []contract.Execution{execution("a")}},
-			kept:   ofOne,
-			want:   drawing.States{"a": {State: drawing.Done, Runs: 1}},
+			status:     contract.Status{Status: "completed", Executions: []contract.Execution{execution("a")}},
+			transcript: single,
+			want:       drawing.States{"a": {State: drawing.Done, Runs: 1}},
 		},
 		"terminated, from history": {
-			status: contract.Status{Status: "terminated", Executions: []contract.Execution{execution("a")}},
-			kept:   ofTwo,
-			want:   drawing.States{"a": {State: drawing.Stopped, Runs: 1}},
+			status:     contract.Status{Status: "terminated", Executions: []contract.Execution{execution("a")}},
+			transcript: withChild,
+			want:       drawing.States{"a": {State: drawing.Stopped, Runs: 1}},
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, runs.StatesOf(&tc.status, tc.kept, tc.failed)); diff != "" {
+			if diff := cmp.Diff(tc.want, runs.StatesOf(&tc.status, tc.transcript, tc.failed)); diff != "" {
 				t.Errorf("states (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// A recorded history has the plan and says how far the run came.
+// TestGraphFromHistory checks that the graph can be drawn from a recorded history, without a worker.
 func TestGraphFromHistory(t *testing.T) {
-	kept := transcriptOf(t, historytest.RecordedTree(t, "../tests", "children-join", "a#1", "b#1"))
-	if kept.Root().Flow == nil {
-		t.Fatal("the history gave no plan")
+	read := transcriptOf(t, historytest.RecordedTree(t, "../tests", "children-join", "a#1", "b#1"))
+	if read.Root().Flow == nil {
+		t.Fatal("no plan in the history")
 	}
-	st := kept.Status()
+	st := read.Status()
 	st.Status = "completed"
 	want := "flowchart TD\n    START([START])\n    a[\"A<br/>(done)\"]\n"
-	if got := drawing.Mermaid(kept.Root().Flow, runs.StatesOf(st, kept, "")); len(got) < len(want) || got[:len(want)] != want {
-		t.Errorf("the drawing begins %q, want %q", got[:min(len(got), 100)], want)
+	if got := drawing.Mermaid(read.Root().Flow, runs.StatesOf(st, read, "")); len(got) < len(want) || got[:len(want)] != want {
+		t.Errorf("drawing = %q, want prefix %q", got[:min(len(got), 100)], want)
 	}
 }
 

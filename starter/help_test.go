@@ -11,8 +11,8 @@ import (
 	"weft/starter/progress"
 )
 
-// TestEveryCommandHasAHelpText parses each example as a command line.
-func TestEveryCommandHasAHelpText(t *testing.T) {
+// TestHelpTexts checks that each command has a help text with examples, and parses these as command lines.
+func TestHelpTexts(t *testing.T) {
 	names := map[string]bool{"schedule": true}
 	for _, c := range commands() {
 		names[c.name] = true
@@ -24,7 +24,7 @@ func TestEveryCommandHasAHelpText(t *testing.T) {
 		lines, own := strings.Split(examples, "\n   "), 0
 		for i, line := range lines {
 			if strings.HasPrefix(line, "#") != (i%2 == 0) && !strings.HasPrefix(lines[i-1], "starter ") {
-				t.Errorf("%s: example %q: each command line wants a line with # before it", c.name, line)
+				t.Errorf("%s: example %q: each command line must follow a line with #", c.name, line)
 			}
 			call, ok := strings.CutPrefix(line, "starter ")
 			if !ok {
@@ -40,17 +40,17 @@ func TestEveryCommandHasAHelpText(t *testing.T) {
 			}
 		}
 		if own == 0 {
-			t.Errorf("%s: no example is about it", c.name)
+			t.Errorf("%s: no example uses the command", c.name)
 		}
 	}
 	files, err := helpTexts.ReadDir("help")
 	if err != nil || len(files) != len(names) {
-		t.Errorf("%d help texts, %v, want %d", len(files), err, len(names))
+		t.Errorf("%d help texts, want %d; %v", len(files), len(names), err)
 	}
 }
 
-// TestReadmeHasEverything looks for each command, event and exit code in README.md.
-func TestReadmeHasEverything(t *testing.T) {
+// TestReadmeComplete checks that README.md mentions each command, event and exit code.
+func TestReadmeComplete(t *testing.T) {
 	raw, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -67,57 +67,57 @@ func TestReadmeHasEverything(t *testing.T) {
 	}
 	for _, w := range want {
 		if !strings.Contains(string(raw), w) {
-			t.Errorf("README.md has no %s", w)
+			t.Errorf("README.md does not contain %s", w)
 		}
 	}
 }
 
-// TestBashCompletes asks a real bash what it would offer.
-func TestBashCompletes(t *testing.T) {
+// TestBashCompletion runs the completion script in bash.
+func TestBashCompletion(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		t.Skip("there is no bash here")
+		t.Skip("bash is not installed")
 	}
 	script, err := exec.Command("starter", "completion", "bash").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	tests := map[string]struct{ words, want string }{
-		"a command":                 {"starter tr", "transcript trace"},
-		"a command of a group":      {"starter schedule c", "create"},
-		"flags of a run":            {"starter -fl", "-flow"},
-		"a command's own flags":     {"starter terminate -r", "-reason"},
-		"no other command's flags":  {"starter terminate -flo", ""},
-		"values of -output":         {"starter result x -output j", "json jsonl"},
-		"a command's own values":    {"starter validate x -output s", "sarif"},
-		"values of -status":         {"starter list -status comp", "completed"},
-		"two dashes":                {"starter result x --rea", ""},
-		"flags with two dashes":     {"starter terminate x --rea", "--reason"},
-		"files where one is wanted": {"starter -flow ./help", ""},
-		"files of validate":         {"starter validate ./help", ""},
-		"a shell":                   {"starter completion z", "zsh"},
-		"flags behind a flag":       {"starter -detach -fl", "-flow"},
-		"commands for help":         {"starter help vali", "validate"},
+		"command":                                 {"starter tr", "transcript trace"},
+		"subcommand":                              {"starter schedule c", "create"},
+		"flags of a run":                          {"starter -fl", "-flow"},
+		"flags of another command":                {"starter terminate -r", "-reason"},
+		"flag that the command does not have":     {"starter terminate -flo", ""},
+		"values of -output":                       {"starter result x -output j", "json jsonl"},
+		"values of -output of validate":           {"starter validate x -output s", "sarif"},
+		"values of -status":                       {"starter list -status comp", "completed"},
+		"flag of another command with two dashes": {"starter result x --rea", ""},
+		"flags with two dashes":                   {"starter terminate x --rea", "--reason"},
+		"files of -flow":                          {"starter -flow ./help", ""},
+		"files of validate":                       {"starter validate ./help", ""},
+		"shells":                                  {"starter completion z", "zsh"},
+		"flags after a flag":                      {"starter -detach -fl", "-flow"},
+		"commands for help":                       {"starter help vali", "validate"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			// Bash completes files itself where the script offers nothing.
-			const ask = "_comp_initialize() { :; }\nread -ra COMP_WORDS <<<\"$1\"; COMP_CWORD=$((${#COMP_WORDS[@]}-1)); __starter_bash_autocomplete; echo \"${COMPREPLY[*]}\"; complete -p starter >&2"
-			cmd := exec.Command(bash, "-c", string(script)+"\n"+ask, "bash", tc.words)
+			// If the script offers nothing, bash completes files itself (-o default).
+			const call = "_comp_initialize() { :; }\nread -ra COMP_WORDS <<<\"$1\"; COMP_CWORD=$((${#COMP_WORDS[@]}-1)); __starter_bash_autocomplete; echo \"${COMPREPLY[*]}\"; complete -p starter >&2"
+			cmd := exec.Command(bash, "-c", string(script)+"\n"+call, "bash", tc.words)
 			var stdout, stderr strings.Builder
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
 			if err := cmd.Run(); err != nil || !strings.Contains(stderr.String(), "-o default") {
 				t.Fatalf("%v: %s", err, &stderr)
 			}
 			if got := strings.TrimSpace(stdout.String()); got != tc.want {
-				t.Errorf("offers %q, want %q", got, tc.want)
+				t.Errorf("completions = %q, want %q", got, tc.want)
 			}
 		})
 	}
 }
 
-// TestCompletionScriptsParse lets each shell that is here read its script.
-func TestCompletionScriptsParse(t *testing.T) {
+// TestCompletionSyntax checks the syntax of the completion scripts with those shells that are installed.
+func TestCompletionSyntax(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		script, err := exec.Command("starter", "completion", shell).Output()
 		if err != nil || len(script) == 0 {
@@ -126,7 +126,7 @@ func TestCompletionScriptsParse(t *testing.T) {
 		}
 		path, err := exec.LookPath(shell)
 		if err != nil {
-			t.Logf("there is no %s here", shell)
+			t.Logf("%s is not installed", shell)
 			continue
 		}
 		cmd := exec.Command(path, "-n")

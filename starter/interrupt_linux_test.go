@@ -14,12 +14,12 @@ import (
 	"weft/tests/programs"
 )
 
-// onTerminal starts starter as a shell on a terminal does: what is typed at the first end
-// reaches it, Ctrl-C too.
-func onTerminal(t *testing.T, dir string, env []string, args ...string) (keys *os.File, got *screen, code func() int) {
+// startOnTerminal runs starter in the foreground of a terminal, as a shell does, so that it receives
+// what is written to keys, and Ctrl-C as an interrupt.
+func startOnTerminal(t *testing.T, dir string, env []string, args ...string) (keys *os.File, got *screen, code func() int) {
 	t.Helper()
 	master, slave := pseudoTerminal(t)
-	// testscript puts starter, which is this very program, into PATH.
+	// testscript has put starter, which is this test binary, in PATH.
 	cmd := exec.Command("starter", args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
@@ -45,24 +45,24 @@ func onTerminal(t *testing.T, dir string, env []string, args ...string) (keys *o
 		select {
 		case <-ended:
 		case <-time.After(3 * time.Minute):
-			t.Fatal("starter does not end")
+			t.Fatal("starter does not exit")
 		}
 		return cmd.ProcessState.ExitCode()
 	}
 }
 
-// ctrlC is what a terminal makes an interrupt of.
+// ctrlC is the character for which a terminal sends an interrupt.
 const ctrlC = "\x03"
 
-func typeOn(t *testing.T, keys *os.File, text string) {
+func typeText(t *testing.T, keys *os.File, text string) {
 	t.Helper()
 	if _, err := keys.WriteString(text); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// detached expects an end by Ctrl-C, with a text.
-func detached(t *testing.T, got *screen, code int, want string) {
+// expectDetached checks the exit code after Ctrl-C, and waits for a text.
+func expectDetached(t *testing.T, got *screen, code int, want string) {
 	t.Helper()
 	if code != exitDetached {
 		t.Errorf("exit code %d, want %d", code, exitDetached)
@@ -70,20 +70,20 @@ func detached(t *testing.T, got *screen, code int, want string) {
 	got.wait(t, want)
 }
 
-// waitFile waits until a program has written a line into a file.
+// waitFile waits until a file has a complete line, and returns it.
 func waitFile(t *testing.T, name string) string {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(5 * time.Millisecond) {
+	for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(5 * time.Millisecond) {
 		if raw, err := os.ReadFile(name); err == nil && strings.HasSuffix(string(raw), "\n") {
 			return strings.TrimSpace(string(raw))
 		}
 	}
-	t.Fatalf("nobody writes %s", name)
+	t.Fatalf("%s was not written", name)
 	return ""
 }
 
-// put writes a file, and the folder that it is in.
-func put(t *testing.T, name, text string) {
+// writeFile writes a file and creates its folder.
+func writeFile(t *testing.T, name, text string) {
 	t.Helper()
 	err := os.MkdirAll(filepath.Dir(name), 0o700)
 	if err == nil {
@@ -94,19 +94,19 @@ func put(t *testing.T, name, text string) {
 	}
 }
 
-// lasting is a shell script that writes its process's number into a file, and then lasts.
-func lasting(pid string) string { return "#!/bin/sh\necho $$ > " + pid + "\nexec sleep 300\n" }
+// sleepScript returns a shell script that writes its process id to a file and then sleeps.
+func sleepScript(pid string) string { return "#!/bin/sh\necho $$ > " + pid + "\nexec sleep 300\n" }
 
-// mute is an address at which somebody takes connections and never says a word; taken is
-// closed at the first.
-func mute(t *testing.T) (address string, taken chan struct{}) {
+// silentServer listens for connections and never sends anything; accepted is closed at the first
+// connection.
+func silentServer(t *testing.T) (address string, accepted chan struct{}) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	taken = make(chan struct{})
+	accepted = make(chan struct{})
 	go func() {
 		for first := true; ; first = false {
 			c, err := l.Accept()
@@ -115,71 +115,71 @@ func mute(t *testing.T) (address string, taken chan struct{}) {
 			}
 			defer c.Close()
 			if first {
-				close(taken)
+				close(accepted)
 			}
 		}
 	}()
-	return l.Addr().String(), taken
+	return l.Addr().String(), accepted
 }
 
 const echoFlow = `{"name": "Echo", "nodes": [{"id": "echo", "name": "Echo", "prompt": "Repeat.", "is_exit_node": true}],
 	"edges": [{"id": "in", "source": "START", "target": "echo"}, {"id": "out", "source": "echo", "target": "END"}]}`
 
-// Ctrl-C before there is a run says that there is none.
-func TestInterruptedBeforeTheRun(t *testing.T) {
+// TestInterruptBeforeStart checks that Ctrl-C before the start of a run reports that no run was started.
+func TestInterruptBeforeStart(t *testing.T) {
 	const none = "starter: interrupted; no run was started\r\n"
 	dir := t.TempDir()
 	flow := filepath.Join(dir, "flow.json")
-	put(t, flow, echoFlow)
+	writeFile(t, flow, echoFlow)
 	base := []string{"TEMPORAL_ADDRESS=127.0.0.1:1", "TEMPORAL_CONFIG_FILE=" + dir + "/none.toml", "XDG_STATE_HOME=" + dir + "/state", "TERM=xterm"}
 	for name, args := range map[string][]string{"the flow": {"-flow", "-"}, "-input": {"-flow", flow, "-input", "-"}} {
 		t.Run("reading "+name, func(t *testing.T) {
-			keys, got, code := onTerminal(t, dir, base, args...)
+			keys, got, code := startOnTerminal(t, dir, base, args...)
 			got.wait(t, "reading "+name+" from the terminal; end with Ctrl-D on an empty line")
-			typeOn(t, keys, "half a li"+ctrlC)
-			detached(t, got, code(), none)
+			typeText(t, keys, "half a li"+ctrlC)
+			expectDetached(t, got, code(), none)
 		})
 	}
-	for name, args := range map[string][]string{none: {"-flow", flow}, "starter: interrupted\r\n": {"list"}} {
+	for want, args := range map[string][]string{none: {"-flow", flow}, "starter: interrupted\r\n": {"list"}} {
 		t.Run("connecting for "+args[0], func(t *testing.T) {
-			address, taken := mute(t)
-			keys, got, code := onTerminal(t, dir, append(base, "TEMPORAL_ADDRESS="+address), args...)
-			<-taken
-			typeOn(t, keys, ctrlC)
-			detached(t, got, code(), name)
+			address, accepted := silentServer(t)
+			keys, got, code := startOnTerminal(t, dir, append(base, "TEMPORAL_ADDRESS="+address), args...)
+			<-accepted
+			typeText(t, keys, ctrlC)
+			expectDetached(t, got, code(), want)
 		})
 	}
 }
 
-// Ctrl-C while -dev builds or starts its server leaves nothing that would have to be stopped.
-func TestInterruptedWhileDevStarts(t *testing.T) {
-	const ends = "starter: interrupted; processes that -dev has started stop by themselves\r\n"
+// TestInterruptDevStart checks that Ctrl-C exits while -dev builds or starts its server.
+func TestInterruptDevStart(t *testing.T) {
+	const message = "starter: interrupted; processes that -dev has started stop by themselves\r\n"
 	dir := t.TempDir()
-	put(t, dir+"/flow.json", echoFlow)
-	put(t, dir+"/go.mod", "module weft\n")
-	put(t, dir+"/worker/devserver/main.go", "package main\n")
-	put(t, dir+"/compiler/go", lasting(dir+"/build.pid"))
-	put(t, dir+"/server/weft-devserver", lasting(dir+"/server.pid"))
+	writeFile(t, dir+"/flow.json", echoFlow)
+	writeFile(t, dir+"/go.mod", "module weft\n")
+	writeFile(t, dir+"/worker/devserver/main.go", "package main\n")
+	writeFile(t, dir+"/compiler/go", sleepScript(dir+"/build.pid"))
+	writeFile(t, dir+"/server/weft-devserver", sleepScript(dir+"/server.pid"))
 	base := []string{"TEMPORAL_ADDRESS=127.0.0.1:1", "TEMPORAL_CONFIG_FILE=" + dir + "/none.toml", "XDG_STATE_HOME=" + dir + "/state", "TERM=xterm"}
 	t.Run("building", func(t *testing.T) {
-		keys, got, code := onTerminal(t, dir, append(base, "PATH="+dir+"/compiler:"+os.Getenv("PATH")), "-dev", "-flow", "flow.json")
+		keys, got, code := startOnTerminal(t, dir, append(base, "PATH="+dir+"/compiler:"+os.Getenv("PATH")), "-dev", "-flow", "flow.json")
 		waitFile(t, dir+"/build.pid")
-		typeOn(t, keys, ctrlC)
-		detached(t, got, code(), ends)
+		typeText(t, keys, ctrlC)
+		expectDetached(t, got, code(), message)
 	})
 	t.Run("starting", func(t *testing.T) {
-		keys, got, code := onTerminal(t, dir, append(base, "PATH="+dir+"/server:"+os.Getenv("PATH")), "-dev", "-flow", "flow.json")
+		keys, got, code := startOnTerminal(t, dir, append(base, "PATH="+dir+"/server:"+os.Getenv("PATH")), "-dev", "-flow", "flow.json")
 		if pid, err := strconv.Atoi(waitFile(t, dir+"/server.pid")); err == nil {
-			// This one would end by itself, were it what it is called.
+			// Unlike the real server, the script does not exit by itself.
 			t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
 		}
-		typeOn(t, keys, ctrlC)
-		detached(t, got, code(), ends)
+		typeText(t, keys, ctrlC)
+		expectDetached(t, got, code(), message)
 	})
 }
 
-// Ctrl-C while a run is followed, or an answer is half typed, leaves it to itself and says how
-// to come back.
+// TestEndToEndDetached checks that the run continues after Ctrl-C, even in the middle of typing an
+// answer, and that the message tells how to follow it again.
 func TestEndToEndDetached(t *testing.T) {
 	path := programs.Path(t, "WEFT_DEVSERVER")
 	dir := t.TempDir()
@@ -188,19 +188,19 @@ func TestEndToEndDetached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const comeBack = "detached; the run continues; follow it with: starter follow capital\r\n"
-	keys, got, code := onTerminal(t, dir, base, "-flow", guess, "-model", "script", "-id", "capital")
+	const message = "detached; the run continues; follow it with: starter follow capital\r\n"
+	keys, got, code := startOnTerminal(t, dir, base, "-flow", guess, "-model", "script", "-id", "capital")
 	got.wait(t, "type the answer here, on one line, or use the command")
-	typeOn(t, keys, "Ber"+ctrlC)
-	detached(t, got, code(), comeBack)
-	keys, got, code = onTerminal(t, dir, append(base, "TERM=dumb"), "follow", "capital")
+	typeText(t, keys, "Ber"+ctrlC)
+	expectDetached(t, got, code(), message)
+	keys, got, code = startOnTerminal(t, dir, append(base, "TERM=dumb"), "follow", "capital")
 	got.wait(t, "waits for message: What is the capital of Norway?")
-	typeOn(t, keys, ctrlC)
-	detached(t, got, code(), comeBack)
-	// The half answer was none, and somebody else can give a whole one.
-	keys, got, code = onTerminal(t, dir, base, "follow", "capital")
+	typeText(t, keys, ctrlC)
+	expectDetached(t, got, code(), message)
+	// The incomplete answer was not sent, so the next client can answer.
+	keys, got, code = startOnTerminal(t, dir, base, "follow", "capital")
 	got.wait(t, "type the answer here, on one line, or use the command")
-	typeOn(t, keys, "Oslo\n")
+	typeText(t, keys, "Oslo\n")
 	if code() != exitOK {
 		t.Errorf("exit code %d", code())
 	}

@@ -24,7 +24,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// mapEnv is an environment of its own.
+// mapEnv is an environment with these variables only.
 type mapEnv map[string]string
 
 func (e mapEnv) LookupEnv(name string) (string, bool) { v, ok := e[name]; return v, ok }
@@ -37,29 +37,29 @@ func (e mapEnv) Environ() []string {
 	return out
 }
 
-// pseudoTerminal opens a terminal; what is written to the second can be read from the first.
+// pseudoTerminal opens a pseudo-terminal: what a program writes to slave can be read from master.
 func pseudoTerminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		t.Skipf("there are no pseudo-terminals here: %v", err)
+		t.Skipf("pseudo-terminals are not available: %v", err)
 	}
 	t.Cleanup(func() { master.Close() })
 	var unlock, number int32
 	for request, arg := range map[uintptr]*int32{syscall.TIOCSPTLCK: &unlock, syscall.TIOCGPTN: &number} {
 		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, master.Fd(), request, uintptr(unsafe.Pointer(arg))); errno != 0 {
-			t.Skipf("there are no pseudo-terminals here: %v", errno)
+			t.Skipf("pseudo-terminals are not available: %v", errno)
 		}
 	}
 	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		t.Skipf("there are no pseudo-terminals here: %v", err)
+		t.Skipf("pseudo-terminals are not available: %v", err)
 	}
 	return master, slave
 }
 
-// watchOn follows a run on a terminal and gives all that the terminal got.
-func watchOn(t *testing.T, env mapEnv, flow *plan.Flow) string {
+// followOnTerminal follows a run on a terminal and returns everything that was written to it.
+func followOnTerminal(t *testing.T, env mapEnv, flow *plan.Flow) string {
 	t.Helper()
 	master, slave := pseudoTerminal(t)
 	h := &historytest.History{T: t, Start: time.Now().Add(-3 * time.Second)}
@@ -85,7 +85,7 @@ func watchOn(t *testing.T, env mapEnv, flow *plan.Flow) string {
 		t.Fatal(err)
 	}
 	if stdout.String() != "done\n" {
-		t.Errorf("stdout is %q, want the result alone", stdout.String())
+		t.Errorf("stdout = %q, want only the result", stdout.String())
 	}
 	slave.WriteString("END\n")
 	var out strings.Builder
@@ -101,8 +101,8 @@ func watchOn(t *testing.T, env mapEnv, flow *plan.Flow) string {
 	return out.String()
 }
 
-func TestTableOnATerminal(t *testing.T) {
-	got := watchOn(t, mapEnv{"TERM": "xterm"}, nil)
+func TestLiveTable(t *testing.T) {
+	got := followOnTerminal(t, mapEnv{"TERM": "xterm"}, nil)
 	frames := strings.Split(got, "\x1b[J")
 	last := frames[len(frames)-1]
 	for _, want := range []string{
@@ -111,18 +111,18 @@ func TestTableOnATerminal(t *testing.T) {
 		"  2 executions, 3 model calls, 36+9 tokens, ",
 	} {
 		if !strings.Contains(last, want) {
-			t.Errorf("the last table has no %q:\n%q", want, last)
+			t.Errorf("the last table does not contain %q:\n%q", want, last)
 		}
 	}
 	if !strings.Contains(got, "model: acme/m\x1b[?7l\r\n") || strings.Contains(got, "0.0s  find#1") {
-		t.Errorf("the terminal got %q", got)
+		t.Errorf("terminal = %q", got)
 	}
 	if strings.Count(got, "\x1b[?7l") == 0 || !strings.HasSuffix(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(got), "END")), "\x1b[?7h") {
-		t.Errorf("the terminal is left without wrapping: %q", got)
+		t.Errorf("line wrapping is not restored at the end: %q", got)
 	}
 }
 
-// chain is a flow whose nodes follow one another, with edges of its own behind them.
+// chain returns a flow with the nodes in sequence, and more edges after those of the sequence.
 func chain(nodes string, more ...plan.Edge) *plan.Flow {
 	f, last := &plan.Flow{}, plan.Start
 	for _, id := range strings.Fields(nodes) {
@@ -134,56 +134,56 @@ func chain(nodes string, more ...plan.Edge) *plan.Flow {
 	return f
 }
 
-// Where the flow tells how many nodes there are, a bar says how many of them have run.
-func TestBarOnATerminal(t *testing.T) {
+// TestProgressBar checks that a bar shows how many nodes have run, unless a loop makes their number unknown.
+func TestProgressBar(t *testing.T) {
 	tests := map[string]struct {
 		flow *plan.Flow
 		want string
 	}{
-		"a chain":           {flow: chain("find tell"), want: "  ██████████░░░░░░░░░░ 1 of 2 nodes, 2 executions, "},
-		"with a condition":  {flow: chain("find tell more", plan.Edge{From: "find", To: "more", Question: "Is it late?"}), want: "  ██████░░░░░░░░░░░░░░ 1 of at most 3 nodes, 2 executions, "},
-		"with a loop":       {flow: chain("find tell", plan.Edge{From: "tell", To: "find", Question: "Again?"}), want: "  2 executions, "},
-		"with a lone node":  {flow: &plan.Flow{Nodes: append(chain("find").Nodes, plan.Node{ID: "lone"}), Edges: chain("find").Edges}, want: "  ████████████████████ 1 of 1 nodes, 2 executions, "},
-		"a flow of nothing": {flow: &plan.Flow{}, want: "  2 executions, "},
+		"chain":            {flow: chain("find tell"), want: "  ██████████░░░░░░░░░░ 1 of 2 nodes, 2 executions, "},
+		"condition":        {flow: chain("find tell more", plan.Edge{From: "find", To: "more", Question: "Is it late?"}), want: "  ██████░░░░░░░░░░░░░░ 1 of at most 3 nodes, 2 executions, "},
+		"loop":             {flow: chain("find tell", plan.Edge{From: "tell", To: "find", Question: "Again?"}), want: "  2 executions, "},
+		"unreachable node": {flow: &plan.Flow{Nodes: append(chain("find").Nodes, plan.Node{ID: "lone"}), Edges: chain("find").Edges}, want: "  ████████████████████ 1 of 1 nodes, 2 executions, "},
+		"empty flow":       {flow: &plan.Flow{}, want: "  2 executions, "},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := watchOn(t, mapEnv{"TERM": "xterm", "NO_COLOR": "1"}, tc.flow)
+			got := followOnTerminal(t, mapEnv{"TERM": "xterm", "NO_COLOR": "1"}, tc.flow)
 			frames := strings.Split(got, "\x1b[J")
 			if !strings.Contains(frames[len(frames)-1], tc.want) {
-				t.Errorf("the last table has no %q:\n%q", tc.want, frames[len(frames)-1])
+				t.Errorf("the last table does not contain %q:\n%q", tc.want, frames[len(frames)-1])
 			}
 		})
 	}
 }
 
-func TestTerminalsThatWantLess(t *testing.T) {
-	if got := watchOn(t, mapEnv{"TERM": "xterm", "NO_COLOR": "1"}, nil); strings.Contains(got, "m✓") || !strings.Contains(got, "✓ find#1") {
-		t.Errorf("with NO_COLOR the terminal got %q", got)
+func TestTerminalWithoutColorOrTable(t *testing.T) {
+	if got := followOnTerminal(t, mapEnv{"TERM": "xterm", "NO_COLOR": "1"}, nil); strings.Contains(got, "m✓") || !strings.Contains(got, "✓ find#1") {
+		t.Errorf("with NO_COLOR, terminal = %q", got)
 	}
 	for name, env := range map[string]mapEnv{"dumb": {"TERM": "dumb"}, "CI": {"TERM": "xterm", "CI": "true"}, "none": {}} {
-		if got := watchOn(t, env, nil); strings.Contains(got, "\x1b[") || !strings.Contains(got, "0.0s  find#1                    started") {
-			t.Errorf("on a terminal that is %s: %q", name, got)
+		if got := followOnTerminal(t, env, nil); strings.Contains(got, "\x1b[") || !strings.Contains(got, "0.0s  find#1                    started") {
+			t.Errorf("%s: terminal = %q, want lines without control sequences", name, got)
 		}
 	}
 }
 
-func TestTheNullDeviceIsNoTerminal(t *testing.T) {
+func TestNullDeviceIsNotATerminal(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer null.Close()
 	if terminal(null) {
-		t.Error("the null device is taken for a terminal")
+		t.Error("terminal(/dev/null) = true")
 	}
 	_, slave := pseudoTerminal(t)
 	defer slave.Close()
 	if !terminal(slave) {
-		t.Error("a terminal is not taken for one")
+		t.Error("terminal of a pseudo-terminal = false")
 	}
 	code := (&app{stdin: null, stdout: null, stderr: slave, env: mapEnv{}}).run(t.Context(), []string{"resume", "guide-1"})
 	if code != exitBadInput {
-		t.Errorf("a talk with nobody: exit code %d", code)
+		t.Errorf("resume without a prompt or a terminal: exit code %d, want %d", code, exitBadInput)
 	}
 }

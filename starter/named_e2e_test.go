@@ -23,9 +23,9 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestEndToEndNamed starts flows by their names, from the command line, a schedule and the HTTP server, where workers run
-// those of a folder alone; and lists the runs of somebody among those of others.
-func TestEndToEndNamed(t *testing.T) {
+// TestEndToEndNamedFlows starts flows by name from the command line, a schedule and the HTTP server, with workers that accept
+// only the flows of a folder, and lists the runs of one principal among those of others.
+func TestEndToEndNamedFlows(t *testing.T) {
 	path, dir := programs.Path(t, "WEFT_DEVSERVER"), t.TempDir()
 	put := func(name, text string) string {
 		name = filepath.Join(dir, name)
@@ -37,29 +37,29 @@ func TestEndToEndNamed(t *testing.T) {
 		}
 		return name
 	}
-	flow := put("flows/triage.json", stuckFlow)
+	flow := put("flows/triage.json", singleNodeFlow)
 	put("flows/agents/plain/agent.json", `{"name":"plain","description":"d"}`)
-	mine := put("mine.json", stuckFlow)
+	outside := put("mine.json", singleNodeFlow)
 	named := "flows: {dir: " + filepath.Join(dir, "flows") + ", accept: named}\n"
 	worker := put("worker.yaml", named+"model: script\npolicies:\n  a: {tenants: [north], scripts: true}\n  b: {principals: [ann], clients: [model], scripts: true}\n")
 	settings := put("client.yaml", named+"starter: {principal: kim, tenant: north}\nprincipals:\n  kim: {tenant: north, open_runs: 5}\n")
 	address := devserver(t, path, "-config", worker)
-	t.Parallel() // after the start: servers that start at once may take each other's ports
+	t.Parallel() // after the start: servers that start concurrently may take each other's ports
 	env := mapEnv{"TEMPORAL_ADDRESS": address, "TEMPORAL_CONFIG_FILE": dir + "/none", "WEFT_MODEL": "script", "WEFT_SERVE_TOKENS": "kim:kimkimkimkimkimkim"}
 
 	command := func(code int, want string, args ...string) string {
 		t.Helper()
-		var out, said bytes.Buffer
-		a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &said, env: env}
-		if got := a.run(t.Context(), args); got != code || !strings.Contains(out.String()+said.String(), want) {
-			t.Errorf("starter %q gives %d: %s%s, want %d with %s", args, got, &out, &said, code, want)
+		var stdout, stderr bytes.Buffer
+		a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, env: env}
+		if got := a.run(t.Context(), args); got != code || !strings.Contains(stdout.String()+stderr.String(), want) {
+			t.Errorf("starter %q: exit code %d: %s%s, want %d with %s", args, got, &stdout, &stderr, code, want)
 		}
-		return out.String()
+		return stdout.String()
 	}
 	command(0, "hello", "-flow", "triage", "-input", "hello", "-id", "by-name", "-config", settings)
 	command(0, "hello", "-flow", flow, "-input", "hello", "-config", settings)
 	command(0, "hello", "-flow", "plain", "-input", "hello", "-session", "-config", settings)
-	command(2, "is not a flow of flows.dir", "-flow", mine, "-input", "hello", "-config", settings)
+	command(2, "is not a flow of flows.dir", "-flow", outside, "-input", "hello", "-config", settings)
 	command(1, "the run supplies model", "-flow", "triage", "-input", "hello", "-model", "script", "-config", settings)
 	command(1, "start the run with the name of a flow instead", "-flow", flow, "-input", "hello", "-config", put("other.yaml", "starter: {principal: kim, tenant: north}\n"))
 	command(0, "hello", "-flow", "triage", "-input", "hello", "-model", "script", "-config", put("ann.yaml", named+"starter: {principal: ann}\n"))
@@ -98,8 +98,8 @@ func TestEndToEndNamed(t *testing.T) {
 			})
 		}
 		all.Wait()
-		url := serving(t, env, "serve", "-listen", "127.0.0.1:0", "-config", settings)
-		ask := func(method, path, body string) (status int, got struct {
+		url := startServe(t, env, "serve", "-listen", "127.0.0.1:0", "-config", settings)
+		call := func(method, path, body string) (status int, got struct {
 			Runs []struct {
 				ID string `json:"run_id"`
 			}
@@ -113,34 +113,34 @@ func TestEndToEndNamed(t *testing.T) {
 			}
 			r.Header.Set("Authorization", "Bearer kimkimkimkimkimkim")
 			r.Header.Set("Content-Type", "application/json")
-			answer, err := http.DefaultClient.Do(r)
+			response, err := http.DefaultClient.Do(r)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer answer.Body.Close()
-			if err := json.NewDecoder(answer.Body).Decode(&got); err != nil {
+			defer response.Body.Close()
+			if err := json.NewDecoder(response.Body).Decode(&got); err != nil {
 				t.Fatal(err)
 			}
-			return answer.StatusCode, got
+			return response.StatusCode, got
 		}
-		if status, got := ask("POST", "/runs", `{"id": "posted", "flow": {"name": "triage"}, "input": "hello"}`); status != 201 {
-			t.Errorf("a start by name gives %d: %s", status, got.Detail)
+		if status, got := call("POST", "/runs", `{"id": "posted", "flow": {"name": "triage"}, "input": "hello"}`); status != 201 {
+			t.Errorf("start by name: status %d: %s", status, got.Detail)
 		}
-		if status, got := ask("POST", "/runs", `{"flow": {"text": "{}"}, "input": "hello"}`); status != 403 {
-			t.Errorf("a start of a document gives %d: %s", status, got.Detail)
+		if status, got := call("POST", "/runs", `{"flow": {"text": "{}"}, "input": "hello"}`); status != 403 {
+			t.Errorf("start of a document: status %d: %s", status, got.Detail)
 		}
-		// by-name, by path, the session, two that failed, the schedule's and posted
+		// The runs by-name, by path, the session, two that failed, the schedule's, and posted.
 		var ids []string
 		pages := 0
 		for deadline := time.Now().Add(3 * time.Minute); len(ids) != 7 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 			ids, pages = nil, 0
 			for next := ""; ; pages++ {
-				began := time.Now()
-				status, got := ask("GET", "/runs?limit=3&page_token="+next, "")
+				start := time.Now()
+				status, got := call("GET", "/runs?limit=3&page_token="+next, "")
 				if status != 200 || len(got.Runs) > 3 || got.Next != "" && len(got.Runs) < 3 {
-					t.Fatalf("a page gives %d: %+v", status, got)
+					t.Fatalf("page: status %d: %+v", status, got)
 				}
-				t.Logf("a page took %v", time.Since(began).Round(time.Millisecond))
+				t.Logf("a page took %v", time.Since(start).Round(time.Millisecond))
 				for _, run := range got.Runs {
 					ids = append(ids, run.ID)
 				}
@@ -150,26 +150,26 @@ func TestEndToEndNamed(t *testing.T) {
 			}
 		}
 		if text := strings.Join(ids, " "); len(ids) != 7 || strings.Contains(text, "other-") || !strings.Contains(text, "by-name") || !strings.Contains(text, "nightly") || pages > 2 {
-			t.Errorf("its runs are %q, on %d pages", ids, pages+1)
+			t.Errorf("runs of kim = %q, on %d pages", ids, pages+1)
 		}
-		for i := range 5 { // the session is open already
+		for i := range 5 { // of 5 open runs, the session that was started above is one
 			want := 201
 			if i == 4 {
 				want = 429
 			}
-			if status, got := ask("POST", "/runs", `{"type": "start_session", "agent_name": "plain", "parameters": {"prompt": "hello"}}`); status != want {
-				t.Errorf("session %d gives %d: %s", i, status, got.Detail)
+			if status, got := call("POST", "/runs", `{"type": "start_session", "agent_name": "plain", "parameters": {"prompt": "hello"}}`); status != want {
+				t.Errorf("start of session %d: status %d: %s", i, status, got.Detail)
 			}
 		}
 	})
 }
 
-// serving starts an HTTP server, which ends with the test, and gives its address.
-func serving(t *testing.T, env mapEnv, args ...string) string {
+// startServe starts an HTTP server, which is stopped at the end of the test, and returns its URL.
+func startServe(t *testing.T, env mapEnv, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	out, in := io.Pipe()
-	var stderr lines
+	var stderr syncBuffer
 	a := &app{stdin: strings.NewReader(""), stdout: in, stderr: &stderr, env: env}
 	code := make(chan int, 1)
 	go func() {
@@ -178,12 +178,12 @@ func serving(t *testing.T, env mapEnv, args ...string) string {
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("it does not serve: %v, %s", err, stderr.buf.String())
+		t.Fatalf("start the server: %v, %s", err, stderr.buf.String())
 	}
 	t.Cleanup(func() {
 		cancel()
 		if got := <-code; got != exitOK {
-			t.Errorf("the server ended with exit code %d: %s", got, stderr.buf.String())
+			t.Errorf("exit code of the server = %d: %s", got, stderr.buf.String())
 		}
 	})
 	return strings.TrimSpace(line)

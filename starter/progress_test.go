@@ -25,7 +25,7 @@ import (
 	"weft/worker/config"
 )
 
-// rateLimited is how Temporal records an attempt that failed.
+// rateLimited is the failure that Temporal records for an attempt that was rate limited.
 var rateLimited = &failurepb.Failure{Message: "slow down", FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
 	ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: contract.ClassRateLimited}}}
 
@@ -43,7 +43,8 @@ func (r fakeRun) Get(_ context.Context, v any) error {
 	return r.err
 }
 
-func TestFollowsChildrenContinuationsAndLostConnections(t *testing.T) {
+// TestFollow checks that follow includes child workflows, continues in the next run of a chain, and reconnects.
+func TestFollow(t *testing.T) {
 	first, second, branch, sub := historytest.New(t), historytest.New(t), historytest.New(t), historytest.New(t)
 	init := first.Child("root/left#1", contract.WorkflowBranch)
 	first.ChildDone(init)
@@ -71,7 +72,7 @@ func TestFollowsChildrenContinuationsAndLostConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	if stdout.String() != "all done\n" {
-		t.Errorf("stdout is %q, want the result alone", stdout.String())
+		t.Errorf("stdout = %q, want only the result", stdout.String())
 	}
 	want := `    0.0s  left#1                    started
     0.2s  left#1                    model call 1: calls expert (12+3 tokens, 0.2 s)
@@ -100,7 +101,7 @@ func TestInterruptDetaches(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, exitDetached)
 	}
 	if want := "detached; the run continues; follow it with: starter follow root\n"; stderr.String() != want {
-		t.Errorf("stderr is %q, want %q", stderr.String(), want)
+		t.Errorf("stderr = %q, want %q", stderr.String(), want)
 	}
 }
 
@@ -119,24 +120,24 @@ func TestOutcomes(t *testing.T) {
 		"data":            {run: fakeRun{result: contract.RunResult{ResultData: json.RawMessage(`{"a":1}`)}}, wantStdout: "{\"a\":1}\n"},
 		"as JSON":         {run: fakeRun{result: contract.RunResult{Status: "completed", ResultText: &text, FlowHash: "h"}}, output: "json", wantStdout: "{\n  \"status\": \"completed\",\n  \"result_text\": \"# Title\",\n  \"exit_outputs\": null,\n  \"usage\": {\n    \"calls\": 0,\n    \"input_tokens\": 0,\n    \"output_tokens\": 0\n  },\n  \"flow_hash\": \"h\"\n}\n"},
 		"scripted answer": {run: fakeRun{result: contract.RunResult{ResultText: &text, Model: "script"}}, wantStdout: "# Title\n", wantStderr: "the result below comes from scripted answers, not from a model\n"},
-		"messages that nobody read": {run: fakeRun{result: contract.RunResult{ResultText: &text, UnreadMessages: []contract.Inbound{{Seq: 1, Text: "Leave May\nout.", Node: "n", Author: contract.Author{By: "kim"}}}}},
+		"unread messages": {run: fakeRun{result: contract.RunResult{ResultText: &text, UnreadMessages: []contract.Inbound{{Seq: 1, Text: "Leave May\nout.", Node: "n", Author: contract.Author{By: "kim"}}}}},
 			wantStdout: "# Title\n", wantStderr: "unread: no model call has included the message \"Leave May out.\" to n by kim\n"},
-		"a failure": {run: fakeRun{err: failure}, code: exitFailed, wantStderr: `starter: run root failed: no_exit_node_reached
+		"failure": {run: fakeRun{err: failure}, code: exitFailed, wantStderr: `starter: run root failed: no_exit_node_reached
   where:  node "pick", step 2, x.json:7
   what:   no exit node ran
           pick#2 asked "Is it good?": no (no)
   remedy: add an edge
 `},
-		"a failure as JSON": {run: fakeRun{err: &contract.Failure{Class: contract.ClassDenied, Text: "no", Remedy: "pay", Node: "n", At: "x.json:1"}}, output: "jsonl", code: exitFailed,
+		"failure as JSON": {run: fakeRun{err: &contract.Failure{Class: contract.ClassDenied, Text: "no", Remedy: "pay", Node: "n", At: "x.json:1"}}, output: "jsonl", code: exitFailed,
 			wantStdout: `{"status":"failed","run":"root","class":"denied","text":"no","remedy":"pay","node":"n","at":"x.json:1"}` + "\n",
 			wantStderr: "starter: run root failed: denied\n  where:  node \"n\", x.json:1\n  what:   no\n  remedy: pay\n"},
 		"cancelled": {run: fakeRun{err: temporal.NewCanceledError()}, output: "jsonl", code: exitCancelled,
 			wantStdout: `{"status":"cancelled","run":"root","class":"cancelled","text":"cancelled"}` + "\n", wantStderr: "starter: run root was cancelled\n"},
-		"a tool that ran out of time is a failure": {run: fakeRun{err: temporal.NewApplicationError("slow", contract.ClassTimeout)}, output: "jsonl", code: exitFailed,
+		"timeout of a tool": {run: fakeRun{err: temporal.NewApplicationError("slow", contract.ClassTimeout)}, output: "jsonl", code: exitFailed,
 			wantStdout: `{"status":"failed","run":"root","class":"timeout","text":"slow"}` + "\n", wantStderr: "starter: run root failed: timeout\n  what:   slow\n"},
-		"a run that ran out of time": {run: fakeRun{err: temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_START_TO_CLOSE, nil)}, output: "jsonl", code: exitFailed,
+		"timeout of the run": {run: fakeRun{err: temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_START_TO_CLOSE, nil)}, output: "jsonl", code: exitFailed,
 			wantStdout: `{"status":"timed_out","run":"root","class":"timeout","text":"Test timeout (type: StartToClose)"}` + "\n", wantStderr: "starter: run root failed: timeout\n  what:   Test timeout (type: StartToClose)\n"},
-		"an error of somebody else's": {run: fakeRun{err: errors.New("strange")}, code: exitFailed, wantStderr: "starter: run root failed: unavailable\n  what:   strange\n"},
+		"other error": {run: fakeRun{err: errors.New("strange")}, code: exitFailed, wantStderr: "starter: run root failed: unavailable\n  what:   strange\n"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +166,7 @@ func TestIDs(t *testing.T) {
 	} {
 		got := runs.NewID(name)
 		if len(got) != len(want)+8 || got[:len(want)] != want {
-			t.Errorf("runs.NewID(%q) = %q, want %s and 8 characters", name, got, want)
+			t.Errorf("runs.NewID(%q) = %q, want %q and 8 characters", name, got, want)
 		}
 	}
 	for id, want := range map[string]string{"a-b/c#1": "'a-b/c#1'", "plain-1": "plain-1", "it's": `'it'\''s'`, "": "''"} {
@@ -175,7 +176,7 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-func TestPlaces(t *testing.T) {
+func TestSplitCallID(t *testing.T) {
 	for id, want := range map[string][2]string{
 		"a#1/model/7":              {"a#1", "7"},
 		"a#1/model/7~2":            {"a#1", "7~2"},
@@ -189,7 +190,7 @@ func TestPlaces(t *testing.T) {
 		"team#2/member#1/model/12": {"team#2/member#1", "12"},
 	} {
 		if node, turn := history.SplitCallID(id); node != want[0] || turn != want[1] {
-			t.Errorf("%s is call %q of %q, want %q of %q", id, turn, node, want[1], want[0])
+			t.Errorf("history.SplitCallID(%q) = %q, %q, want %q, %q", id, node, turn, want[0], want[1])
 		}
 	}
 }

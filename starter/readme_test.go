@@ -18,8 +18,8 @@ import (
 	"weft/worker/config"
 )
 
-// fenced gives the blocks of a language on a page.
-func fenced(t *testing.T, page, language string) []string {
+// codeBlocks returns the fenced code blocks of a language in a Markdown file.
+func codeBlocks(t *testing.T, page, language string) []string {
 	t.Helper()
 	raw, err := os.ReadFile(page)
 	if err != nil {
@@ -30,19 +30,19 @@ func fenced(t *testing.T, page, language string) []string {
 		out = append(out, m[1])
 	}
 	if len(out) == 0 {
-		t.Fatalf("%s has no block of %s", page, language)
+		t.Fatalf("%s has no code block of %s", page, language)
 	}
 	return out
 }
 
-// typedLines are the command lines on a page, without their comments.
-func typedLines(t *testing.T, page string) [][]string {
+// commandLines returns the command lines in the sh blocks of a page, without comments.
+func commandLines(t *testing.T, page string) [][]string {
 	t.Helper()
 	var out [][]string
-	for _, block := range fenced(t, page, "sh") {
+	for _, block := range codeBlocks(t, page, "sh") {
 		for _, line := range strings.Split(strings.ReplaceAll(block, "\\\n", " "), "\n") {
 			line, _, _ = strings.Cut(line, "  #")
-			if args := words(t, line); len(args) > 0 {
+			if args := splitWords(t, line); len(args) > 0 {
 				out = append(out, args)
 			}
 		}
@@ -50,8 +50,8 @@ func typedLines(t *testing.T, page string) [][]string {
 	return out
 }
 
-// words splits a line as a shell does.
-func words(t *testing.T, line string) []string {
+// splitWords splits a line as a shell does.
+func splitWords(t *testing.T, line string) []string {
 	t.Helper()
 	raw, err := exec.Command("sh", "-c", `printf '%s\0' `+line).Output()
 	if err != nil {
@@ -64,8 +64,8 @@ func words(t *testing.T, line string) []string {
 	return out
 }
 
-// TestReadmeCommands runs what the pages say to type, as far as that needs no server; of the
-// rest it reads the flags.
+// TestReadmeCommands runs those command lines of the READMEs that need no server, and parses the
+// others.
 func TestReadmeCommands(t *testing.T) {
 	targets, err := os.ReadFile("../Makefile")
 	if err != nil {
@@ -73,7 +73,7 @@ func TestReadmeCommands(t *testing.T) {
 	}
 	var lines [][]string
 	for _, page := range []string{"../README.md", "README.md"} {
-		lines = append(lines, typedLines(t, page)...)
+		lines = append(lines, commandLines(t, page)...)
 	}
 	readmeFlows(t)
 	ran := 0
@@ -98,14 +98,14 @@ func TestReadmeCommands(t *testing.T) {
 		}
 	}
 	if ran < 8 {
-		t.Errorf("only %d command lines of starter were found", ran)
+		t.Errorf("found %d command lines of starter, want at least 8", ran)
 	}
 }
 
-// TestReadmeSettings loads the settings that README shows.
+// TestReadmeSettings loads the settings in README.md.
 func TestReadmeSettings(t *testing.T) {
 	connections, confirm := 0, 0
-	for _, block := range fenced(t, "../README.md", "yaml") {
+	for _, block := range codeBlocks(t, "../README.md", "yaml") {
 		if strings.HasPrefix(block, "agentspec_version") {
 			continue
 		}
@@ -123,16 +123,16 @@ func TestReadmeSettings(t *testing.T) {
 		connections, confirm = connections+len(cfg.Connections), confirm+len(cfg.Confirm)
 	}
 	if connections != 2 || confirm != 1 {
-		t.Errorf("%d connections, %d rules of confirmation", connections, confirm)
+		t.Errorf("%d connections, %d confirm rules, want 2 and 1", connections, confirm)
 	}
 }
 
-// readmeFlows makes a folder with the flows of README, the first one as flow.json, and the flows of tests, goes there, and
-// returns the files' names.
+// readmeFlows changes to a new folder with the flows of README.md, the first one as flow.json, and a link to tests. It returns
+// the names of the files.
 func readmeFlows(t *testing.T) []string {
 	t.Helper()
 	var blocks, names []string
-	blocks = append(fenced(t, "../README.md", "json"), fenced(t, "../README.md", "yaml")...)
+	blocks = append(codeBlocks(t, "../README.md", "json"), codeBlocks(t, "../README.md", "yaml")...)
 	tests, err := filepath.Abs("../tests")
 	if err != nil {
 		t.Fatal(err)
@@ -160,12 +160,12 @@ func readmeFlows(t *testing.T) []string {
 		names = append(names, name)
 	}
 	if diff := cmp.Diff([]string{"flow.json", "koog.json", "blueprint.json", "agentspec.yaml"}, names); diff != "" {
-		t.Fatalf("the flows of README (-want +got):\n%s", diff)
+		t.Fatalf("flows of README.md (-want +got):\n%s", diff)
 	}
 	return names
 }
 
-// TestReadmeFlows validates the flows of README: none gives a warning.
+// TestReadmeFlows validates the flows of README.md, without warnings.
 func TestReadmeFlows(t *testing.T) {
 	for _, name := range readmeFlows(t) {
 		var stdout, stderr bytes.Buffer
@@ -176,17 +176,17 @@ func TestReadmeFlows(t *testing.T) {
 	}
 }
 
-// TestEndToEndReadme starts the run that README starts, and the other flows of README.
+// TestEndToEndReadme runs the command of README.md that starts a run, and the other flows of README.md.
 func TestEndToEndReadme(t *testing.T) {
 	path := programs.Path(t, "WEFT_DEVSERVER")
 	address := devserver(t, path)
-	lines := typedLines(t, "../README.md")
+	lines := commandLines(t, "../README.md")
 	names := readmeFlows(t)
 	started := slices.DeleteFunc(lines, func(args []string) bool {
 		return args[0] != "bin/starter" || len(args) < 4 || !strings.Contains(strings.Join(args, " "), " -flow ")
 	})
 	if len(started) != 1 {
-		t.Errorf("README starts %d runs, want one", len(started))
+		t.Errorf("README.md starts %d runs, want 1", len(started))
 	}
 	for _, name := range names[1:] {
 		started = append(started, []string{"bin/starter", "-dev", "-flow", name, "-input", "Move to Oslo", "-model", "script"})

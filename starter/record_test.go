@@ -7,20 +7,20 @@ import (
 	"testing"
 )
 
-// TestExampleRecordings plays the recordings of all examples.
+// TestExampleRecordings replays the recordings of all examples.
 func TestExampleRecordings(t *testing.T) {
 	files, err := filepath.Glob("../tests/examples/*/*.recording")
 	if err != nil || len(files) < 5 {
-		t.Fatalf("there are %d recordings: %v", len(files), err)
+		t.Fatalf("%d recordings, want at least 5: %v", len(files), err)
 	}
 	var stdout, stderr strings.Builder
-	a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, env: bare{}}
+	a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, env: emptyEnv{}}
 	if code := a.run(t.Context(), append([]string{"test"}, files...)); code != exitOK || strings.Count(stdout.String(), "ok    ") != len(files) {
 		t.Errorf("code %d\n%s\n%s", code, stdout.String(), stderr.String())
 	}
 }
 
-// TestTestCommand plays the recording of the examples, and one with another answer in it.
+// TestTestCommand replays valid, modified and invalid recordings.
 func TestTestCommand(t *testing.T) {
 	const example = "../tests/examples/continuum/triage.recording"
 	raw, err := os.ReadFile(example)
@@ -39,29 +39,29 @@ func TestTestCommand(t *testing.T) {
 		return file
 	}
 	other := write("other.yaml", "say: We refund", "say: We will not refund")
-	turned := write("turned.yaml", "yes: true", "yes: false")
+	branch := write("turned.yaml", "yes: true", "yes: false")
 	for name, tc := range map[string]struct {
 		args           []string
 		code           int
 		stdout, stderr string
 	}{
-		"the example":         {[]string{"test", example}, exitOK, "ok    " + example + ": 6 calls, completed\n", ""},
-		"with its flow":       {[]string{"test", "-flow", "../tests/examples/continuum/triage.json", example}, exitOK, "ok    ", "warning"},
-		"another end":         {[]string{"test", example, other}, exitFailed, ": the result's text\n  expected: We refund order", ""},
-		"another way":         {[]string{"test", turned}, exitFailed, "node refund, step 2", ""},
-		"for programs":        {[]string{"test", "-output", "json", other}, exitFailed, `"what": "the result's text"`, ""},
-		"a line each":         {[]string{"test", "-output", "jsonl", other}, exitFailed, `"ok":false`, ""},
-		"no file":             {[]string{"test", "missing.yaml"}, exitBadInput, "", "read the recording: missing.yaml: no such file"},
-		"a script":            {[]string{"test", "../tests/examples/continuum/triage.script"}, exitBadInput, "", `has no field "recorded"`},
-		"of another version":  {[]string{"test", write("v.yaml", "version: 1", "version: 7")}, exitBadInput, "", "version is 7, but this build replays 1"},
-		"with a wrong field":  {[]string{"test", write("f.yaml", "kind: EvaluateCondition", "kidn: Judge")}, exitBadInput, "", `unknown field "kidn"`},
-		"a call twice":        {[]string{"test", write("t.yaml", "classify#1/judge/2\n      kind", "classify#1/judge/1\n      kind")}, exitBadInput, "", "duplicate call"},
-		"what is no YAML":     {[]string{"test", write("y.yaml", "rules:", "rules: [")}, exitBadInput, "", "y.yaml:"},
-		"a call without kind": {[]string{"test", write("k.yaml", "kind: EvaluateCondition\n", "tool: x\n")}, exitBadInput, "", "without at or kind"},
+		"unmodified":                    {[]string{"test", example}, exitOK, "ok    " + example + ": 6 calls, completed\n", ""},
+		"with -flow":                    {[]string{"test", "-flow", "../tests/examples/continuum/triage.json", example}, exitOK, "ok    ", "warning"},
+		"other result":                  {[]string{"test", example, other}, exitFailed, ": the result's text\n  expected: We refund order", ""},
+		"other branch":                  {[]string{"test", branch}, exitFailed, "node refund, step 2", ""},
+		"as JSON":                       {[]string{"test", "-output", "json", other}, exitFailed, `"what": "the result's text"`, ""},
+		"as JSON lines":                 {[]string{"test", "-output", "jsonl", other}, exitFailed, `"ok":false`, ""},
+		"missing file":                  {[]string{"test", "missing.yaml"}, exitBadInput, "", "read the recording: missing.yaml: no such file"},
+		"script instead of a recording": {[]string{"test", "../tests/examples/continuum/triage.script"}, exitBadInput, "", `has no field "recorded"`},
+		"unsupported version":           {[]string{"test", write("v.yaml", "version: 1", "version: 7")}, exitBadInput, "", "version is 7, but this build replays 1"},
+		"unknown field":                 {[]string{"test", write("f.yaml", "kind: EvaluateCondition", "kidn: Judge")}, exitBadInput, "", `unknown field "kidn"`},
+		"duplicate call":                {[]string{"test", write("t.yaml", "classify#1/judge/2\n      kind", "classify#1/judge/1\n      kind")}, exitBadInput, "", "duplicate call"},
+		"invalid YAML":                  {[]string{"test", write("y.yaml", "rules:", "rules: [")}, exitBadInput, "", "y.yaml:"},
+		"call without kind":             {[]string{"test", write("k.yaml", "kind: EvaluateCondition\n", "tool: x\n")}, exitBadInput, "", "without at or kind"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr strings.Builder
-			a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, env: bare{}}
+			a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, env: emptyEnv{}}
 			if code := a.run(t.Context(), tc.args); code != tc.code {
 				t.Errorf("code %d, want %d", code, tc.code)
 			}
@@ -72,9 +72,9 @@ func TestTestCommand(t *testing.T) {
 	}
 }
 
-// bare is an environment without anything in it.
-type bare struct{}
+// emptyEnv is an environment without variables.
+type emptyEnv struct{}
 
-func (bare) LookupEnv(string) (string, bool) { return "", false }
+func (emptyEnv) LookupEnv(string) (string, bool) { return "", false }
 
-func (bare) Environ() []string { return nil }
+func (emptyEnv) Environ() []string { return nil }

@@ -17,10 +17,10 @@ import (
 	"weft/specadapter"
 )
 
-// openAgent takes any parameters.
+// openAgent accepts any parameters.
 const openAgent = `{"name":"open","description":"d","parameters_schema":{"type":"object"}}`
 
-// wireParams are parameters as other languages' clients may spell them, and what the agent sees.
+// wireParams are JSON parameters in the forms that clients in other languages write, with the inputs in the agent's prompt.
 var wireParams = []struct{ params, want string }{
 	{`{"z": 1, "prompt": "Go", "a": 2, "m": {"y": 1, "b": [2, {"x": 3, "a": 4}]}}`, "z: 1\na: 2\nm: {\"y\": 1, \"b\": [2, {\"x\": 3, \"a\": 4}]}"},
 	{`{"prompt":"Go","a":1e21,"b":-0,"c":1.0,"d":12345678901234567890123,"e":-0.0,"f":1E2,"g":0.1e-6,"h":[1e22,1.50,-0]}`,
@@ -31,9 +31,9 @@ var wireParams = []struct{ params, want string }{
 		"t: True\nf: False\nn: null\n: no key\ns:\n   two\n  lines \no: {}\nq: \"'\\/"},
 }
 
-// wireStarts gives an agent the same parameters over HTTP, by the command and by a plain Temporal
-// client, with a document and with a plan: it sees the same.
-func wireStarts(d *doors) {
+// wireStarts checks that an agent gets the same prompt for the same parameters over HTTP, from the
+// command line, and from a plain Temporal client, with a document and with a plan.
+func wireStarts(d *servers) {
 	dir := d.TempDir()
 	main := filepath.Join(dir, "agents", "open", "agent.json")
 	if err := os.MkdirAll(filepath.Dir(main), 0o755); err != nil {
@@ -53,12 +53,12 @@ func wireStarts(d *doors) {
 	if err != nil {
 		d.Fatal(err)
 	}
-	c, err := client.Dial(client.Options{HostPort: d.temporal, Logger: silent{}})
+	c, err := client.Dial(client.Options{HostPort: d.temporal, Logger: discardLogger{}})
 	if err != nil {
 		d.Fatal(err)
 	}
 	defer c.Close()
-	raw := func(id, flow, params string) {
+	start := func(id, flow, params string) {
 		payload := &commonpb.Payload{Metadata: map[string][]byte{"encoding": []byte("json/plain")},
 			Data: fmt.Appendf(nil, `{"params": %s, "model": "script", "script": %s, "flow": %s, "v": %d}`, params, script, flow, contract.Version)}
 		if _, err := c.ExecuteWorkflow(d.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: "weft"}, contract.WorkflowFlow, converter.NewRawValue(payload)); err != nil {
@@ -67,10 +67,10 @@ func wireStarts(d *doors) {
 	}
 	text, _ := json.Marshal(openAgent)
 	for i, tc := range wireParams {
-		ids := map[string]string{"HTTP": d.begin("open", tc.params, "- {say: fine}").run}
-		for way, flow := range map[string]string{"document": fmt.Sprintf(`{"text": %s, "dialect": "blueprint"}`, text), "plan": fmt.Sprintf(`{"plan": %s}`, plan)} {
-			ids[way] = fmt.Sprintf("wire-%d-%s", i, way)
-			raw(ids[way], flow, tc.params)
+		ids := map[string]string{"HTTP": d.startRun("open", tc.params, "- {say: fine}").run}
+		for source, flow := range map[string]string{"document": fmt.Sprintf(`{"text": %s, "dialect": "blueprint"}`, text), "plan": fmt.Sprintf(`{"plan": %s}`, plan)} {
+			ids[source] = fmt.Sprintf("wire-%d-%s", i, source)
+			start(ids[source], flow, tc.params)
 		}
 		ids["command"] = fmt.Sprintf("wire-%d-command", i)
 		params := filepath.Join(dir, fmt.Sprintf("params-%d.json", i))
@@ -80,34 +80,34 @@ func wireStarts(d *doors) {
 		var stdout, stderr bytes.Buffer
 		a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, env: mapEnv{"TEMPORAL_ADDRESS": d.temporal, "TEMPORAL_CONFIG_FILE": dir + "/none"}}
 		if code := a.run(d.Context(), []string{"-flow", filepath.Dir(main), "-params", "@" + params, "-id", ids["command"], "-model", "script", "-script", filepath.Join(dir, "script.json")}); code != exitOK {
-			d.Fatalf("the command ended with %d: %s", code, &stderr)
+			d.Fatalf("exit code %d: %s", code, &stderr)
 		}
 		want := "<inputs>\n" + tc.want + "\n</inputs>\n\nGo"
-		for way, id := range ids {
+		for source, id := range ids {
 			if got := d.inputOf(id); got != want {
-				d.Errorf("%s, by %s: the agent is given\n%q, want\n%q", tc.params, way, got, want)
+				d.Errorf("%s, started by %s: prompt =\n%q, want\n%q", tc.params, source, got, want)
 			}
 		}
 	}
-	// What no way takes is refused with its place.
-	raw("wire-twice", fmt.Sprintf(`{"plan": %s}`, plan), `{"prompt":"Go","a":1,"a":2}`)
-	end := (&begun{d: d, run: "wire-twice"}).ends()
-	if said := fmt.Sprint(end); end["status"] != "failed" || !strings.Contains(said, `"params.a" appears twice`) {
-		d.Errorf("a key twice gives %s", said)
+	// Duplicate keys are rejected with their position.
+	start("wire-twice", fmt.Sprintf(`{"plan": %s}`, plan), `{"prompt":"Go","a":1,"a":2}`)
+	end := (&startedRun{d: d, run: "wire-twice"}).wait()
+	if text := fmt.Sprint(end); end["status"] != "failed" || !strings.Contains(text, `"params.a" appears twice`) {
+		d.Errorf("run with a duplicate key = %s", text)
 	}
-	if said := string(d.raw(0, 400, "POST", "/runs", starting("open", `{"prompt":"Go","a":1,"a":2}`, "- {say: fine}"))); !strings.Contains(said, `duplicate key \"a\", first used at`) {
-		d.Errorf("a key twice over HTTP gives %s", said)
+	if body := string(d.raw(0, 400, "POST", "/runs", startBody("open", `{"prompt":"Go","a":1,"a":2}`, "- {say: fine}"))); !strings.Contains(body, `duplicate key \"a\", first used at`) {
+		d.Errorf("response to a duplicate key = %s", body)
 	}
 }
 
-// inputOf waits for the end of a run and gives what its agent was given.
-func (d *doors) inputOf(run string) string {
+// inputOf waits for the end of a run and returns its input.
+func (d *servers) inputOf(run string) string {
 	d.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
 		if now := d.call(1, 200, "GET", "/runs/"+run+"?wait=30s", ""); now["status"] == "running" {
 			continue
 		} else if now["status"] != "completed" {
-			d.Fatalf("the run %s is %v", run, now)
+			d.Fatalf("run %s = %v, want completed", run, now)
 		}
 		var page struct {
 			Messages []struct {
@@ -119,10 +119,10 @@ func (d *doors) inputOf(run string) string {
 			d.Fatal(err)
 		}
 		if len(page.Messages) != 1 {
-			d.Fatalf("the thread input of %s is %+v", run, page)
+			d.Fatalf("thread input of %s = %+v, want one message", run, page)
 		}
 		return page.Messages[0].Message.Text
 	}
-	d.Fatalf("the run %s did not end", run)
+	d.Fatalf("run %s did not end", run)
 	return ""
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// sarifSchema is the published schema of SARIF 2.1.0 (OASIS, revision rtm.5).
+// sarifSchema returns the schema of SARIF 2.1.0 (OASIS, revision rtm.5).
 func sarifSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	f, err := os.Open("testdata/sarif-2.1.0-rtm.5.json.gz")
@@ -37,8 +37,8 @@ func sarifSchema(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// validated runs starter validate in a folder with files and gives its standard output.
-func validated(t *testing.T, files map[string]string, args ...string) string {
+// runValidate runs starter validate, which must fail, in a folder with files and returns its standard output.
+func runValidate(t *testing.T, files map[string]string, args ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -58,9 +58,9 @@ func validated(t *testing.T, files map[string]string, args ...string) string {
 	return stdout.String()
 }
 
-func TestSARIFMatchesItsSchema(t *testing.T) {
+func TestSARIF(t *testing.T) {
 	schema := sarifSchema(t)
-	got := validated(t, map[string]string{
+	got := runValidate(t, map[string]string{
 		"a b/ü.json": `{"name": "ü", "nodes": [{"id": "ä", "name": "A", "prompt": "p", "is_exit_node": true, "max_iterations": -3}],
  "edges": [{"id": "in", "source": "START", "target": "ä"}, {"id": "é", "source": "ä", "target": "nowhere"}]}`,
 		"a b/broken.json": `{"name": `, "a b/other.yaml": "x: 1\n", "a b/.hidden.json": "{",
@@ -73,7 +73,7 @@ func TestSARIFMatchesItsSchema(t *testing.T) {
 		t.Fatalf("%v in\n%s", err, got)
 	}
 	if broken := schema.Validate(map[string]any{"version": "2.1.0", "runs": []any{map[string]any{}}}); broken == nil {
-		t.Error("the schema takes a run without a tool: it checks nothing")
+		t.Error("the schema accepts a run without a tool, so it does not check anything")
 	}
 	var log struct {
 		Runs []struct {
@@ -107,7 +107,7 @@ func TestSARIFMatchesItsSchema(t *testing.T) {
 			f.line, f.column = at.StartLine, at.StartColumn
 		}
 		if log.Runs[0].Tool.Driver.Rules[r.RuleIndex].ID != r.RuleID {
-			t.Errorf("rule %d is %v, want %s", r.RuleIndex, log.Runs[0].Tool.Driver.Rules, r.RuleID)
+			t.Errorf("rule %d of %v, want %s", r.RuleIndex, log.Runs[0].Tool.Driver.Rules, r.RuleID)
 		}
 		found = append(found, f)
 	}
@@ -125,13 +125,13 @@ func TestSARIFMatchesItsSchema(t *testing.T) {
 	if diff := cmp.Diff(want, rest, cmp.AllowUnexported(finding{})); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
-	// The column of the edge's target counts characters, of which two before it have two bytes.
-	wanted := finding{"V2", "error", "a%20b/%C3%BC.json", 2, 1 + len([]rune(` "edges": [{"id": "in", "source": "START", "target": "ä"}, {"id": "é", "source": "ä", "target": `))}
+	// The column of the edge's target counts characters: two of those before it have two bytes.
+	target := finding{"V2", "error", "a%20b/%C3%BC.json", 2, 1 + len([]rune(` "edges": [{"id": "in", "source": "START", "target": "ä"}, {"id": "é", "source": "ä", "target": `))}
 	ok := false
 	for _, f := range found {
-		ok = ok || f == wanted
+		ok = ok || f == target
 	}
 	if !ok {
-		t.Errorf("findings are %v, want %v among them", found, wanted)
+		t.Errorf("findings = %v, want %v among them", found, target)
 	}
 }

@@ -25,22 +25,22 @@ import (
 	"weft/tests/programs"
 )
 
-// doors are two doors before one Temporal with a worker.
-type doors struct {
+// servers are two HTTP servers that use the same Temporal server, which has a worker.
+type servers struct {
 	*testing.T
 	temporal string
 	urls     []string
 	checker  *servetest.Checker
 }
 
-// openDoors starts everything; it ends with the test. more are files of the folder of agents and
-// flows, by name.
-func openDoors(t *testing.T, more map[string]string) *doors {
+// startServers starts everything until the end of the test. more are additional files in the folder of
+// flows and agents, by name.
+func startServers(t *testing.T, more map[string]string) *servers {
 	path := programs.Path(t, "WEFT_DEVSERVER")
 	dir := t.TempDir()
 	files := map[string]string{
-		"worker.yaml": "model: script\nagents: {trusted: [" + filepath.Join(dir, "flows") + "]}\n", "door.yaml": "serve: {edit_agents: true}\n", "flows/wide.json": wideFlow,
-		"flows/triage.json":                        stuckFlow,
+		"worker.yaml": "model: script\nagents: {trusted: [" + filepath.Join(dir, "flows") + "]}\n", "server.yaml": "serve: {edit_agents: true}\n", "flows/wide.json": wideFlow,
+		"flows/triage.json":                        singleNodeFlow,
 		"flows/agents/parametric-agent/agent.json": parametricAgent, "flows/agents/parametric-agent/agent.system-prompt.md": "You write.",
 	}
 	for name, text := range more {
@@ -58,9 +58,9 @@ func openDoors(t *testing.T, more map[string]string) *doors {
 	if err := os.CopyFS(filepath.Join(dir, "flows"), os.DirFS("../tests/examples/blueprint")); err != nil {
 		t.Fatal(err)
 	}
-	d := &doors{T: t, temporal: devserver(t, path, "-config", filepath.Join(dir, "worker.yaml"))}
+	d := &servers{T: t, temporal: devserver(t, path, "-config", filepath.Join(dir, "worker.yaml"))}
 	for range 2 {
-		d.urls = append(d.urls, d.open(dir))
+		d.urls = append(d.urls, d.startServer(dir))
 	}
 	got, err := http.Get(d.urls[0] + "/openapi.json")
 	if err != nil {
@@ -77,15 +77,15 @@ func openDoors(t *testing.T, more map[string]string) *doors {
 	return d
 }
 
-// open starts a door and gives its address.
-func (d *doors) open(dir string) string {
+// startServer starts an HTTP server and returns its URL.
+func (d *servers) startServer(dir string) string {
 	d.Helper()
-	return serving(d.T, mapEnv{"TEMPORAL_ADDRESS": d.temporal, "TEMPORAL_CONFIG_FILE": dir + "/none"},
-		"serve", "-listen", "127.0.0.1:0", "-agents", filepath.Join(dir, "flows"), "-config", filepath.Join(dir, "door.yaml"))
+	return startServe(d.T, mapEnv{"TEMPORAL_ADDRESS": d.temporal, "TEMPORAL_CONFIG_FILE": dir + "/none"},
+		"serve", "-listen", "127.0.0.1:0", "-agents", filepath.Join(dir, "flows"), "-config", filepath.Join(dir, "server.yaml"))
 }
 
-// call asks a door and gives the answer's body; headers come as "Name: value".
-func (d *doors) call(n int, status int, method, path, body string, headers ...string) map[string]any {
+// call sends a request to the n-th server, checks the status, and returns the JSON body; headers have the form "Name: value".
+func (d *servers) call(n int, status int, method, path, body string, headers ...string) map[string]any {
 	d.Helper()
 	raw := d.raw(n, status, method, path, body, headers...)
 	var v map[string]any
@@ -95,7 +95,8 @@ func (d *doors) call(n int, status int, method, path, body string, headers ...st
 	return v
 }
 
-func (d *doors) raw(n int, status int, method, path, body string, headers ...string) []byte {
+// raw is like call, but returns the raw body.
+func (d *servers) raw(n int, status int, method, path, body string, headers ...string) []byte {
 	d.Helper()
 	r, err := http.NewRequest(method, d.urls[n]+path, strings.NewReader(body))
 	if err != nil {
@@ -118,7 +119,7 @@ func (d *doors) raw(n int, status int, method, path, body string, headers ...str
 	}
 	raw, err := io.ReadAll(got.Body)
 	if err != nil || got.StatusCode != status {
-		d.Fatalf("%s %s gives %d %s, %v; want %d", method, path, got.StatusCode, raw, err, status)
+		d.Fatalf("%s %s = %d %s, %v; want %d", method, path, got.StatusCode, raw, err, status)
 	}
 	return raw
 }
@@ -128,24 +129,24 @@ const parametricAgent = `{"name": "parametric-agent", "description": "Agent with
    "topic": {"type": "string"}, "format": {"type": "string", "enum": ["summary", "bullet_points", "essay"]},
    "max_words": {"type": "integer", "minimum": 50, "maximum": 2000}}, "additionalProperties": false}}`
 
-// TestEndToEndServe uses two doors as clients do.
+// TestEndToEndServe uses two HTTP servers as clients do.
 func TestEndToEndServe(t *testing.T) {
-	d := openDoors(t, nil)
-	t.Parallel() // after the start: servers that start at once may take each other's ports
-	for name, test := range map[string]func(*doors){
-		"the documents' own calls": documentsCalls, "README's calls": readmeCalls, "the dialect's calls": dialectCalls, "examples": examplesOverHTTP, "requests": requestsOverHTTP, "events": eventsOverHTTP, "partial answers": textOverHTTP,
+	d := startServers(t, nil)
+	t.Parallel() // after the start: servers that start concurrently may take each other's ports
+	for name, test := range map[string]func(*servers){
+		"calls in the specifications": specificationCalls, "calls in README.md": readmeCalls, "calls in the dialect's README.md": dialectCalls, "examples": examplesOverHTTP, "requests": requestsOverHTTP, "events": eventsOverHTTP, "partial answers": textOverHTTP,
 		"repeated starts": repeatedStarts, "failures": failuresOverHTTP, "lists": listsOverHTTP,
-		"sessions of others": sessionsOfOthers,
+		"sessions of other clients": otherSessions,
 	} {
-		t.Run(name, func(t *testing.T) { test(&doors{t, d.temporal, d.urls, d.checker}) })
+		t.Run(name, func(t *testing.T) { test(&servers{t, d.temporal, d.urls, d.checker}) })
 	}
 }
 
-// curls runs the curl commands of a Markdown text through a shell and gives what each prints.
-func (d *doors) curls(text string, env ...string) []string {
+// curls runs the blocks of a Markdown text that start with curl in a shell, and returns the output of each.
+func (d *servers) curls(text string, env ...string) []string {
 	d.Helper()
 	if _, err := exec.LookPath("curl"); err != nil {
-		d.Skip("there is no curl in PATH")
+		d.Skip("curl is not installed")
 	}
 	var out []string
 	for _, block := range regexp.MustCompile("(?ms)^```(?:bash|sh)\n(.*?)^```").FindAllStringSubmatch(text, -1) {
@@ -166,19 +167,19 @@ func (d *doors) curls(text string, env ...string) []string {
 	return out
 }
 
-// documentsCalls runs what the specifications of the blueprint dialect's framework show.
-func documentsCalls(d *doors) {
+// specificationCalls runs the calls in the specifications of the blueprint dialect's framework.
+func specificationCalls(d *servers) {
 	var texts string
 	for _, name := range []string{"agent-input-schema.md", "agent-output-schema.md"} {
 		raw, err := os.ReadFile(filepath.Join("../../shared/specs", name))
 		if err != nil {
-			d.Skipf("the specifications are not here: %v", err)
+			d.Skipf("the specifications are not available: %v", err)
 		}
 		texts += string(raw)
 	}
 	got := d.curls(texts)
 	if len(got) != 2 {
-		d.Fatalf("the documents have %d calls", len(got))
+		d.Fatalf("%d calls in the specifications, want 2", len(got))
 	}
 	if err := d.checker.Schema("Started", []byte(got[0])); err != nil {
 		d.Fatal(err)
@@ -194,38 +195,38 @@ func documentsCalls(d *doors) {
 	}
 	text := d.result(1, run.RunID)["result_text"].(string)
 	if !strings.Contains(text, "<inputs>\ntopic: Machine Learning in Healthcare\nformat: bullet_points\nmax_words: 300\n</inputs>\n\nCreate content about this topic.") {
-		d.Errorf("the agent was given %q", text)
+		d.Errorf("prompt of the agent = %q", text)
 	}
-	// The agent that was created is one: its result is data and no text.
-	made := d.call(1, 201, "POST", "/runs", `{"type": "start_session", "agent_name": "data-extractor", "parameters": {"prompt": "John Smith of Acme Corp"},
+	// The created agent can be run, and its result is data.
+	started := d.call(1, 201, "POST", "/runs", `{"type": "start_session", "agent_name": "data-extractor", "parameters": {"prompt": "John Smith of Acme Corp"},
 		"script": "rules: [{json: {entities: [{name: John Smith, type: person}]}}]"}`)
-	end := d.result(0, made["run_id"].(string))
+	end := d.result(0, started["run_id"].(string))
 	if raw, _ := json.Marshal(end["result_data"]); end["result_text"] != nil || string(raw) != `{"entities":[{"name":"John Smith","type":"person"}]}` {
-		d.Errorf("the result is %v", end)
+		d.Errorf("result = %v", end)
 	}
 	d.raw(0, 204, "DELETE", "/agents/data-extractor", "")
 }
 
-// result waits for a run and gives its result event.
-func (d *doors) result(n int, id string) map[string]any {
+// result waits for the end of a run and returns its result event.
+func (d *servers) result(n int, id string) map[string]any {
 	d.Helper()
 	run := d.call(n, 200, "GET", "/runs/"+id+"?wait=60s", "")
 	end, ok := run["result"].(map[string]any)
 	if !ok {
-		d.Fatalf("the run is %v", run)
+		d.Fatalf("run = %v, want a result", run)
 	}
-	if alone := d.call(n, 200, "GET", "/runs/"+id+"/result", ""); fmt.Sprint(alone) != fmt.Sprint(end) {
-		d.Errorf("the result is %v alone and %v in the run", alone, end)
+	if single := d.call(n, 200, "GET", "/runs/"+id+"/result", ""); fmt.Sprint(single) != fmt.Sprint(end) {
+		d.Errorf("result = %v, but %v in the run", single, end)
 	}
 	keys := slices.Sorted(maps.Keys(end))
 	if got := strings.Join(keys, " "); got != "event_type result_data result_text session_id timestamp" {
-		d.Errorf("the result has the fields %s", got)
+		d.Errorf("fields of the result = %s", got)
 	}
 	return end
 }
 
-// readmeCalls runs what README.md shows.
-func readmeCalls(d *doors) {
+// readmeCalls runs the calls in README.md.
+func readmeCalls(d *servers) {
 	raw, err := os.ReadFile("README.md")
 	if err != nil {
 		d.Fatal(err)
@@ -237,27 +238,27 @@ func readmeCalls(d *doors) {
 		RunID string `json:"run_id"`
 	}
 	if len(first) != 1 || json.Unmarshal([]byte(first[0]), &run) != nil {
-		d.Fatalf("the first call gives %q", first)
+		d.Fatalf("output of the first call = %q", first)
 	}
 	got := d.curls(text, "RUN="+run.RunID)
 	if len(got) != 3 {
-		d.Fatalf("there are %d blocks of calls", len(got))
+		d.Fatalf("%d blocks of calls, want 3", len(got))
 	}
 	for i, want := range []string{`"status":"pending"`, `"status":"completed"`, `"run_id":"run_`} {
 		if !strings.Contains(got[i], want) {
-			d.Errorf("block %d prints %s, want %s in it", i, got[i], want)
+			d.Errorf("output of block %d = %s, want %s in it", i, got[i], want)
 		}
 	}
 	for _, want := range []string{`{"event_type":"result","session_id":"ses_`, "event: node_started\n", "event: result\nid: end\n", `{"messages":[`} {
 		if !strings.Contains(got[1], want) {
-			d.Errorf("%s prints nowhere %s", got[1], want)
+			d.Errorf("output = %s, want %s in it", got[1], want)
 		}
 	}
 }
 
-// dialectCalls runs what the blueprint dialect's README.md shows, each block with the run that the one
-// before it started.
-func dialectCalls(d *doors) {
+// dialectCalls runs the calls in the blueprint dialect's README.md, each block with the run that the
+// previous one started.
+func dialectCalls(d *servers) {
 	raw, err := os.ReadFile("../specadapter/blueprint/README.md")
 	if err != nil {
 		d.Fatal(err)
@@ -272,7 +273,7 @@ func dialectCalls(d *doors) {
 		{`"name":"namer"`, `"output_schema":{"type":"object","required":["name"]}`, `"description":"Names them well"`, `"agents":[`, `"name":"guide"`},
 	}
 	if len(blocks) != len(wants) {
-		d.Fatalf("there are %d blocks of calls", len(blocks))
+		d.Fatalf("%d blocks of calls, want %d", len(blocks), len(wants))
 	}
 	var run struct {
 		RunID     string `json:"run_id"`
@@ -283,34 +284,34 @@ func dialectCalls(d *doors) {
 		got := d.curls(block, "RUN="+run.RunID, "SESSION="+session)[0]
 		for _, want := range wants[i] {
 			if !strings.Contains(got, want) {
-				d.Errorf("block %d prints %s, want %s in it", i, got, want)
+				d.Errorf("output of block %d = %s, want %s in it", i, got, want)
 			}
 		}
 		if at := strings.Index(got, `{"run_id":"run_`); i < 2 {
 			last := strings.LastIndex(got, `{"run_id":`)
 			if at < 0 || json.Unmarshal([]byte(got[last:]), &run) != nil {
-				d.Fatalf("block %d starts no run: %s", i, got)
+				d.Fatalf("block %d did not start a run: %s", i, got)
 			}
 			session = run.SessionID
 		}
 		if i == 1 {
-			// The same prompt under the same key is the same turn, at any door; another one is refused.
-			again := d.call(1, 201, "POST", "/runs", resumption(session, "And in winter?"), "Idempotency-Key: mail-4711")
+			// The same prompt with the same key returns the same turn from any server; a different prompt is rejected.
+			again := d.call(1, 201, "POST", "/runs", resumeBody(session, "And in winter?"), "Idempotency-Key: mail-4711")
 			if again["run_id"] != run.RunID {
-				d.Errorf("the key makes two turns: %v and %s", again, run.RunID)
+				d.Errorf("one key started two turns: %v and %s", again, run.RunID)
 			}
-			d.call(0, 422, "POST", "/runs", resumption(session, "And in spring?"), "Idempotency-Key: mail-4711")
+			d.call(0, 422, "POST", "/runs", resumeBody(session, "And in spring?"), "Idempotency-Key: mail-4711")
 		}
 	}
-	d.call(0, 409, "POST", "/runs", resumption(session, "Still there?"))
+	d.call(0, 409, "POST", "/runs", resumeBody(session, "Still there?"))
 }
 
-// sessionsOfOthers are sessions that another door has opened: the starter, or a plain client.
-func sessionsOfOthers(d *doors) {
+// otherSessions resumes sessions that were started by the starter or by a plain Temporal client.
+func otherSessions(d *servers) {
 	const lone = `{"name": "lone", "nodes": [{"id": "a", "name": "A", "prompt": "Answer.", "is_exit_node": true}],
 		"edges": [{"id": "in", "source": "START", "target": "a"}, {"id": "out", "source": "a", "target": "END"}]}`
 	const script = `{"rules": [{"match": "(?i)hello", "say": "Good day."}, {"say": "Go on."}]}`
-	c, err := client.Dial(client.Options{HostPort: d.temporal, Logger: silent{}})
+	c, err := client.Dial(client.Options{HostPort: d.temporal, Logger: discardLogger{}})
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -329,25 +330,25 @@ func sessionsOfOthers(d *doors) {
 		d.Fatalf("exit code %d: %s", code, &stderr)
 	}
 	for _, session := range []string{"plain-session", "starter-session"} {
-		// Until a worker has begun it, a plain start does not say that it is a session.
+		// A run of a plain client is known to be a session only once a worker has started it.
 		deadline := time.Now().Add(3 * time.Minute)
 		for d.call(0, 200, "GET", "/runs/"+session+"?wait=1s", "")["status"] == contract.StatusRunning && time.Now().Before(deadline) {
 			continue
 		}
-		id := d.call(0, 201, "POST", "/runs", resumption(session, "Hello!"))["run_id"].(string)
+		id := d.call(0, 201, "POST", "/runs", resumeBody(session, "Hello!"))["run_id"].(string)
 		if text := d.result(1, id)["result_text"]; text != "Good day." {
-			d.Errorf("%s: the turn gives %v", session, text)
+			d.Errorf("%s: result of the turn = %v", session, text)
 		}
 		d.call(1, 202, "POST", "/sessions/"+session+"/stop", "")
 	}
 }
 
-func resumption(session, prompt string) string {
+func resumeBody(session, prompt string) string {
 	return `{"type": "resume_session", "session_id": "` + session + `", "parameters": {"prompt": "` + prompt + `"}}`
 }
 
-// examplesOverHTTP runs flows of several dialects by their documents.
-func examplesOverHTTP(d *doors) {
+// examplesOverHTTP runs documents of several dialects.
+func examplesOverHTTP(d *servers) {
 	for _, name := range []string{"continuum/triage", "continuum/refine", "continuum/extract", "koog/boolean-routing", "koog/parallel", "koog/retry-loop", "blueprint/extract-order"} {
 		read := func(ext string) string {
 			raw, err := os.ReadFile("../tests/examples/" + name + ext)
@@ -375,13 +376,13 @@ func examplesOverHTTP(d *doors) {
 			got = *end.Text
 		}
 		if want := read(".want"); !strings.HasSuffix(want, "result: "+got+"\n") {
-			d.Errorf("%s gives %s, want what ends\n%s", name, got, want)
+			d.Errorf("%s: result = %s, want the end of\n%s", name, got, want)
 		}
 	}
 }
 
-// repeatedStarts sends one start many times at once.
-func repeatedStarts(d *doors) {
+// repeatedStarts sends the same start many times concurrently.
+func repeatedStarts(d *servers) {
 	const body = `{"flow": {"name": "triage"}, "input": "go"}`
 	ids := make([]string, 12)
 	var group sync.WaitGroup
@@ -406,7 +407,7 @@ func repeatedStarts(d *doors) {
 	}
 	group.Wait()
 	if slices.Sort(ids); ids[0] != ids[len(ids)-1] || !strings.HasPrefix(ids[0], "201 ") {
-		d.Errorf("the same start gave %q", slices.Compact(ids))
+		d.Errorf("responses to the same start = %q", slices.Compact(ids))
 	}
 	d.call(1, 422, "POST", "/runs", `{"flow": {"name": "triage"}, "input": "other"}`, "Idempotency-Key: key-1")
 	d.call(0, 201, "POST", "/runs", `{"id": "mine", "flow": {"name": "triage"}}`)
@@ -415,19 +416,19 @@ func repeatedStarts(d *doors) {
 	d.call(1, 409, "POST", "/runs", `{"id": "mine", "flow": {"name": "triage"}, "input": "other"}`)
 }
 
-// failuresOverHTTP looks at runs that end without a result, and at what is no run.
-func failuresOverHTTP(d *doors) {
-	made := d.call(0, 201, "POST", "/runs", `{"flow": {"name": "extract-order"}, "input": "x", "script": "rules: [{say: I cannot say.}]"}`)
-	id := made["run_id"].(string)
+// failuresOverHTTP checks runs that end without a result, workflows of other types, and runs without a worker.
+func failuresOverHTTP(d *servers) {
+	started := d.call(0, 201, "POST", "/runs", `{"flow": {"name": "extract-order"}, "input": "x", "script": "rules: [{say: I cannot say.}]"}`)
+	id := started["run_id"].(string)
 	failed := d.call(1, 200, "GET", "/runs/"+id+"?wait=60s", "")
 	want := `{"error":"OutputSchemaValidationError","errors":[{"message":"No JSON output found but output_schema requires structured output","path":"$"}],"message":"Output validation failed after 1 retry"}`
 	if raw, _ := json.Marshal(failed["error"]); string(raw) != want || failed["status"] != "failed" {
-		d.Errorf("the run is %v", failed)
+		d.Errorf("failed run = %v", failed)
 	}
 	d.call(0, 409, "GET", "/runs/"+id+"/result", "")
 	events := <-d.follow(0, id, "", nil)
 	if last := events[len(events)-1]; last.kind != "run_failed" || !strings.Contains(last.data, "OutputSchemaValidationError") {
-		d.Errorf("the last event is %v", last)
+		d.Errorf("last event = %v", last)
 	}
 	d.call(0, 201, "POST", "/runs", `{"id": "parks", "flow": {"name": "triage"}, "script": "rules: [{fail: {class: denied, text: no such key}}]"}`)
 	for len(d.call(1, 200, "GET", "/runs/parks/requests", "")["requests"].([]any)) == 0 {
@@ -435,9 +436,9 @@ func failuresOverHTTP(d *doors) {
 	}
 	d.call(0, 202, "POST", "/runs/parks/cancel", "")
 	if run := d.call(1, 200, "GET", "/runs/parks?wait=60s", ""); run["status"] != "cancelled" || run["result"] != nil || run["error"] == nil {
-		d.Errorf("the cancelled run is %v", run)
+		d.Errorf("cancelled run = %v", run)
 	}
-	c, err := client.Dial(client.Options{HostPort: d.temporal, Logger: silent{}})
+	c, err := client.Dial(client.Options{HostPort: d.temporal, Logger: discardLogger{}})
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -459,26 +460,26 @@ func failuresOverHTTP(d *doors) {
 	for _, q := range [][]string{{"GET", "/sessions/deaf-session/status", ""}, {"GET", "/sessions/deaf-session/result", ""}, {"POST", "/sessions/deaf-session/stop", ""},
 		{"POST", "/runs", `{"type": "resume_session", "session_id": "deaf-session", "parameters": {"prompt": "Hello?"}}`}} {
 		if p := d.call(0, 503, q[0], q[1], q[2]); p["type"] != "urn:weft:problem:no-worker" || p["remedy"] == nil {
-			d.Errorf("%s %s of a session without a worker gives %v", q[0], q[1], p)
+			d.Errorf("%s %s for a session without a worker = %v", q[0], q[1], p)
 		}
 	}
 	if p := d.call(0, 503, "GET", "/runs/deaf/state", ""); p["type"] != "urn:weft:problem:no-worker" {
-		d.Errorf("a run without a worker gives %v", p)
+		d.Errorf("state of a run without a worker = %v", p)
 	}
 }
 
-// listsOverHTTP pages through runs.
-func listsOverHTTP(d *doors) {
+// listsOverHTTP pages through a list of runs.
+func listsOverHTTP(d *servers) {
 	want := map[string]bool{}
 	for i := range 5 {
 		id := fmt.Sprintf("listed-%d", i)
 		want[id] = true
-		d.call(i%2, 201, "POST", "/runs", fmt.Sprintf(`{"id": %q, "flow": {"text": %q, "name": "x.json"}}`, id, strings.Replace(stuckFlow, "Echo", "Listed", 1)))
+		d.call(i%2, 201, "POST", "/runs", fmt.Sprintf(`{"id": %q, "flow": {"text": %q, "name": "x.json"}}`, id, strings.Replace(singleNodeFlow, "Echo", "Listed", 1)))
 		d.result(0, id)
 	}
 	var got []string
 	for end := time.Now().Add(3 * time.Minute); len(got) < len(want) && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		got = nil // lists are a little behind
+		got = nil // lists are eventually consistent
 		token := ""
 		for range 20 {
 			page := d.call(len(got)%2, 200, "GET", "/runs?limit=2&flow=Listed&status=completed"+token, "")
@@ -494,7 +495,7 @@ func listsOverHTTP(d *doors) {
 	}
 	slices.Sort(got)
 	if len(slices.Compact(got)) != len(want) || !want[got[0]] {
-		d.Errorf("the lists have %q", got)
+		d.Errorf("listed runs = %q", got)
 	}
 	d.call(0, 400, "GET", "/runs?page_token=zzzzzzzzzzzzzzzz", "")
 }

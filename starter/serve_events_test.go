@@ -13,8 +13,8 @@ import (
 	"weft/starter/progress"
 )
 
-// requestsOverHTTP answers what a run waits for, at both doors.
-func requestsOverHTTP(d *doors) {
+// requestsOverHTTP answers the requests of a run, through both servers.
+func requestsOverHTTP(d *servers) {
 	d.call(0, 201, "POST", "/runs", mailRun)
 	open := func() map[string]string {
 		ids := map[string]string{}
@@ -24,23 +24,23 @@ func requestsOverHTTP(d *doors) {
 		}
 		return ids
 	}
-	until := func(key string) string {
+	waitFor := func(key string) string {
 		for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			if id := open()[key]; id != "" {
 				return id
 			}
 		}
-		d.Fatalf("no request %s is opened; open are %v", key, open())
+		d.Fatalf("no open request %s; open requests: %v", key, open())
 		return ""
 	}
-	seen := 0
+	opened := 0
 	events := d.follow(1, "mail-http", "", func(e event) bool {
 		if e.kind == progress.EventRequest {
-			seen++
+			opened++
 		}
-		return seen == 2
+		return opened == 2
 	})
-	pay, look := until("confirm send_mail"), until("tool_result look_up")
+	pay, look := waitFor("confirm send_mail"), waitFor("tool_result look_up")
 	first := <-events
 	post := func(n, status int, kind, body string) map[string]any {
 		return d.call(n, status, "POST", "/runs/mail-http/"+kind, body)
@@ -50,28 +50,28 @@ func requestsOverHTTP(d *doors) {
 	post(0, 200, "confirm", `{"id": "`+pay+`", "approve": true, "arguments": {"to": "bob"}}`)
 	post(1, 200, "confirm", `{"id": "`+pay+`", "approve": true, "arguments": {"to": "bob"}}`)
 	post(1, 409, "confirm", `{"id": "`+pay+`", "approve": false}`)
-	sent := until("tool_result send_mail")
+	sent := waitFor("tool_result send_mail")
 	if got := post(0, 422, "tool_result", `{"id": "`+sent+`", "result": {"sent": "no"}}`); !strings.Contains(fmt.Sprint(got["errors"]), "$.sent") {
-		d.Errorf("the wrong result is refused with %v", got)
+		d.Errorf("response to an invalid result = %v, want an error at $.sent", got)
 	}
 	post(1, 200, "message", `{"text": "Leave May out.", "key": "note-1"}`)
 	post(0, 200, "tool_result", `{"id": "`+sent+`", "result": {"sent": true}}`)
 	post(0, 200, "tool_result", `{"id": "`+look+`", "error": "no such thing"}`)
 	d.result(1, "mail-http")
 	if state := d.call(0, 200, "GET", "/runs/mail-http/state", ""); len(state) != 0 {
-		d.Errorf("the state is %v", state)
+		d.Errorf("state = %v, want none", state)
 	}
 	status := d.call(0, 200, "GET", "/runs/mail-http/status", "")
 	if status["status"] != "completed" {
-		d.Errorf("the status is %v", status)
+		d.Errorf("status = %v, want completed", status)
 	}
 	post(0, 409, "retry", `{"id": "`+look+`"}`)
 	d.call(0, 409, "POST", "/runs/mail-http/cancel", "")
-	said := fmt.Sprint(d.call(0, 200, "GET", "/runs/mail-http/transcript?thread=mail%231", "")["messages"])
-	if !strings.Contains(said, "no such thing") || !strings.Contains(said, "Leave May out.") {
-		d.Errorf("the transcript is %s", said)
+	messages := fmt.Sprint(d.call(0, 200, "GET", "/runs/mail-http/transcript?thread=mail%231", "")["messages"])
+	if !strings.Contains(messages, "no such thing") || !strings.Contains(messages, "Leave May out.") {
+		d.Errorf("transcript = %s", messages)
 	}
-	// What became of requests is asked of the worker, which may be busy.
+	// The stream gets the answers of requests from the worker, which may be busy.
 	got := ""
 	for end := time.Now().Add(3 * time.Minute); strings.Count(got, "request_answered") < 3 && time.Now().Before(end); {
 		var kinds []string
@@ -80,9 +80,9 @@ func requestsOverHTTP(d *doors) {
 		}
 		got = strings.Join(kinds, " ")
 	}
-	// The one request that is opened behind the two is for the result of send_mail.
+	// The only request that is opened after the first two is for the result of send_mail.
 	if strings.Count(got, "request_opened") != 1 || !strings.HasSuffix(got, " result") || strings.Count(got, "request_answered") < 3 {
-		d.Errorf("the events behind two requests are %s", got)
+		d.Errorf("events after the first two requests = %s", got)
 	}
 }
 
@@ -93,18 +93,18 @@ const mailRun = `{"id": "mail-http", "input": "go", "flow": {"name": "mail.json"
    {"name": "look_up"}]}],
  "script": {"rules": [{"turn": 1, "call": [{"tool": "send_mail", "arguments": {"to": "ann"}}, {"tool": "look_up", "arguments": {"q": 1}}]}, {"say": "done"}]}}`
 
-// event is one of a stream.
+// event is a server-sent event.
 type event struct{ kind, id, data string }
 
-// follow reads a run's events in the background, until the stream ends or stop says so. How
-// many partial answers are seen is chance: they are left out.
-func (d *doors) follow(n int, id, after string, stop func(e event) bool) <-chan []event {
+// follow reads a run's events in the background, until the stream ends or stop returns true. It
+// omits partial answers, because their number varies.
+func (d *servers) follow(n int, id, after string, stop func(e event) bool) <-chan []event {
 	d.Helper()
 	return d.stream(n, id, after, func(e event) bool { return e.kind != progress.EventText }, stop)
 }
 
-// stream reads those events of a run that keep wants.
-func (d *doors) stream(n int, id, after string, keep, stop func(e event) bool) <-chan []event {
+// stream is like follow, but returns the events for which keep returns true.
+func (d *servers) stream(n int, id, after string, keep, stop func(e event) bool) <-chan []event {
 	d.Helper()
 	r, err := http.NewRequest("GET", d.urls[n]+"/runs/"+id+"/events", nil)
 	if err != nil {
@@ -113,7 +113,7 @@ func (d *doors) stream(n int, id, after string, keep, stop func(e event) bool) <
 	r.Header.Set("Last-Event-ID", after)
 	got, err := http.DefaultClient.Do(r)
 	if err != nil || got.StatusCode != 200 || got.Header.Get("Content-Type") != "text/event-stream" {
-		d.Fatalf("the events of %s: %v, %v", id, got, err)
+		d.Fatalf("events of %s: %v, %v", id, got, err)
 	}
 	out := make(chan []event, 1)
 	go func() {
@@ -134,11 +134,11 @@ func (d *doors) stream(n int, id, after string, keep, stop func(e event) bool) <
 				e.id = value
 			case "data":
 				e.data = value
-				of := map[string]string{"result": "ResultEvent", "run_failed": "ErrorEvent"}[e.kind]
-				if of == "" {
-					of = "RunEvent"
+				schema := map[string]string{"result": "ResultEvent", "run_failed": "ErrorEvent"}[e.kind]
+				if schema == "" {
+					schema = "RunEvent"
 				}
-				if err := d.checker.Schema(of, []byte(value)); err != nil {
+				if err := d.checker.Schema(schema, []byte(value)); err != nil {
 					d.Errorf("%s: %v", value, err)
 				}
 				if !keep(e) {
@@ -155,9 +155,9 @@ func (d *doors) stream(n int, id, after string, keep, stop func(e event) bool) <
 	return out
 }
 
-// textOverHTTP reads an answer while the model gives it. Who comes back behind the event before
-// it gets the answer under way again.
-func textOverHTTP(d *doors) {
+// textOverHTTP reads an answer while the model streams it. A client that reconnects after the
+// previous event gets the partial answer again.
+func textOverHTTP(d *servers) {
 	d.call(0, 201, "POST", "/runs", `{"id": "told", "input": "go", "flow": {"name": "told.json", "text": "{\"name\": \"Told\", \"nodes\": [{\"id\": \"tell\", \"name\": \"Tell\", \"prompt\": \"Tell it.\", \"is_exit_node\": true}], \"edges\": [{\"id\": \"in\", \"source\": \"START\", \"target\": \"tell\"}, {\"id\": \"out\", \"source\": \"tell\", \"target\": \"END\"}]}"},
  "script": {"rules": [{"delay": "2m", "say": "`+strings.Repeat("word ", 400)+`"}]}}`)
 	all := func(event) bool { return true }
@@ -170,7 +170,7 @@ func textOverHTTP(d *doors) {
 			d.Fatal(err)
 		}
 		if last.kind != progress.EventText || last.id != "" || v.Node != "tell#1" || v.Call != "model call 1" || !strings.HasPrefix(v.Text, "word") {
-			d.Fatalf("behind %q the stream has %v", after, seen)
+			d.Fatalf("events after %q = %v, want a partial answer at the end", after, seen)
 		}
 		for _, e := range seen {
 			after = cmp.Or(e.id, after)
@@ -179,7 +179,7 @@ func textOverHTTP(d *doors) {
 	d.call(0, 202, "POST", "/runs/told/cancel", "")
 }
 
-// wideFlow has branches side by side, each with a loop of its own, and joins them.
+// wideFlow has three concurrent branches, and joins them.
 const wideFlow = `{"name": "Wide", "nodes": [
  {"id": "a", "name": "A", "prompt": "Go."}, {"id": "b", "name": "B", "prompt": "Go."}, {"id": "c", "name": "C", "prompt": "Go."},
  {"id": "a2", "name": "A2", "prompt": "Go."}, {"id": "b2", "name": "B2", "prompt": "Go."}, {"id": "end", "name": "End", "prompt": "Go.", "defer": true, "is_exit_node": true}],
@@ -187,42 +187,42 @@ const wideFlow = `{"name": "Wide", "nodes": [
   {"id": "4", "source": "a", "target": "a2"}, {"id": "5", "source": "b", "target": "b2"}, {"id": "6", "source": "a2", "target": "end"},
   {"id": "7", "source": "b2", "target": "end"}, {"id": "8", "source": "c", "target": "end"}, {"id": "9", "source": "end", "target": "END"}]}`
 
-// eventsOverHTTP cuts streams at every event and reads on at the other door: together they
-// have everything once.
-func eventsOverHTTP(d *doors) {
+// eventsOverHTTP interrupts streams after each event and continues with the other server: together
+// they must have each event once.
+func eventsOverHTTP(d *servers) {
 	d.call(0, 201, "POST", "/runs", `{"id": "wide", "flow": {"name": "wide"}, "input": "go"}`)
 	var live []event
 	for after := ""; ; {
-		// While the run goes on, every third event is the last of its stream.
+		// While the run is open, each stream is closed after three events.
 		n := 0
 		part := <-d.follow(len(live)%2, "wide", after, func(event) bool { n++; return n == 3 })
 		live = append(live, part...)
 		if len(part) == 0 {
-			d.Fatalf("the stream ends with %v", live)
+			d.Fatalf("the stream ended after %v", live)
 		}
 		if after = part[len(part)-1].id; after == "end" {
 			break
 		}
 	}
-	whole := <-d.follow(0, "wide", "", nil)
-	want := occurrences(whole)
+	all := <-d.follow(0, "wide", "", nil)
+	want := occurrences(all)
 	if got := occurrences(live); fmt.Sprint(got) != fmt.Sprint(want) {
-		d.Errorf("in pieces the events are\n%v, at once\n%v", got, want)
+		d.Errorf("events in several streams:\n%v, in one:\n%v", got, want)
 	}
-	for k := range whole[:len(whole)-1] {
-		rest := <-d.follow(1, "wide", whole[k].id, nil)
-		if got := occurrences(append(slices.Clone(whole[:k+1]), rest...)); fmt.Sprint(got) != fmt.Sprint(want) {
-			d.Fatalf("behind event %d the events are\n%v, want\n%v", k, got, want)
+	for k := range all[:len(all)-1] {
+		rest := <-d.follow(1, "wide", all[k].id, nil)
+		if got := occurrences(append(slices.Clone(all[:k+1]), rest...)); fmt.Sprint(got) != fmt.Sprint(want) {
+			d.Fatalf("events if interrupted after event %d:\n%v, want\n%v", k, got, want)
 		}
 	}
-	if len(whole) < 15 {
-		d.Errorf("there are %d events alone", len(whole))
+	if len(all) < 15 {
+		d.Errorf("%d events, want at least 15", len(all))
 	}
 	d.raw(0, 204, "GET", "/runs/wide/events", "", "Last-Event-ID: end")
 	d.call(0, 400, "GET", "/runs/wide/events", "", "Last-Event-ID: zzz")
 }
 
-// occurrences counts what events say; those of the run, and no notes on this moment.
+// occurrences counts equal events, without notes, which depend on when the stream is read.
 func occurrences(list []event) map[string]int {
 	out := map[string]int{}
 	for _, e := range list {

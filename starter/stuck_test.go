@@ -19,23 +19,23 @@ import (
 	"weft/tests/programs"
 )
 
-// lines is standard error that is read while it is written.
-type lines struct {
+// syncBuffer is a buffer that can be read while it is written.
+type syncBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
-func (l *lines) Write(p []byte) (int, error) {
+func (l *syncBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.Write(p)
 }
 
 // wait waits until a line matches.
-func (l *lines) wait(t *testing.T, pattern string, patience time.Duration) {
+func (l *syncBuffer) wait(t *testing.T, pattern string, timeout time.Duration) {
 	t.Helper()
 	want := regexp.MustCompile("(?m)" + pattern)
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(timeout); ; time.Sleep(20 * time.Millisecond) {
 		l.mu.Lock()
 		text := l.buf.String()
 		l.mu.Unlock()
@@ -43,27 +43,27 @@ func (l *lines) wait(t *testing.T, pattern string, patience time.Duration) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("no line like %s within %v:\n%s", pattern, patience, text)
+			t.Fatalf("no line matches %s within %v:\n%s", pattern, timeout, text)
 		}
 	}
 }
 
-const stuckFlow = `{"name": "Echo", "nodes": [{"id": "echo", "name": "Echo", "prompt": "Repeat.", "is_exit_node": true}],
+const singleNodeFlow = `{"name": "Echo", "nodes": [{"id": "echo", "name": "Echo", "prompt": "Repeat.", "is_exit_node": true}],
  "edges": [{"id": "in", "source": "START", "target": "echo"}, {"id": "out", "source": "echo", "target": "END"}]}`
 
-// TestEndToEndRunsThatCannotGoOn starts runs that no worker takes, or that break every worker
-// that takes them: it is said within 5 seconds, and the starter waits until it is mended.
-func TestEndToEndRunsThatCannotGoOn(t *testing.T) {
+// TestEndToEndStuckRuns starts runs that no worker polls for, or that fail in every workflow task: starter
+// reports the cause, and the run completes once there is a working worker.
+func TestEndToEndStuckRuns(t *testing.T) {
 	path := programs.Path(t, "WEFT_DEVSERVER")
 	address := devserver(t, path, "-worker=false")
-	t.Parallel() // after the start: servers that start at once may take each other's ports
-	c, err := client.Dial(client.Options{HostPort: address, Logger: silent{}})
+	t.Parallel() // after the start: servers that start concurrently may take each other's ports
+	c, err := client.Dial(client.Options{HostPort: address, Logger: discardLogger{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
 	flow := t.TempDir() + "/flow.json"
-	if err := os.WriteFile(flow, []byte(stuckFlow), 0o600); err != nil {
+	if err := os.WriteFile(flow, []byte(singleNodeFlow), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	text := "mended"
@@ -75,39 +75,38 @@ func TestEndToEndRunsThatCannotGoOn(t *testing.T) {
 		return &contract.RunResult{Status: "completed", ResultText: &text}, nil
 	}
 	tests := map[string]struct {
-		queue string
-		// before is the name of the workflow that the first worker has; "" is no worker.
-		before string
-		want   string
+		queue    string
+		workflow string // registered by the first worker; "" means no worker
+		want     string
 	}{
-		"nobody polls": {queue: "nobody", want: `^no worker polls task queue "nobody", namespace default at 127\.0\.0\.1:\d+; start one with: bin/worker or make dev; waiting$`},
-		"a worker that panics": {queue: "panics", before: contract.WorkflowFlow,
+		"no worker": {queue: "nobody", want: `^no worker polls task queue "nobody", namespace default at 127\.0\.0\.1:\d+; start one with: bin/worker or make dev; waiting$`},
+		"panic in the workflow": {queue: "panics", workflow: contract.WorkflowFlow,
 			want: `^run-panics cannot continue: its workflow task has failed \d+ times \(task queue "panics", namespace default at 127\.0\.0\.1:\d+\): .*a page is missing.*; check the worker's log; .*; waiting$`},
-		"somebody else's worker": {queue: "foreign", before: "Other",
+		"worker without the workflow": {queue: "foreign", workflow: "Other",
 			want: `^run-foreign cannot continue: .*unable to find workflow type.*; the workers of this task queue are not Weft workers: use another with -task-queue, or start bin/worker; waiting$`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			broken.Store(true)
 			var first worker.Worker
-			if tc.before != "" {
-				first = startWorkflow(t, c, tc.queue, tc.before, run)
+			if tc.workflow != "" {
+				first = startWorker(t, c, tc.queue, tc.workflow, run)
 			}
-			var stdout, stderr lines
+			var stdout, stderr syncBuffer
 			a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, env: mapEnv{"TEMPORAL_ADDRESS": address, "TEMPORAL_CONFIG_FILE": flow + ".none"}}
 			code := make(chan int, 1)
-			began := time.Now()
+			start := time.Now()
 			go func() {
 				code <- a.run(context.Background(), []string{"-flow", flow, "-model", "script", "-task-queue", tc.queue, "-id", "run-" + tc.queue})
 			}()
 			stderr.wait(t, tc.want, 30*time.Second)
-			t.Logf("said after %v", time.Since(began))
+			t.Logf("reported after %v", time.Since(start))
 			broken.Store(false)
-			if tc.before != contract.WorkflowFlow {
+			if tc.workflow != contract.WorkflowFlow {
 				if first != nil {
 					first.Stop()
 				}
-				startWorkflow(t, c, tc.queue, contract.WorkflowFlow, run)
+				startWorker(t, c, tc.queue, contract.WorkflowFlow, run)
 			}
 			select {
 			case got := <-code:
@@ -121,8 +120,8 @@ func TestEndToEndRunsThatCannotGoOn(t *testing.T) {
 	}
 }
 
-// startWorkflow runs a worker with one workflow.
-func startWorkflow(t *testing.T, c client.Client, queue, name string, fn any) worker.Worker {
+// startWorker starts a worker with one workflow.
+func startWorker(t *testing.T, c client.Client, queue, name string, fn any) worker.Worker {
 	t.Helper()
 	w := worker.New(c, queue, worker.Options{StickyScheduleToStartTimeout: time.Second})
 	w.RegisterWorkflowWithOptions(fn, workflow.RegisterOptions{Name: name})
@@ -133,10 +132,10 @@ func startWorkflow(t *testing.T, c client.Client, queue, name string, fn any) wo
 	return w
 }
 
-// silent is a logger that says nothing.
-type silent struct{}
+// discardLogger is a logger that discards everything.
+type discardLogger struct{}
 
-func (silent) Debug(string, ...any) {}
-func (silent) Info(string, ...any)  {}
-func (silent) Warn(string, ...any)  {}
-func (silent) Error(string, ...any) {}
+func (discardLogger) Debug(string, ...any) {}
+func (discardLogger) Info(string, ...any)  {}
+func (discardLogger) Warn(string, ...any)  {}
+func (discardLogger) Error(string, ...any) {}

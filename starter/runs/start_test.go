@@ -20,25 +20,25 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestStart starts runs on servers that take some search attributes, and refuse others.
+// TestStart checks that Start retries with fewer search attributes if the namespace does not have all of them.
 func TestStart(t *testing.T) {
 	all := strings.Join(contract.Attributes, " ")
 	tests := map[string]struct {
-		// takes are the attributes of the namespace; lists is what it says of them.
-		takes, lists string
-		listErr      error
-		// err is what the server says in any case.
+		// accepted are the attributes that starts may use; listed those that the namespace lists.
+		accepted, listed string
+		listErr          error
+		// err is the error of starts whose attributes are accepted.
 		err   error
 		tried []string
 	}{
-		"all are there":                    {takes: all, lists: all, tried: []string{all}},
-		"none is there":                    {tried: []string{all, ""}},
-		"some are there":                   {takes: "WeftFlow WeftPlanHash", lists: "WeftFlow WeftPlanHash", tried: []string{all, "WeftFlow WeftPlanHash"}},
-		"it cannot be asked":               {takes: "WeftFlow", listErr: errors.New("no"), tried: []string{all, ""}},
-		"it knows less than it says":       {takes: "WeftFlow", lists: "WeftFlow WeftPlanHash", tried: []string{all, "WeftFlow WeftPlanHash", ""}},
-		"it says all, and takes them not":  {lists: all, tried: []string{all, ""}},
-		"what is wrong is something else":  {takes: all, lists: all, err: serviceerror.NewInvalidArgument("bad id"), tried: []string{all, ""}},
-		"an error that is not the request": {takes: all, lists: all, err: errors.New("cut off"), tried: []string{all}},
+		"all attributes":           {accepted: all, listed: all, tried: []string{all}},
+		"no attributes":            {tried: []string{all, ""}},
+		"some attributes":          {accepted: "WeftFlow WeftPlanHash", listed: "WeftFlow WeftPlanHash", tried: []string{all, "WeftFlow WeftPlanHash"}},
+		"list fails":               {accepted: "WeftFlow", listErr: errors.New("no"), tried: []string{all, ""}},
+		"some listed are rejected": {accepted: "WeftFlow", listed: "WeftFlow WeftPlanHash", tried: []string{all, "WeftFlow WeftPlanHash", ""}},
+		"all listed are rejected":  {listed: all, tried: []string{all, ""}},
+		"another invalid argument": {accepted: all, listed: all, err: serviceerror.NewInvalidArgument("bad id"), tried: []string{all, ""}},
+		"another error":            {accepted: all, listed: all, err: errors.New("cut off"), tried: []string{all}},
 	}
 	flow := &plan.Flow{Version: plan.Version, Name: strings.Repeat("x", 300), Dialect: "continuum", Description: "what for"}
 	hash, err := flow.Hash()
@@ -49,22 +49,22 @@ func TestStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var tried []string
 			c := &mocks.Client{}
-			c.On("OperatorService").Return(&runstest.Operator{Names: strings.Fields(tc.lists), Err: tc.listErr})
+			c.On("OperatorService").Return(&runstest.Operator{Names: strings.Fields(tc.listed), Err: tc.listErr})
 			c.On("ExecuteWorkflow", mock.Anything, mock.Anything, contract.WorkflowFlow, mock.Anything).Return(
 				func(_ context.Context, o client.StartWorkflowOptions, _ any, _ ...any) (client.WorkflowRun, error) {
 					var names []string
-					refuse := false
+					reject := false
 					for _, n := range contract.Attributes {
 						if _, ok := o.TypedSearchAttributes.GetKeyword(temporal.NewSearchAttributeKeyKeyword(n)); ok {
 							names = append(names, n)
-							refuse = refuse || !strings.Contains(" "+tc.takes+" ", " "+n+" ")
+							reject = reject || !strings.Contains(" "+tc.accepted+" ", " "+n+" ")
 						}
 					}
 					tried = append(tried, strings.Join(names, " "))
 					if !cmp.Equal(o.Memo, map[string]any{"flow": flow.Name[:255], "flow_hash": hash}) || !strings.HasPrefix(o.StaticDetails, "what for\n\nA continuum flow, hash `") {
-						t.Errorf("options are %+v", o)
+						t.Errorf("options = %+v", o)
 					}
-					if refuse {
+					if reject {
 						return nil, serviceerror.NewInvalidArgument("no mapping defined")
 					}
 					run := &mocks.WorkflowRun{}
@@ -74,16 +74,16 @@ func TestStart(t *testing.T) {
 				})
 			_, err := (&Connection{Temporal: &config.Temporal{Client: c, Namespace: "n"}}).Start(t.Context(), client.StartWorkflowOptions{}, flow, &contract.RunInput{Flow: contract.FlowRef{Plan: flow}})
 			if !errors.Is(err, tc.err) {
-				t.Errorf("error is %v, want %v", err, tc.err)
+				t.Errorf("error = %v, want %v", err, tc.err)
 			}
 			if diff := cmp.Diff(tc.tried, tried); diff != "" {
-				t.Errorf("tried (-want +got):\n%s", diff)
+				t.Errorf("attempts (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestLargestInput measures inputs with a store and without one.
+// TestLargestInput checks the size limit of inputs, with and without a store.
 func TestLargestInput(t *testing.T) {
 	stored, err := store.Open(store.Settings{Dir: t.TempDir(), Threshold: store.DefaultThreshold, MaxPayload: 4 << 20})
 	if err != nil {
@@ -94,10 +94,10 @@ func TestLargestInput(t *testing.T) {
 		bytes int
 		want  string
 	}{
-		"without a store":          {bytes: 1 << 20},
-		"too large without one":    {bytes: 2 << 20, want: "configure a store (store.dir) for workers and starter"},
-		"with a store":             {store: stored, bytes: 3 << 20},
-		"too large for that store": {store: stored, bytes: 5 << 20, want: "raise store.max_payload"},
+		"no store":            {bytes: 1 << 20},
+		"no store, too large": {bytes: 2 << 20, want: "configure a store (store.dir) for workers and starter"},
+		"store":               {store: stored, bytes: 3 << 20},
+		"store, too large":    {store: stored, bytes: 5 << 20, want: "raise store.max_payload"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

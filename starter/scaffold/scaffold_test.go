@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestWrite writes a flow of each dialect once, and replaces nothing.
+// TestWrite writes a flow of each dialect, and checks that a second call does not replace files.
 func TestWrite(t *testing.T) {
 	for _, dialect := range Dialects {
 		dir := filepath.Join(t.TempDir(), "new")
@@ -23,19 +23,19 @@ func TestWrite(t *testing.T) {
 		}
 		readme, err := os.ReadFile(filepath.Join(dir, "README.md"))
 		if err != nil || !strings.Contains(string(readme), Command(dialect)) {
-			t.Errorf("%s: the README does not say %q: %v", dialect, Command(dialect), err)
+			t.Errorf("%s: README.md does not contain %q: %v", dialect, Command(dialect), err)
 		}
 		if err := os.Remove(filepath.Join(dir, "flow.script")); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Write(dialect, dir); err == nil || !strings.Contains(err.Error(), "already exists") {
-			t.Errorf("%s: over what is there: %v", dialect, err)
+			t.Errorf("%s: second Write: %v, want already exists", dialect, err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "flow.script")); err == nil {
-			t.Errorf("%s: a file was written although another was there", dialect)
+			t.Errorf("%s: a file was written although others exist", dialect)
 		}
 	}
 	if _, err := Write("cobol", t.TempDir()); err == nil || !strings.Contains(err.Error(), "available dialects: continuum, koog, agentspec, blueprint") {
-		t.Errorf("an unknown dialect gives %v", err)
+		t.Errorf("Write with an unknown dialect: %v", err)
 	}
 }

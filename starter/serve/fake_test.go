@@ -33,12 +33,12 @@ import (
 
 var noon = time.Date(2026, 1, 18, 10, 30, 0, 0, time.UTC)
 
-// usual are the scopes of a token for which nothing is configured.
-var usual = []string{config.ScopeStart, config.ScopeRead, config.ScopeAnswer, config.ScopeCancel}
+// defaultScopes are the scopes of a token without configured scopes.
+var defaultScopes = []string{config.ScopeStart, config.ScopeRead, config.ScopeAnswer, config.ScopeCancel}
 
-// fakeRuns are runs that nobody runs: the test says how far they are.
+// fakeRuns implements Runs without executing anything: the test sets the state of each run.
 type fakeRuns struct {
-	// flow is that of all runs; nil for the tree's.
+	// flow is the flow of all runs; nil means that of tree's root.
 	flow     *plan.Flow
 	mu       sync.Mutex
 	byID     map[string]*Run
@@ -49,20 +49,20 @@ type fakeRuns struct {
 	lines    []transcript.Line
 	turns    []contract.Turn
 	events   []Event
-	// answers are those that were given; err is what everything says instead.
+	// answers are the received answers and prompts; err is the error that most methods return.
 	answers []any
 	err     error
-	// left counts the calls of Follow that have ended; waiting those of Await that have begun.
-	left, waiting atomic.Int32
-	// refuses is what resumptions alone are told.
-	refuses error
+	// followed counts calls of Follow that returned, awaits those of Await that started.
+	followed, awaits atomic.Int32
+	// resumeErr is the error of Resume only.
+	resumeErr error
 	// cancelled are the ids of runs that were cancelled.
 	cancelled []string
-	// tree is every run's, forks are the options of forks.
+	// tree is the tree of every run, forks are the options of the calls of Fork.
 	tree  *runtree.Tree
 	forks []fork.Options
-	// late is set while lists lack what was started.
-	late bool
+	// stale makes List omit open runs, as Temporal's visibility may do for a while.
+	stale bool
 }
 
 func newFake() *fakeRuns {
@@ -70,7 +70,7 @@ func newFake() *fakeRuns {
 		failures: map[string]*contract.Failure{}, status: &contract.Status{Status: "running", Executions: []contract.Execution{}}}
 }
 
-// add makes a run that is there.
+// add adds an open run.
 func (f *fakeRuns) add(id string) *Run {
 	run := &Run{Summary: runs.Summary{ID: id, Flow: "Triage", Status: "running", Started: noon.Add(-time.Minute)}}
 	f.byID[id] = run
@@ -81,7 +81,7 @@ func (f *fakeRuns) add(id string) *Run {
 func (f *fakeRuns) end(id string, res *contract.RunResult, fail *contract.Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// Whoever has looked at the run has what it was then.
+	// Callers of Find may still use the old value.
 	run := *f.byID[id]
 	at := noon
 	run.Closed, run.Status = &at, "completed"
@@ -112,19 +112,19 @@ func (f *fakeRuns) Find(_ context.Context, id string) (*Run, error) {
 	return nil, NewProblem(UnknownRun, "", "run %q not found", id)
 }
 
-func (f *fakeRuns) List(_ context.Context, wanted runs.Filter, token string) ([]Run, string, error) {
+func (f *fakeRuns) List(_ context.Context, filter runs.Filter, token string) ([]Run, string, error) {
 	var out []Run
-	if wanted.Owner != nil {
+	if filter.Owner != nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		for _, id := range slices.Sorted(maps.Keys(f.byID)) {
-			if run := f.byID[id]; !f.late && run.Owner == *wanted.Owner && run.Closed == nil && id > token {
+			if run := f.byID[id]; !f.stale && run.Owner == *filter.Owner && run.Closed == nil && id > token {
 				return []Run{*run}, id, f.err
 			}
 		}
 		return nil, "", f.err
 	}
-	for i := len(token); i < 3 && len(out) < wanted.Limit; i++ {
+	for i := len(token); i < 3 && len(out) < filter.Limit; i++ {
 		out = append(out, Run{Summary: runs.Summary{ID: strconv.Itoa(i), Status: "running", Started: noon}})
 	}
 	next := ""
@@ -135,12 +135,12 @@ func (f *fakeRuns) List(_ context.Context, wanted runs.Filter, token string) ([]
 }
 
 func (f *fakeRuns) Await(ctx context.Context, run *Run) error {
-	f.waiting.Add(1)
-	if _, told := ctx.Deadline(); told {
-		return errors.New("the deadline is over, says who was told of it")
+	f.awaits.Add(1)
+	if _, ok := ctx.Deadline(); ok {
+		return errors.New("Await was called with a deadline")
 	}
 	for {
-		if now, _ := f.Find(ctx, run.ID); now.Closed != nil {
+		if current, _ := f.Find(ctx, run.ID); current.Closed != nil {
 			return nil
 		}
 		select {
@@ -209,7 +209,7 @@ func (f *fakeRuns) Cancel(_ context.Context, run *Run) error {
 
 func (f *fakeRuns) Resume(_ context.Context, _ *Run, in contract.PromptInput) error {
 	f.answers = append(f.answers, in)
-	return cmp.Or(f.refuses, f.err)
+	return cmp.Or(f.resumeErr, f.err)
 }
 
 func (f *fakeRuns) Stop(_ context.Context, run *Run, _ string) error {
@@ -228,13 +228,13 @@ func (f *fakeRuns) CheckEvent(id string) error {
 	return nil
 }
 
-func (f *fakeRuns) Follow(ctx context.Context, run *Run, after string, tell func(*Event) error) error {
-	defer f.left.Add(1)
+func (f *fakeRuns) Follow(ctx context.Context, run *Run, after string, send func(*Event) error) error {
+	defer f.followed.Add(1)
 	n, _ := strconv.Atoi(after)
 	for i := n; i < len(f.events); i++ {
 		e := f.events[i]
 		e.ID = strconv.Itoa(i + 1)
-		if err := tell(&e); err != nil {
+		if err := send(&e); err != nil {
 			return err
 		}
 	}
@@ -243,7 +243,7 @@ func (f *fakeRuns) Follow(ctx context.Context, run *Run, after string, tell func
 
 func (f *fakeRuns) Ready(context.Context) error { return f.err }
 
-// bench is a door with what is behind it.
+// bench is a server with fake runs and a temporary folder of flows and agents.
 type bench struct {
 	*testing.T
 	*Server
@@ -253,20 +253,20 @@ type bench struct {
 	logs bytes.Buffer
 }
 
-// said is what the door has logged.
-func (b *bench) said() string {
+// logged returns what the server has logged.
+func (b *bench) logged() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.logs.String()
 }
 
-// newBench makes a server of a folder with the documented agent; each change is made to its
-// options.
+// newBench returns a server with the documented agent and the flow triage in its folder; the
+// changes are applied to its options.
 func newBench(t *testing.T, changes ...func(o *Options)) *bench {
 	b := &bench{T: t, runs: newFake(), dir: t.TempDir()}
-	b.put("agents/parametric-agent/agent.json", parametric)
+	b.put("agents/parametric-agent/agent.json", parametricAgent)
 	b.put("agents/parametric-agent/agent.system-prompt.md", "You write.")
-	b.put("triage.json", triage)
+	b.put("triage.json", triageFlow)
 	o := Options{Runs: b.runs, Flows: config.Flows{Dir: b.dir}, NewID: func(name string) string { return strings.ToLower(name) + "-1" },
 		Reading: func(dialect, profile string) specadapter.Options {
 			return specadapter.Options{Dialect: dialect, Profile: profile}
@@ -284,12 +284,12 @@ func newBench(t *testing.T, changes ...func(o *Options)) *bench {
 	return b
 }
 
-const parametric = `{"name": "parametric-agent", "description": "Agent with custom input parameters", "type": "autonomous", "tags": ["internal"],
+const parametricAgent = `{"name": "parametric-agent", "description": "Agent with custom input parameters", "type": "autonomous", "tags": ["internal"],
  "parameters_schema": {"type": "object", "required": ["topic", "format"], "properties": {
    "topic": {"type": "string"}, "format": {"type": "string", "enum": ["summary", "bullet_points", "essay"]},
    "tags": {"type": "array", "items": {"type": "string"}}}, "additionalProperties": false}}`
 
-const triage = `{"name": "Triage", "nodes": [{"id": "a", "name": "A", "prompt": "Do.", "is_exit_node": true}],
+const triageFlow = `{"name": "Triage", "nodes": [{"id": "a", "name": "A", "prompt": "Do.", "is_exit_node": true}],
  "edges": [{"id": "i", "source": "START", "target": "a"}, {"id": "o", "source": "a", "target": "END"}]}`
 
 func (b *bench) put(name, text string) {
@@ -303,13 +303,13 @@ func (b *bench) put(name, text string) {
 	}
 }
 
-// response is an answer that is what the description says.
+// response is a response that was checked against openapi.json.
 type response struct {
 	*httptest.ResponseRecorder
 	t *testing.T
 }
 
-// call sends a request; headers come as "Name: value". A body is sent as JSON.
+// call sends a request, with the body as JSON and headers of the form "Name: value".
 func (b *bench) call(method, path, body string, headers ...string) *response {
 	b.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -335,19 +335,19 @@ func (b *bench) call(method, path, body string, headers ...string) *response {
 	return &response{w, b.T}
 }
 
-// is checks status and a part of the body.
-func (r *response) is(status int, part string) *response {
+// expect checks the status, and that the body contains part.
+func (r *response) expect(status int, part string) *response {
 	r.t.Helper()
 	if r.Code != status || !strings.Contains(r.Body.String(), part) {
-		r.t.Errorf("the answer is %d %s, want %d with %s", r.Code, r.Body, status, part)
+		r.t.Errorf("response = %d %s, want %d with %s", r.Code, r.Body, status, part)
 	}
 	return r
 }
 
-// field is a member of the body, by its path.
+// field returns a value of the body by its dotted path; nil if it is absent or null.
 func (r *response) field(path string) any {
 	r.t.Helper()
-	v := plain(r.t, r.Body.Bytes())
+	v := decodeJSON(r.t, r.Body.Bytes())
 	for _, key := range strings.Split(path, ".") {
 		m, ok := v.(map[string]any)
 		if !ok || m[key] == nil {
@@ -358,34 +358,34 @@ func (r *response) field(path string) any {
 	return v
 }
 
-// checker compares answers with the description.
+// checker returns the checker of responses against openapi.json.
 var checker = sync.OnceValues(func() (*servetest.Checker, error) { return servetest.New(description) })
 
-// conforms checks a value against a schema of the description.
-func conforms(t *testing.T, schema, raw string) {
+// checkSchema checks a JSON value against a schema of openapi.json.
+func checkSchema(t *testing.T, schema, raw string) {
 	t.Helper()
 	c, err := checker()
 	if err == nil {
 		err = c.Schema(schema, []byte(raw))
 	}
 	if err != nil {
-		t.Errorf("%s is not as described: %v", raw, err)
+		t.Errorf("%s does not match schema %s: %v", raw, schema, err)
 	}
 }
 
-// TestTheCheckOfResponsesFindsErrors lets a response through that is not described.
-func TestTheCheckOfResponsesFindsErrors(t *testing.T) {
+// TestResponseChecker checks that the checker that these tests rely on detects values that do not match their schema.
+func TestResponseChecker(t *testing.T) {
 	for name, body := range map[string]string{
-		"a field too many": `{"event_type": "result", "session_id": "s", "timestamp": "2026-01-18T10:30:00Z", "result_text": "x", "result_data": null, "more": 1}`,
-		"text and data":    `{"event_type": "result", "session_id": "s", "timestamp": "2026-01-18T10:30:00Z", "result_text": "x", "result_data": 1}`,
-		"no time":          `{"event_type": "result", "session_id": "s", "timestamp": "today", "result_text": "x", "result_data": null}`,
+		"unknown field": `{"event_type": "result", "session_id": "s", "timestamp": "2026-01-18T10:30:00Z", "result_text": "x", "result_data": null, "more": 1}`,
+		"text and data": `{"event_type": "result", "session_id": "s", "timestamp": "2026-01-18T10:30:00Z", "result_text": "x", "result_data": 1}`,
+		"invalid time":  `{"event_type": "result", "session_id": "s", "timestamp": "today", "result_text": "x", "result_data": null}`,
 	} {
 		c, err := checker()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if c.Schema("ResultEvent", []byte(body)) == nil {
-			t.Errorf("%s is not found", name)
+			t.Errorf("%s: no error", name)
 		}
 	}
 }

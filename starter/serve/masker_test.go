@@ -11,8 +11,8 @@ import (
 	"weft/starter/transcript"
 )
 
-// What a client is sent holds no secret of the settings, whatever brings one in, and stays JSON.
-func TestClientsAreSentNoSecrets(t *testing.T) {
+// TestResponsesMasked checks that no response contains a secret, wherever it comes from, and that responses remain valid JSON.
+func TestResponsesMasked(t *testing.T) {
 	const key, pin = "canary-51c0ffee22", "84129973"
 	b := newBench(t, func(o *Options) { o.Mask = mask.New(key, pin) })
 	b.runs.add("run_r").Session = "ses_r"
@@ -29,44 +29,44 @@ func TestClientsAreSentNoSecrets(t *testing.T) {
 	} {
 		got := b.call("GET", path, "")
 		if body := got.Body.String(); strings.Contains(body, key) || strings.Contains(body, pin) || !strings.Contains(body, want) {
-			t.Errorf("%s: %s, want %s in it", path, body, want)
+			t.Errorf("GET %s = %s, want %s in it", path, body, want)
 		}
 	}
 	events := b.call("GET", "/runs/run_r/events", "").Body.String()
 	for event := range strings.SplitSeq(strings.TrimSpace(events), "\n\n") {
 		if _, data, ok := strings.Cut(event, "\ndata: "); ok && !json.Valid([]byte(data)) {
-			t.Errorf("the event %q has no JSON any more", event)
+			t.Errorf("the data of event %q is not valid JSON", event)
 		}
 	}
 	if !strings.Contains(events, `"pin":"[secret]"`) || !strings.HasSuffix(events, "}\n\n") {
-		t.Errorf("the events are %s", events)
+		t.Errorf("events = %s", events)
 	}
 }
 
-// What a client comes back with stays as it is, whatever the secrets are: ids, and the marks of events.
-func TestClientsComeBack(t *testing.T) {
-	const word, mark = "postgres", "bWFyay1wb3N0Z3Jlcw"
-	b := newBench(t, func(o *Options) { o.Mask = mask.New(word, mark) })
+// TestIDsNotMasked checks that ids that clients send back, such as those of events, are not masked even if they contain a secret.
+func TestIDsNotMasked(t *testing.T) {
+	const word, eventID = "postgres", "bWFyay1wb3N0Z3Jlcw"
+	b := newBench(t, func(o *Options) { o.Mask = mask.New(word, eventID) })
 	b.runs.add("run_postgres").Session = "ses_postgres"
 	b.runs.end("run_postgres", &contract.RunResult{Status: "completed", ResultText: new(word), FlowHash: "postgres0"}, nil)
 	if body := b.call("GET", "/runs/run_postgres", "").Body.String(); !strings.Contains(body, `"run_id":"run_postgres"`) || !strings.Contains(body, `"session_id":"ses_postgres"`) ||
 		!strings.Contains(body, `"flow_hash":"postgres0"`) || !strings.Contains(body, `"[secret]"`) {
-		t.Errorf("the run is %s", body)
+		t.Errorf("GET /runs/run_postgres = %s", body)
 	}
 	w := httptest.NewRecorder()
 	w.Header().Set("Content-Type", eventStream)
-	out := &stream{w: &masker{w, mask.New(word, mark)}}
-	if err := out.send("tool", mark, Event{Session: "ses_postgres", Text: "it is " + word}); err != nil {
+	out := &stream{w: &masker{w, mask.New(word, eventID)}}
+	if err := out.send("tool", eventID, Event{Session: "ses_postgres", Text: "it is " + word}); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.Body.String(); !strings.HasPrefix(got, "event: tool\nid: "+mark+"\ndata: {") || !strings.Contains(got, `"session_id":"ses_postgres"`) ||
+	if got := w.Body.String(); !strings.HasPrefix(got, "event: tool\nid: "+eventID+"\ndata: {") || !strings.Contains(got, `"session_id":"ses_postgres"`) ||
 		!strings.Contains(got, "it is [secret]") || !strings.HasSuffix(got, "}\n\n") {
-		t.Errorf("the event is %s", got)
+		t.Errorf("event = %s", got)
 	}
 }
 
-// A body that holds no secret is the same, byte for byte, as without a mask.
-func TestOrdinaryBodiesStay(t *testing.T) {
+// TestMaskKeepsOtherBodies checks that a mask does not change a single byte of a response without secrets.
+func TestMaskKeepsOtherBodies(t *testing.T) {
 	var got []string
 	for _, m := range []*mask.Mask{nil, mask.New("canary-51c0ffee22")} {
 		b := newBench(t, func(o *Options) { o.Mask = m })
@@ -80,6 +80,6 @@ func TestOrdinaryBodiesStay(t *testing.T) {
 		got = append(got, all)
 	}
 	if got[0] != got[1] {
-		t.Errorf("with a mask it is\n%s\nwithout\n%s", got[1], got[0])
+		t.Errorf("responses with a mask:\n%s\nwithout:\n%s", got[1], got[0])
 	}
 }

@@ -16,13 +16,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// fromContract are the schemas of activities/contract that the description refers to.
-var fromContract = []string{"status", "message", "message-answer", "confirm-answer", "tool-result-answer", "retry-answer", "receipt", "run-result", "run-input"}
+// contractSchemas are the files in activities/contract/schema whose schemas openapi.json contains.
+var contractSchemas = []string{"status", "message", "message-answer", "confirm-answer", "tool-result-answer", "retry-answer", "receipt", "run-result", "run-input"}
 
-// TestDescription makes openapi.json of testdata/openapi.yaml and of the contract's schemas;
-// UPDATE=1 rewrites it.
+// TestDescription checks that openapi.json is testdata/openapi.yaml with the schemas of the
+// contract, and a valid OpenAPI 3.1 document. UPDATE=1 rewrites it.
 func TestDescription(t *testing.T) {
-	doc := described(t)
+	doc := assemble(t)
 	raw, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {
 		t.Fatal(err)
@@ -33,15 +33,15 @@ func TestDescription(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if !bytes.Equal(raw, description) {
-		t.Error("openapi.json is not what testdata/openapi.yaml and the contract say; run make golden and look at the difference")
+		t.Error("openapi.json does not match testdata/openapi.yaml and the contract; run make golden and review the diff")
 	}
-	if err := published(t).Validate(plain(t, raw)); err != nil {
-		t.Errorf("it is no OpenAPI 3.1: %#v", err)
+	if err := openAPISchema(t).Validate(decodeJSON(t, raw)); err != nil {
+		t.Errorf("invalid OpenAPI 3.1 document: %#v", err)
 	}
 }
 
-// described puts the description together.
-func described(t *testing.T) map[string]any {
+// assemble returns testdata/openapi.yaml with the schemas of the contract that it refers to.
+func assemble(t *testing.T) map[string]any {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/openapi.yaml")
 	if err != nil {
@@ -54,30 +54,29 @@ func described(t *testing.T) map[string]any {
 	all := doc["components"].(map[string]any)["schemas"].(map[string]any)
 	add := func(name string, schema any) {
 		if was, ok := all[name]; ok && !cmp.Equal(was, schema) {
-			t.Fatalf("there are two schemas %s", name)
+			t.Fatalf("two different schemas named %s", name)
 		}
 		all[name] = schema
 	}
-	for _, name := range fromContract {
-		title, root, parts := fromFile(t, name)
+	for _, name := range contractSchemas {
+		title, root, parts := readSchema(t, name)
 		if title == "RunInput" {
-			title, root = "StartFlow", startFlow(root)
+			title, root = "StartFlow", startFlowSchema(root)
 		}
-		if title != "RunResult" { // it has parts that a RunView has, too
+		if title != "RunResult" { // only its definitions are used
 			add(title, root)
 		}
-		for _, part := range reached(root, parts) {
-			// Answers stand in a status as they are sent.
+		for _, part := range referenced(root, parts) {
 			if part == "Media" && all[part] != nil {
-				continue // it stands in messages as it is sent
+				continue // run-input's, which forbids additional fields, is for requests only
 			}
 			if part != title && !slices.Contains(answerTitles, part) {
 				add(part, parts[part])
 			}
 		}
 	}
-	// Parts of the contract that nothing refers to any more are left out.
-	used := reached([]any{doc["paths"], doc["components"].(map[string]any)["responses"]}, all)
+	// Omit the schemas that no path uses.
+	used := referenced([]any{doc["paths"], doc["components"].(map[string]any)["responses"]}, all)
 	for name := range all {
 		if !slices.Contains(used, name) {
 			delete(all, name)
@@ -86,11 +85,11 @@ func described(t *testing.T) map[string]any {
 	return doc
 }
 
-// answerTitles are schemas of the contract that have files of their own.
+// answerTitles are the definitions that have their own schema file.
 var answerTitles = []string{"MessageAnswer", "ConfirmAnswer", "ToolResultAnswer", "RetryAnswer"}
 
-// fromFile reads a schema of the contract: its name, itself, and what it refers to.
-func fromFile(t *testing.T, name string) (title string, root, parts map[string]any) {
+// readSchema reads a schema file of the contract, and returns the schema's title, the schema, and its definitions.
+func readSchema(t *testing.T, name string) (title string, root, parts map[string]any) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("../../activities/contract/schema", name+".json"))
 	if err != nil {
@@ -108,35 +107,35 @@ func fromFile(t *testing.T, name string) (title string, root, parts map[string]a
 	return title, root, parts
 }
 
-// reached are the parts to which a schema refers, in itself or through others.
-func reached(schema any, parts map[string]any) []string {
+// referenced returns the sorted names of the parts to which a schema refers, directly or indirectly.
+func referenced(schema any, parts map[string]any) []string {
 	found := map[string]bool{}
-	var compile func(v any)
-	compile = func(v any) {
+	var visit func(v any)
+	visit = func(v any) {
 		switch v := v.(type) {
 		case map[string]any:
 			if ref, ok := v["$ref"].(string); ok {
 				name := strings.TrimPrefix(ref, "#/components/schemas/")
 				if !found[name] && parts[name] != nil {
 					found[name] = true
-					compile(parts[name])
+					visit(parts[name])
 				}
 			}
 			for _, inner := range v {
-				compile(inner)
+				visit(inner)
 			}
 		case []any:
 			for _, inner := range v {
-				compile(inner)
+				visit(inner)
 			}
 		}
 	}
-	compile(schema)
+	visit(schema)
 	return slices.Sorted(maps.Keys(found))
 }
 
-// startFlow is the contract's input of a run as far as HTTP clients set it.
-func startFlow(in map[string]any) map[string]any {
+// startFlowSchema returns the schema of a request that starts a flow: the fields of RunInput that HTTP clients may set, id, script, and flow.
+func startFlowSchema(in map[string]any) map[string]any {
 	properties := map[string]any{}
 	for _, key := range flowFields {
 		if p, ok := in["properties"].(map[string]any)[key]; ok {
@@ -155,8 +154,8 @@ func startFlow(in map[string]any) map[string]any {
 	return map[string]any{"type": "object", "required": []string{"flow"}, "additionalProperties": false, "properties": properties}
 }
 
-// published is the schema of OpenAPI 3.1 documents (spec.openapis.org, 2022-10-07).
-func published(t *testing.T) *jsonschema.Schema {
+// openAPISchema returns the schema of OpenAPI 3.1 documents (spec.openapis.org, 2022-10-07).
+func openAPISchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	f, err := os.Open("testdata/oas-3.1-2022-10-07.json.gz")
 	if err != nil {
@@ -179,7 +178,7 @@ func published(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-func plain(t *testing.T, raw []byte) any {
+func decodeJSON(t *testing.T, raw []byte) any {
 	t.Helper()
 	var v any
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -190,11 +189,11 @@ func plain(t *testing.T, raw []byte) any {
 	return v
 }
 
-// TestEveryRouteIsDescribed compares the table of routes with the description.
-func TestEveryRouteIsDescribed(t *testing.T) {
-	var there, told []string
+// TestRoutesDocumented checks that openapi.json has exactly the routes of the server.
+func TestRoutesDocumented(t *testing.T) {
+	var served, specified []string
 	for _, r := range routes {
-		there = append(there, r.method+" "+r.path)
+		served = append(served, r.method+" "+r.path)
 	}
 	var doc struct {
 		Paths map[string]map[string]any `json:"paths"`
@@ -205,13 +204,13 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	for path, methods := range doc.Paths {
 		for method := range methods {
 			if method != "parameters" {
-				told = append(told, strings.ToUpper(method)+" "+path)
+				specified = append(specified, strings.ToUpper(method)+" "+path)
 			}
 		}
 	}
-	slices.Sort(there)
-	slices.Sort(told)
-	if diff := cmp.Diff(there, told); diff != "" {
-		t.Errorf("routes (-there +described):\n%s", diff)
+	slices.Sort(served)
+	slices.Sort(specified)
+	if diff := cmp.Diff(served, specified); diff != "" {
+		t.Errorf("routes (-served +openapi.json):\n%s", diff)
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"weft/worker/config"
 )
 
-// TestRunsOfOthersAreNotFound goes to every address of a run, as its owner, as others, and as administrators.
-func TestRunsOfOthersAreNotFound(t *testing.T) {
-	all := append([]string{config.ScopeAdminister}, usual...)
+// TestRunAccess checks, for every route of a run, that only its owner and administrators, those of its tenant and those without a tenant, can find the run.
+func TestRunAccess(t *testing.T) {
+	all := append([]string{config.ScopeAdminister}, defaultScopes...)
 	token := func(name, tenant string, scopes []string) config.Token {
 		return config.Token{Name: name, Value: strings.Repeat(name, 6), Principal: config.Principal{Tenant: tenant, Scopes: scopes}}
 	}
-	tokens := []config.Token{token("kim", "north", usual), token("ann", "north", usual), token("kai", "south", usual), token("nia", "north", all), token("sam", "south", all), token("ops", "", all)}
+	tokens := []config.Token{token("kim", "north", defaultScopes), token("ann", "north", defaultScopes), token("kai", "south", defaultScopes), token("nia", "north", all), token("sam", "south", all), token("ops", "", all)}
 	for _, tc := range []struct {
 		name string
 		sees bool
@@ -34,35 +34,35 @@ func TestRunsOfOthersAreNotFound(t *testing.T) {
 				path := strings.NewReplacer("{id}", id, "{execution}", "a%231").Replace(rt.path)
 				got := b.call(rt.method, path, `{"id": "q", "text": "t", "approve": true}`, "Authorization: Bearer "+strings.Repeat(tc.name, 6))
 				if found := got.Code != 404; found != tc.sees {
-					t.Errorf("%s %s as %s gives %d %s", rt.method, path, tc.name, got.Code, got.Body)
+					t.Errorf("%s %s as %s = %d %s", rt.method, path, tc.name, got.Code, got.Body)
 				}
 				if !tc.sees && !strings.Contains(got.Body.String(), "not found") {
-					t.Errorf("%s %s as %s tells %s", rt.method, path, tc.name, got.Body)
+					t.Errorf("%s %s as %s = %s, want not found", rt.method, path, tc.name, got.Body)
 				}
 			}
 		}
 		got := b.call("GET", "/runs/nobody's", "", "Authorization: Bearer "+strings.Repeat(tc.name, 6))
 		if found := got.Code == 200; found != (tc.name == "ops") {
-			t.Errorf("%s gets %d for a run that was not started here", tc.name, got.Code)
+			t.Errorf("GET of a run without an owner as %s = %d", tc.name, got.Code)
 		}
 		if len(b.runs.cancelled) > 0 != tc.sees {
-			t.Errorf("%s cancelled %v", tc.name, b.runs.cancelled)
+			t.Errorf("runs cancelled by %s = %v", tc.name, b.runs.cancelled)
 		}
 		got = b.call("POST", "/runs", `{"id": "victim", "flow": {"name": "triage"}, "input": "a"}`, "Authorization: Bearer "+strings.Repeat(tc.name, 6))
 		if got.Code != 409 || !tc.sees && strings.Contains(got.Body.String(), "Triage") {
-			t.Errorf("%s starts with the id and gets %d %s", tc.name, got.Code, got.Body)
+			t.Errorf("start with the same id as %s = %d %s, want 409 without details of the run", tc.name, got.Code, got.Body)
 		}
 	}
 }
 
-// TestScopes goes to every address with a token that lacks its scope, and starts flows that a token does not name.
+// TestScopes checks that each route requires its scope, and that a token can start only the flows that it is configured for.
 func TestScopes(t *testing.T) {
 	for _, rt := range routes {
 		if rt.scope == "" {
 			continue
 		}
 		var others []string
-		for _, s := range append([]string{config.ScopeAdminister}, usual...) {
+		for _, s := range append([]string{config.ScopeAdminister}, defaultScopes...) {
 			if s != rt.scope {
 				others = append(others, s)
 			}
@@ -71,32 +71,32 @@ func TestScopes(t *testing.T) {
 			o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: others}}}
 			o.Settings.EditAgents = true
 		})
-		b.call(rt.method, strings.NewReplacer("{id}", "r", "{name}", "writer").Replace(rt.path), "{}", "Authorization: Bearer kimkimkimkimkimkim").is(403, "no scope "+rt.scope)
+		b.call(rt.method, strings.NewReplacer("{id}", "r", "{name}", "writer").Replace(rt.path), "{}", "Authorization: Bearer kimkimkimkimkimkim").expect(403, "no scope "+rt.scope)
 	}
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual, Flows: []string{"tri*"}}}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: defaultScopes, Flows: []string{"tri*"}}}}
 	})
 	kim := "Authorization: Bearer kimkimkimkimkimkim"
-	b.call("POST", "/runs", `{"flow": {"name": "triage"}}`, kim).is(201, "triage-1")
+	b.call("POST", "/runs", `{"flow": {"name": "triage"}}`, kim).expect(201, "triage-1")
 	if p := b.runs.inputs["triage-1"].Principal; p == nil || p.Name != "kim" {
-		t.Errorf("the run is started by %v", p)
+		t.Errorf("Principal = %v, want kim", p)
 	}
-	b.call("POST", "/runs", documented, kim).is(403, "may not start the flow")
-	b.call("POST", "/runs", `{"flow": {"text": `+quoted(triage)+`}}`, kim).is(403, "may not start the flow")
-	b.call("POST", "/runs", `{"flow": {"name": "triage"}, "principal": {"name": "ceo"}}`, kim).is(422, "principal")
+	b.call("POST", "/runs", documentedStart, kim).expect(403, "may not start the flow")
+	b.call("POST", "/runs", `{"flow": {"text": `+quote(triageFlow)+`}}`, kim).expect(403, "may not start the flow")
+	b.call("POST", "/runs", `{"flow": {"name": "triage"}, "principal": {"name": "ceo"}}`, kim).expect(422, "principal")
 }
 
-// TestOpenRuns starts more runs than a token may have open, one by one and at once, whether lists have them yet or not.
+// TestOpenRuns checks the limit of a token's open runs, for sequential and concurrent starts, with and without visibility lag.
 func TestOpenRuns(t *testing.T) {
 	kim, ops := "Authorization: Bearer kimkimkimkimkimkim", "Authorization: Bearer opsopsopsopsopsops"
 	start := func(id string) string { return `{"id": "` + id + `", "flow": {"name": "triage"}}` }
-	for _, late := range []bool{false, true} {
+	for _, stale := range []bool{false, true} {
 		b := newBench(t, func(o *Options) {
-			o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual, Open: 3, MaxBody: 1024}},
-				{Name: "ops", Value: "opsopsopsopsopsops", Principal: config.Principal{Scopes: append([]string{config.ScopeAdminister}, usual...), Open: 1}}}
+			o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: defaultScopes, Open: 3, MaxBody: 1024}},
+				{Name: "ops", Value: "opsopsopsopsopsops", Principal: config.Principal{Scopes: append([]string{config.ScopeAdminister}, defaultScopes...), Open: 1}}}
 		})
-		b.runs.late = late
-		b.call("POST", "/runs", start("ended"), kim).is(201, "")
+		b.runs.stale = stale
+		b.call("POST", "/runs", start("ended"), kim).expect(201, "")
 		b.runs.end("ended", &contract.RunResult{}, nil)
 		var codes [8]int
 		var all sync.WaitGroup
@@ -106,49 +106,49 @@ func TestOpenRuns(t *testing.T) {
 		all.Wait()
 		slices.Sort(codes[:])
 		if codes != [8]int{201, 201, 201, 429, 429, 429, 429, 429} {
-			t.Errorf("late %v: eight starts at once give %v", late, codes)
+			t.Errorf("stale list %v: status codes of eight concurrent starts = %v", stale, codes)
 		}
-		if refused := b.call("POST", "/runs", start("more"), kim).is(429, "kim has 3 open runs").is(429, "principals: {kim: {open_runs: N}}"); refused.Header().Get("Retry-After") == "" {
-			t.Error("it is not said when to start again")
+		if refused := b.call("POST", "/runs", start("more"), kim).expect(429, "kim has 3 open runs").expect(429, "principals: {kim: {open_runs: N}}"); refused.Header().Get("Retry-After") == "" {
+			t.Error("no Retry-After header")
 		}
 		for id := range b.runs.byID {
 			if id != "ended" {
-				b.call("POST", "/runs", start(id), kim).is(201, id) // a repeated start is none
+				b.call("POST", "/runs", start(id), kim).expect(201, id) // a repeated start does not count
 				b.runs.end(id, &contract.RunResult{}, nil)
 				break
 			}
 		}
-		b.call("POST", "/runs", start("next"), kim).is(201, "")
-		b.call("POST", "/runs", start("theirs"), ops).is(201, "") // the runs that it may see are not its own
-		b.call("POST", "/runs", `{"id": "x", "flow": {"name": "triage"}, "input": "`+strings.Repeat("x", 1024)+`"}`, kim).is(413, "exceeds 1024 bytes")
+		b.call("POST", "/runs", start("next"), kim).expect(201, "")
+		b.call("POST", "/runs", start("theirs"), ops).expect(201, "") // runs of others do not count
+		b.call("POST", "/runs", `{"id": "x", "flow": {"name": "triage"}, "input": "`+strings.Repeat("x", 1024)+`"}`, kim).expect(413, "exceeds 1024 bytes")
 		b.runs.err = NewProblem(NoTemporal, "retry later", "Temporal does not answer")
-		b.call("POST", "/runs", start("none"), ops).is(503, "Temporal does not answer")
+		b.call("POST", "/runs", start("none"), ops).expect(503, "Temporal does not answer")
 		if b.runs.byID["none"] != nil {
-			t.Error("a run was started though nobody could count")
+			t.Error("a run was started although open runs could not be counted")
 		}
 	}
 }
 
-// TestLimitsOfTokens starts and follows more than a token may, and with another.
-func TestLimitsOfTokens(t *testing.T) {
+// TestTokenLimits checks the limits of starts per minute and of event streams, which each token has separately.
+func TestTokenLimits(t *testing.T) {
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual, Starts: 2, Streams: 1}}, {Name: "ann", Value: "annannannannannann", Principal: config.Principal{Scopes: usual, Starts: 2, Streams: 1}}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: defaultScopes, Starts: 2, Streams: 1}}, {Name: "ann", Value: "annannannannannann", Principal: config.Principal{Scopes: defaultScopes, Starts: 2, Streams: 1}}}
 	})
 	kim, ann := "Authorization: Bearer kimkimkimkimkimkim", "Authorization: Bearer annannannannannann"
 	start := func(id string) string { return `{"id": "` + id + `", "flow": {"name": "triage"}}` }
-	b.call("POST", "/runs", start("a"), kim).is(201, "")
-	b.call("POST", "/runs", start("b"), kim).is(201, "")
-	if late := b.call("POST", "/runs", start("c"), kim).is(429, "more than 2 runs per minute"); late.Header().Get("Retry-After") == "" {
-		t.Error("it is not said when to start again")
+	b.call("POST", "/runs", start("a"), kim).expect(201, "")
+	b.call("POST", "/runs", start("b"), kim).expect(201, "")
+	if late := b.call("POST", "/runs", start("c"), kim).expect(429, "more than 2 runs per minute"); late.Header().Get("Retry-After") == "" {
+		t.Error("no Retry-After header")
 	}
-	b.call("POST", "/runs", start("d"), ann).is(201, "")
+	b.call("POST", "/runs", start("d"), ann).expect(201, "")
 	ended, err := b.limits.stream(&b.Tokens[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.call("GET", "/runs/a/events", "", kim).is(429, "has 1 open event streams")
-	b.call("GET", "/runs/a?wait=1ms", "", kim).is(429, "has 1 open event streams") // to wait is to follow
-	b.call("GET", "/runs/a", "", kim).is(200, "")
+	b.call("GET", "/runs/a/events", "", kim).expect(429, "has 1 open event streams")
+	b.call("GET", "/runs/a?wait=1ms", "", kim).expect(429, "has 1 open event streams") // wait counts as a stream
+	b.call("GET", "/runs/a", "", kim).expect(200, "")
 	ended()
 	if again, err := b.limits.stream(&b.Tokens[0]); err != nil {
 		t.Error(err)
@@ -157,34 +157,34 @@ func TestLimitsOfTokens(t *testing.T) {
 	}
 }
 
-// TestStartsAtOnceWithOneID repeats a start of a run that lists do not have yet: it stays counted.
-func TestStartsAtOnceWithOneID(t *testing.T) {
+// TestConcurrentStarts checks that a run remains counted as open if a concurrent start with the same id fails before lists show the run.
+func TestConcurrentStarts(t *testing.T) {
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual, Open: 2}}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: defaultScopes, Open: 2}}}
 	})
-	b.runs.late = true
-	b.call("POST", "/runs", `{"id": "r1", "flow": {"name": "triage"}}`, "Authorization: Bearer kimkimkimkimkimkim").is(201, "")
-	// The second of two starts at once has not found the first, and is told by Temporal that the run exists.
+	b.runs.stale = true
+	b.call("POST", "/runs", `{"id": "r1", "flow": {"name": "triage"}}`, "Authorization: Bearer kimkimkimkimkimkim").expect(201, "")
+	// The second of two concurrent starts does not find the run, reserves, and fails because the run already exists.
 	failed, err := b.limits.reserve(t.Context(), b.runs, &b.Tokens[0], "r1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	failed()
-	b.call("POST", "/runs", `{"id": "r2", "flow": {"name": "triage"}}`, "Authorization: Bearer kimkimkimkimkimkim").is(201, "")
-	b.call("POST", "/runs", `{"id": "r3", "flow": {"name": "triage"}}`, "Authorization: Bearer kimkimkimkimkimkim").is(429, "open_runs")
+	b.call("POST", "/runs", `{"id": "r2", "flow": {"name": "triage"}}`, "Authorization: Bearer kimkimkimkimkimkim").expect(201, "")
+	b.call("POST", "/runs", `{"id": "r3", "flow": {"name": "triage"}}`, "Authorization: Bearer kimkimkimkimkimkim").expect(429, "open_runs")
 }
 
-// TestTurnsAreStarts gives a session more prompts than a token may start runs.
-func TestTurnsAreStarts(t *testing.T) {
+// TestPromptsCountAsStarts checks that each prompt for a session counts toward the token's starts per minute.
+func TestPromptsCountAsStarts(t *testing.T) {
 	b := newBench(t, func(o *Options) {
-		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: usual, Starts: 2}}}
+		o.Tokens = []config.Token{{Name: "kim", Value: "kimkimkimkimkimkim", Principal: config.Principal{Scopes: defaultScopes, Starts: 2}}}
 	})
 	kim := "Authorization: Bearer kimkimkimkimkimkim"
-	made := b.call("POST", "/runs", `{"type": "start_session", "parameters": {"prompt": "one"}}`, kim).is(201, "pending")
-	b.runs.byID[made.field("run_id").(string)].IsTurn = true
-	resume := `{"type": "resume_session", "session_id": "` + made.field("session_id").(string) + `", "parameters": {"prompt": "x"}}`
-	b.call("POST", "/runs", resume, kim, "Idempotency-Key: k").is(201, "")
+	started := b.call("POST", "/runs", `{"type": "start_session", "parameters": {"prompt": "one"}}`, kim).expect(201, "pending")
+	b.runs.byID[started.field("run_id").(string)].IsTurn = true
+	resume := `{"type": "resume_session", "session_id": "` + started.field("session_id").(string) + `", "parameters": {"prompt": "x"}}`
+	b.call("POST", "/runs", resume, kim, "Idempotency-Key: k").expect(201, "")
 	b.runs.turns = []contract.Turn{{N: 2, ID: b.runs.answers[0].(contract.PromptInput).ID}}
-	b.call("POST", "/runs", resume, kim, "Idempotency-Key: k").is(201, "") // a repeated prompt is none
-	b.call("POST", "/runs", resume, kim).is(429, "more than 2 runs per minute")
+	b.call("POST", "/runs", resume, kim, "Idempotency-Key: k").expect(201, "") // a repeated prompt does not count
+	b.call("POST", "/runs", resume, kim).expect(429, "more than 2 runs per minute")
 }

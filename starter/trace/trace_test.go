@@ -22,7 +22,7 @@ import (
 
 const root = "../../tests"
 
-// recorded are the histories of runs, with those of their children, by the names of the roots.
+// recorded returns the recorded runs: for the name of each root, the names of its children.
 func recorded(t *testing.T) map[string][]string {
 	t.Helper()
 	files, err := filepath.Glob(root + "/testdata/history/*.json")
@@ -31,39 +31,39 @@ func recorded(t *testing.T) map[string][]string {
 	}
 	out := map[string][]string{}
 	for _, file := range files {
-		name, child, below := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".json"), "@")
-		if out[name] = append(out[name][:len(out[name]):len(out[name])], child); !below {
+		name, child, isChild := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".json"), "@")
+		if out[name] = append(out[name][:len(out[name]):len(out[name])], child); !isChild {
 			out[name] = out[name][:len(out[name])-1]
 		}
 	}
 	return out
 }
 
-// TestRead makes the traces of all recorded histories. testdata has the outlines of some; UPDATE=1 rewrites them.
+// TestRead reads the traces of all recorded histories, and compares some with the outlines in testdata. UPDATE=1 rewrites them.
 func TestRead(t *testing.T) {
 	all := recorded(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		t.Run(name, func(t *testing.T) {
 			if historytest.Recorded(t, root, name).Events[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId() != "" {
-				t.Skip("the run before it is not recorded")
+				t.Skip("the previous run is not recorded")
 			}
 			source := historytest.RecordedTree(t, root, name, all[name]...)
-			whole, err := trace.Read(t.Context(), source, "root", "r", trace.Options{Content: true})
+			full, err := trace.Read(t.Context(), source, "root", "r", trace.Options{Content: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			check(t, whole)
+			check(t, full)
 			masked, err := trace.Read(t.Context(), source, "root", "r", trace.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			sensitive(t, masked)
+			checkMasked(t, masked)
 			file := filepath.Join("testdata", name+".txt")
 			want, err := os.ReadFile(file)
 			if err != nil {
 				return
 			}
-			got := outline(whole)
+			got := outline(full)
 			if os.Getenv("UPDATE") != "" {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -77,40 +77,40 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// check holds a trace to the rules of the extension.
+// check checks that a trace conforms to the extension.
 func check(t *testing.T, out *trace.Trace) {
 	t.Helper()
 	spans := map[string]*trace.Span{}
 	for _, s := range out.Spans {
 		if spans[s.ID] != nil {
-			t.Errorf("two spans have the id %s", s.ID)
+			t.Errorf("duplicate span id %s", s.ID)
 		}
 		spans[s.ID] = s
 	}
 	for _, s := range out.Spans {
 		if s.ParentID == nil != (s.ID == out.ID) || s.ParentID != nil && spans[*s.ParentID] == nil {
-			t.Errorf("the span %s is in none", s.ID)
+			t.Errorf("the span %s has no valid parent", s.ID)
 		}
 		last := s.StartTime
 		for _, e := range s.Events {
 			at := e["timestamp"].(int64)
 			if at < last || s.EndTime != nil && at > *s.EndTime {
-				t.Errorf("the event %s of %s is outside its span, or before another", e["type"], s.ID)
+				t.Errorf("the event %s of %s is outside of its span, or before the previous event", e["type"], s.ID)
 			}
 			last = at
-			attributes(t, s, e)
+			checkAttributes(t, s, e)
 		}
 		components := slices.DeleteFunc([]trace.Object{s.Flow, s.Agent, s.Swarm, s.ManagerWorkers, s.Node, s.LLMConfig, s.Tool}, func(o trace.Object) bool { return o == nil })
 		if len(components) != 1 {
-			t.Errorf("the span %s is of %d components", s.ID, len(components))
+			t.Errorf("the span %s has %d components, want 1", s.ID, len(components))
 		}
-		begins, ends := s.Events[0]["type"].(string), s.Events[len(s.Events)-1]["type"].(string)
+		first, end := s.Events[0]["type"].(string), s.Events[len(s.Events)-1]["type"].(string)
 		kind := strings.TrimSuffix(s.Type, "Span")
-		if begins != kind+"Start" && begins != kind+"Request" {
-			t.Errorf("the span %s begins with %s", s.ID, begins)
+		if first != kind+"Start" && first != kind+"Request" {
+			t.Errorf("first event of the span %s = %s", s.ID, first)
 		}
-		if s.Node != nil && ended(spans[*s.ParentID]) && ends != kind+"End" && ends != "ExceptionRaised" {
-			t.Errorf("the span %s ends with %s", s.ID, ends)
+		if s.Node != nil && ended(spans[*s.ParentID]) && end != kind+"End" && end != "ExceptionRaised" {
+			t.Errorf("last event of the span %s = %s", s.ID, end)
 		}
 		if s.ParentID != nil {
 			if parent := spans[*s.ParentID]; parent.StartTime > s.StartTime || parent.EndTime != nil && (s.EndTime == nil || *parent.EndTime < *s.EndTime) {
@@ -119,11 +119,11 @@ func check(t *testing.T, out *trace.Trace) {
 		}
 	}
 	if raw, err := json.Marshal(out); err != nil || !json.Valid(raw) {
-		t.Errorf("%s, %v", raw, err)
+		t.Errorf("invalid JSON: %s, %v", raw, err)
 	}
 }
 
-// fields are the attributes of events, besides those of all; a question mark marks those that may be absent.
+// fields are the attributes of each type of event, in addition to the common ones; those with a question mark are optional.
 var fields = map[string]string{
 	"LlmGenerationRequest":  "llm_config request_id llm_generation_config prompt tools",
 	"LlmGenerationResponse": "llm_config request_id tool_calls completion_id content input_tokens? output_tokens?",
@@ -138,8 +138,8 @@ var fields = map[string]string{
 	"HumanInTheLoopRequest": "request_id content", "HumanInTheLoopResponse": "request_id content",
 }
 
-// attributes holds an event to the attributes of its type. Components have a type that a document can have.
-func attributes(t *testing.T, s *trace.Span, e trace.Object) {
+// checkAttributes checks that an event has exactly the attributes of its type, and that its tools have a concrete type.
+func checkAttributes(t *testing.T, s *trace.Span, e trace.Object) {
 	t.Helper()
 	kind := e["type"].(string)
 	left := maps.Clone(e)
@@ -151,7 +151,7 @@ func attributes(t *testing.T, s *trace.Span, e trace.Object) {
 		delete(left, name)
 	}
 	if len(left) > 0 || fields[kind] == "" {
-		t.Errorf("%s of %s has attributes that no such event has: %v", kind, s.ID, left)
+		t.Errorf("%s of %s has unknown attributes: %v", kind, s.ID, left)
 	}
 	tools, _ := e["tools"].([]trace.Object)
 	if tool, ok := e["tool"].(trace.Object); ok {
@@ -159,12 +159,12 @@ func attributes(t *testing.T, s *trace.Span, e trace.Object) {
 	}
 	for _, tool := range tools {
 		if tool["component_type"] == "Tool" {
-			t.Errorf("%s of %s has a tool without a type: %v", kind, s.ID, tool)
+			t.Errorf("%s of %s has a tool without a concrete type: %v", kind, s.ID, tool)
 		}
 	}
 }
 
-// ended reports whether a span has an event that ends it, so that all in it have.
+// ended reports whether a span has ended normally, so that the spans in it must have ended as well.
 func ended(s *trace.Span) bool {
 	return strings.HasSuffix(s.Events[len(s.Events)-1]["type"].(string), "ExecutionEnd")
 }
@@ -176,21 +176,21 @@ func value(at *int64) int64 {
 	return *at
 }
 
-// sensitive looks for what must be masked.
-func sensitive(t *testing.T, out *trace.Trace) {
+// checkMasked checks that all sensitive attributes are masked.
+func checkMasked(t *testing.T, out *trace.Trace) {
 	t.Helper()
 	for _, s := range out.Spans {
 		for _, e := range s.Events {
 			for _, key := range []string{"prompt", "content", "tool_calls", "inputs", "outputs", "output", "message", "exception_message"} {
 				if v, ok := e[key]; ok && v != trace.Masked {
-					t.Errorf("%s of %s of %s is %v", key, e["type"], s.ID, v)
+					t.Errorf("%s of %s of %s = %v, want %v", key, e["type"], s.ID, v, trace.Masked)
 				}
 			}
 		}
 	}
 }
 
-// outline is a trace without times.
+// outline formats the tree of spans with the types of their events.
 func outline(out *trace.Trace) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %q\n", out.ID, out.Name)
@@ -208,13 +208,13 @@ func outline(out *trace.Trace) string {
 	return b.String()
 }
 
-// What workers tell of a flow's nodes counts before what its history implies: executions that make no call, their values, and
-// which have ended.
+// TestNodeRuns checks that executions, values and ends that a worker reports take precedence over what the history implies, and
+// that the trace is from history if no worker answers.
 func TestNodeRuns(t *testing.T) {
 	source := historytest.RecordedTree(t, root, "agentspec-loop")
-	told := func(_ context.Context, _ *runtree.Tree, of *runtree.Workflow) ([]runs.NodeRun, error) {
-		if of.Flow.Name != "loop" {
-			t.Errorf("asked for %s", of.Flow.Name)
+	nodeRuns := func(_ context.Context, _ *runtree.Tree, w *runtree.Workflow) ([]runs.NodeRun, error) {
+		if w.Flow.Name != "loop" {
+			t.Errorf("NodeRuns called for the flow %s", w.Flow.Name)
 		}
 		return []runs.NodeRun{
 			{Execution: contract.Execution{Node: "start", Step: 1}, Ended: true, Inputs: map[string]json.RawMessage{"n": json.RawMessage("3")}, Outputs: map[string]json.RawMessage{"n": json.RawMessage("4")}},
@@ -222,7 +222,7 @@ func TestNodeRuns(t *testing.T) {
 			{Execution: contract.Execution{Node: "step", Step: 4}},
 		}, nil
 	}
-	out, err := trace.Read(t.Context(), source, "root", "r", trace.Options{Content: true, NodeRuns: told})
+	out, err := trace.Read(t.Context(), source, "root", "r", trace.Options{Content: true, NodeRuns: nodeRuns})
 	if err != nil || out.FromHistory {
 		t.Fatal(err, out.FromHistory)
 	}
@@ -247,16 +247,16 @@ func TestNodeRuns(t *testing.T) {
 			t.Errorf("%s is missing in\n%s", line, strings.Join(got, "\n"))
 		}
 	}
-	silent := func(context.Context, *runtree.Tree, *runtree.Workflow) ([]runs.NodeRun, error) {
+	noWorker := func(context.Context, *runtree.Tree, *runtree.Workflow) ([]runs.NodeRun, error) {
 		return nil, errors.New("no worker")
 	}
-	if out, err = trace.Read(t.Context(), source, "root", "r", trace.Options{NodeRuns: silent}); err != nil || !out.FromHistory || len(out.Spans) < 8 {
-		t.Errorf("%v, %+v", err, out)
+	if out, err = trace.Read(t.Context(), source, "root", "r", trace.Options{NodeRuns: noWorker}); err != nil || !out.FromHistory || len(out.Spans) < 8 {
+		t.Errorf("trace without a worker = %+v, %v", out, err)
 	}
 }
 
-// The nodes of a FlowNode's flow are in a span of that flow, and each node has the type of its component. An agent, a Swarm
-// and a ManagerWorkers alone are no flow, and have no nodes.
+// TestComponents checks the components of spans: a FlowNode contains a span of its flow, and an Agent, Swarm or ManagerWorkers that
+// is not in a flow has a span without nodes.
 func TestComponents(t *testing.T) {
 	tests := map[string][]string{
 		"agentspec-outer": {"outer Flow", "start StartNode", "pick BranchingNode", "inner FlowNode", "once Flow", "o1 StartNode", "greet LlmNode", "o2 EndNode", "each MapNode", "end EndNode"},
@@ -281,7 +281,7 @@ func TestComponents(t *testing.T) {
 			}
 			for _, c := range want {
 				if !got[c] {
-					t.Errorf("no span is of %s; there are %v", c, slices.Sorted(maps.Keys(got)))
+					t.Errorf("no span of %s, got %v", c, slices.Sorted(maps.Keys(got)))
 				}
 			}
 		})

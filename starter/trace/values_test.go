@@ -18,8 +18,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// The values of tools, nodes and flows have the names of the document; an element of a map is a flow of its own, also where it
-// makes no call; a node that calls an API has no tool.
+// TestValues checks inputs and outputs of tools, nodes and flows, with the names of the document: each element of a map has a span
+// of its flow even if it makes no call, and an ApiNode has no span of a tool.
 func TestValues(t *testing.T) {
 	const doc = `{"agentspec_version": "26.1.2", "component_type": "Flow", "name": "all", "id": "flow-1", "start_node": {"$component_ref": "s"},
 "nodes": [{"$component_ref": "s"}, {"$component_ref": "t"}, {"$component_ref": "api"}, {"$component_ref": "m"}, {"$component_ref": "e"}],
@@ -72,8 +72,8 @@ func TestValues(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					of := slices.DeleteFunc([]trace.Object{s.Flow, s.Node, s.Tool}, func(o trace.Object) bool { return o == nil })[0]
-					got = append(got, strings.TrimSpace(fmt.Sprint(s.ID, " ", of["component_type"], " ", of["id"], " ", key, " ", string(raw), " ", e["branch_selected"])))
+					component := slices.DeleteFunc([]trace.Object{s.Flow, s.Node, s.Tool}, func(o trace.Object) bool { return o == nil })[0]
+					got = append(got, strings.TrimSpace(fmt.Sprint(s.ID, " ", component["component_type"], " ", component["id"], " ", key, " ", string(raw), " ", e["branch_selected"])))
 				}
 			}
 		}
@@ -87,12 +87,12 @@ func TestValues(t *testing.T) {
 		`m#4 MapNode m inputs {"iterated_k":["a","z"]} <nil>`, `m#4 MapNode m outputs {} next`, `e#5 EndNode e inputs {} <nil>`, `e#5 EndNode e outputs {} next`,
 	}
 	for i, k := range []string{"a", "z"} {
-		place, end, branch := fmt.Sprint("m#4:", i+1), []string{"e1", "e2"}[i], []string{"one", "default"}[i]
+		prefix, end, branch := fmt.Sprint("m#4:", i+1), []string{"e1", "e2"}[i], []string{"one", "default"}[i]
 		id := flow.Agents[0].ID
-		want = append(want, fmt.Sprintf(`%s Flow %s inputs {"k":"%s"} <nil>`, place, id, k), fmt.Sprintf(`%s Flow %s outputs {"k":"%s"} next`, place, id, k),
-			fmt.Sprintf(`%s › s2#1 StartNode s2 inputs {"k":"%s"} <nil>`, place, k), fmt.Sprintf(`%s › s2#1 StartNode s2 outputs {"k":"%s"} next`, place, k),
-			fmt.Sprintf(`%s › b#2 BranchingNode b inputs {"k":"%s"} <nil>`, place, k), fmt.Sprintf(`%s › b#2 BranchingNode b outputs {} %s`, place, branch),
-			fmt.Sprintf(`%s › %s#3 EndNode %[2]s inputs {"k":"%s"} <nil>`, place, end, k), fmt.Sprintf(`%s › %s#3 EndNode %[2]s outputs {"k":"%s"} next`, place, end, k))
+		want = append(want, fmt.Sprintf(`%s Flow %s inputs {"k":"%s"} <nil>`, prefix, id, k), fmt.Sprintf(`%s Flow %s outputs {"k":"%s"} next`, prefix, id, k),
+			fmt.Sprintf(`%s › s2#1 StartNode s2 inputs {"k":"%s"} <nil>`, prefix, k), fmt.Sprintf(`%s › s2#1 StartNode s2 outputs {"k":"%s"} next`, prefix, k),
+			fmt.Sprintf(`%s › b#2 BranchingNode b inputs {"k":"%s"} <nil>`, prefix, k), fmt.Sprintf(`%s › b#2 BranchingNode b outputs {} %s`, prefix, branch),
+			fmt.Sprintf(`%s › %s#3 EndNode %[2]s inputs {"k":"%s"} <nil>`, prefix, end, k), fmt.Sprintf(`%s › %s#3 EndNode %[2]s outputs {"k":"%s"} next`, prefix, end, k))
 	}
 	slices.Sort(got)
 	slices.Sort(want)

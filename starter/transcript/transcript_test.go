@@ -24,12 +24,12 @@ func transcriptOf(t *testing.T, root string, children ...string) *Transcript {
 	return a
 }
 
-func TestTranscriptsComeFromHistoriesAlone(t *testing.T) {
+func TestRecordedTranscripts(t *testing.T) {
 	tests := map[string]struct {
 		root     string
 		children []string
 		want     string
-		gone     int
+		missing  int
 	}{
 		"tools of the interpreter": {root: "agent-tools", want: `== input
 user
@@ -55,7 +55,7 @@ tool list_state_keys, error
 assistant
   spent
 `},
-		"nodes that speak and ask": {root: "example-agentspec-guess", want: `== input
+		"nodes that send messages and ask": {root: "example-agentspec-guess", want: `== input
 user
   (no input was given)
 
@@ -109,7 +109,7 @@ assistant
 tool weather
   {"degrees":21,"sky":"clear"}
 `},
-		"a node that calls a tool": {root: "example-agentspec-stock", want: `== input
+		"ToolNode": {root: "example-agentspec-stock", want: `== input
 user
   {"article":"green lamp"}
 
@@ -125,7 +125,7 @@ tool ask
 assistant
   It is there, for 12.5.
 `},
-		"sub-agents stand behind their place": {root: "sub-agent", children: []string{"a#1_call_1", "a#1_call_2"}, want: `== input
+		"sub-agents": {root: "sub-agent", children: []string{"a#1_call_1", "a#1_call_2"}, want: `== input
 user
   (no input was given)
 
@@ -162,7 +162,7 @@ user
 assistant
   done
 `},
-		"branches, and a child that is gone": {root: "children-join", children: []string{"a#1"}, gone: 1, want: `== input
+		"branches, one of them missing": {root: "children-join", children: []string{"a#1"}, missing: 1, want: `== input
 user
   (no input was given)
 
@@ -195,8 +195,8 @@ assistant
 			if diff := cmp.Diff(tc.want, out.String()); diff != "" {
 				t.Errorf("transcript (-want +got):\n%s", diff)
 			}
-			if len(a.Missing) != tc.gone {
-				t.Errorf("gone are %q, want %d", a.Missing, tc.gone)
+			if len(a.Missing) != tc.missing {
+				t.Errorf("Missing = %q, want %d", a.Missing, tc.missing)
 			}
 		})
 	}
@@ -209,31 +209,31 @@ func TestStatusFromHistory(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
-	// A run that failed has no result to count in.
+	// A failed run has no result with usage.
 	got = transcriptOf(t, "no-exit").Status()
 	if got.Usage.Calls != 3 || got.Model != "script" || len(got.Executions) != 1 {
-		t.Errorf("status is %+v", got)
+		t.Errorf("status = %+v", got)
 	}
 }
 
-// A run that continued as new begins in the runs before it, and one of those may be gone.
-func TestTranscriptsGoThroughContinuations(t *testing.T) {
+// TestContinueAsNew checks the transcript of a run that continued as new, with and without the history of its first run.
+func TestContinueAsNew(t *testing.T) {
 	input := historytest.New(t).Message(contract.Message{Role: contract.RoleUser, Text: "go"})
-	asked := historytest.New(t).Message(contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: contract.SHA(input)}}, {Text: "!"}}})
+	message := historytest.New(t).Message(contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: contract.SHA(input)}}, {Text: "!"}}})
 	first, second := historytest.New(t), historytest.New(t)
 	first.Begin("", contract.RunInput{V: 1, Input: "go"})
-	first.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"}, Tail: []contract.TailEntry{{SHA: contract.SHA(asked), Message: asked}}}, historytest.Answer(t, "one"))
+	first.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"}, Tail: []contract.TailEntry{{SHA: contract.SHA(message), Message: message}}}, historytest.Answer(t, "one"))
 	first.ContinuedAsNew("r2")
 	second.Begin("r1", contract.RunInput{V: 1, Snapshot: &contract.RunSnapshot{Content: []json.RawMessage{input}}})
 	more := second.Message(contract.Message{Role: contract.RoleTool, Name: "f", Text: "more"})
 	second.Call("n#1/model/2", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: "n#1", Len: 2}, Tail: []contract.TailEntry{{SHA: contract.SHA(more), Message: more}}}, historytest.Answer(t, "two"))
 	tests := map[string]struct {
-		first *historytest.History
-		want  string
-		gone  int
+		first   *historytest.History
+		want    string
+		missing int
 	}{
-		"both runs are there": {first: first, want: "== input\nuser\n  go\n\n== n#1\nuser\n  go!\nassistant\n  one\ntool f\n  more\nassistant\n  two\n"},
-		"the first is gone": {gone: 1,
+		"both runs": {first: first, want: "== input\nuser\n  go\n\n== n#1\nuser\n  go!\nassistant\n  one\ntool f\n  more\nassistant\n  two\n"},
+		"first run missing": {missing: 1,
 			want: "== n#1\n" + strings.Repeat("?\n  (a message that is not in the history, or cannot be decoded here)\n", 2) + "tool f\n  more\nassistant\n  two\n"},
 	}
 	for name, tc := range tests {
@@ -247,20 +247,20 @@ func TestTranscriptsGoThroughContinuations(t *testing.T) {
 			if diff := cmp.Diff(tc.want, out.String()); diff != "" {
 				t.Errorf("transcript (-want +got):\n%s", diff)
 			}
-			if len(a.Missing) != tc.gone {
-				t.Errorf("gone are %q, want %d", a.Missing, tc.gone)
+			if len(a.Missing) != tc.missing {
+				t.Errorf("Missing = %q, want %d", a.Missing, tc.missing)
 			}
 		})
 	}
 }
 
-// What a history claims is not believed without bounds, and what it lacks is said.
-func TestTranscriptOfStrangeHistories(t *testing.T) {
+// TestInvalidHistory checks that an invalid thread length is bounded, and that missing messages are marked.
+func TestInvalidHistory(t *testing.T) {
 	h := historytest.New(t)
 	h.Call("n#1/model/1", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: "n#1", Len: 1 << 40}}, historytest.Answer(t, "lost"))
 	h.Call("n#1/model/2", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: "n#1", Len: 1}, Tail: []contract.TailEntry{{SHA: "nowhere"}}}, historytest.Answer(t, "x\x1b[2J\r\u202ey"))
 	h.Call("n#1/tool/2.1", contract.ActivityCallTool, contract.ToolInput{}, historytest.ToolMessage(t, "late", false))
-	out := shownOf(t, h)
+	out := render(t, h)
 	want := `== n#1
 ?
   (a message that is not in the history, or cannot be decoded here)
@@ -276,8 +276,8 @@ tool
 	}
 }
 
-// FuzzSpoken shows messages that anybody may have written: nothing of them reaches the
-// terminal's controls, and no line of theirs can pass for one of ours.
+// FuzzSpoken checks that the text of an arbitrary message has no control characters, and that each
+// line of its content is indented, so that it cannot imitate the transcript's own lines.
 func FuzzSpoken(f *testing.F) {
 	f.Add("assistant", "name", "x\x1b[2J\ny", "call", "{\n}")
 	f.Add("user\n== fake", "", "\u202e\xff", "a\nb", "\r\x9b")
@@ -297,8 +297,8 @@ func FuzzSpoken(f *testing.F) {
 	})
 }
 
-// A transcript says which models could not answer before one did.
-func TestTranscriptOfASwitch(t *testing.T) {
+// TestFallbacks checks that a transcript shows the models that failed before another one answered.
+func TestFallbacks(t *testing.T) {
 	h := historytest.New(t)
 	first := historytest.Answer(t, "fine")
 	first.Fallbacks = []contract.Fallback{{Model: "acme/first", Class: contract.ClassRateLimited, Text: "slow\ndown\x1b[2J"}}
@@ -308,7 +308,7 @@ func TestTranscriptOfASwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]contract.FallbackCount{{From: "acme/first", To: "acme/m", Class: contract.ClassRateLimited, Times: 1}}, a.Usage().Fallbacks); diff != "" {
-		t.Errorf("the usage that history tells (-want +got):\n%s", diff)
+		t.Errorf("fallbacks (-want +got):\n%s", diff)
 	}
 	var out bytes.Buffer
 	out.WriteString(Text(a.Threads()))
@@ -320,6 +320,6 @@ func TestTranscriptOfASwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := `"fallbacks":[{"n":0,"model":"acme/first","class":"rate_limited"`; !strings.Contains(string(raw), want) {
-		t.Errorf("objects are %s, want %s", raw, want)
+		t.Errorf("threads = %s, want %s in it", raw, want)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// deskFlow has a choice by the first edge that holds, a node with branches, and a join.
-func deskFlow() *plan.Flow {
+// testFlow returns a flow with a node that takes the first edge whose condition is met, a node with branches, and a join.
+func testFlow() *plan.Flow {
 	node := func(id string) plan.Node { return plan.Node{ID: id, Name: "The " + id} }
 	f := &plan.Flow{Name: "Desks", Nodes: []plan.Node{node("sort"), node("a"), node("b"), node("c"), node("join"), node("lone")}}
 	f.Nodes[0].Choice = plan.ChooseFirst
@@ -29,11 +29,11 @@ func deskFlow() *plan.Flow {
 	return f
 }
 
-func deskFacts() *Facts {
+func testFacts() *Facts {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	yes := []contract.Answer{{Execution: "sort#1", Edge: "sa", Question: "Is it a?", Yes: true, Reason: "it\nsays so"}}
 	return &Facts{
-		Workflow: &runtree.Workflow{ID: "r", Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, Flow: deskFlow(),
+		Workflow: &runtree.Workflow{ID: "r", Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, Flow: testFlow(),
 			Source: plan.Source{File: "d.json", Positions: []plan.Position{{Path: "nodes/a", Line: 7}}}},
 		Now: now,
 		Status: contract.Status{Status: contract.StatusRunning, Running: []string{"b#1"}, Entry: &contract.Execution{Node: plan.Start, Taken: []string{"in", "also"}},
@@ -51,11 +51,11 @@ func deskFacts() *Facts {
 	}
 }
 
-func TestWhyOfARunUnderWay(t *testing.T) {
+func TestRunningRun(t *testing.T) {
 	zone := time.Local
 	time.Local = time.UTC
 	t.Cleanup(func() { time.Local = zone })
-	f := deskFacts()
+	f := testFacts()
 	f.Settle()
 	r := f.Report()
 	want := `run r of Desks: running
@@ -98,9 +98,9 @@ lone did not run (d.json)
 	}
 }
 
-// TestWhyNamesPredecessorsThatDidNotRun has a join that runs in two laps: in the first one without
-// two of its predecessors, in the second one without another.
-func TestWhyNamesPredecessorsThatDidNotRun(t *testing.T) {
+// TestAbsentPredecessors checks a join that runs twice: the first time without two of its
+// predecessors, the second time without another one.
+func TestAbsentPredecessors(t *testing.T) {
 	f := &Facts{Workflow: &runtree.Workflow{ID: "r", Status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, Flow: &plan.Flow{Name: "Laps",
 		Nodes: []plan.Node{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "join", Deferred: true}, {ID: "plain"}},
 		Edges: []plan.Edge{{ID: "in", From: plan.Start, To: "a"}, {ID: "sj", From: plan.Start, To: "join", Question: "At once?"},
@@ -116,11 +116,11 @@ func TestWhyNamesPredecessorsThatDidNotRun(t *testing.T) {
 		t.Errorf("predecessors that did not run (-want +got):\n%s", diff)
 	}
 	if got := r.Nodes[4].Executions[0].Absent; got != nil {
-		t.Errorf("a node that is no join did not wait for %v", got)
+		t.Errorf("Absent of a node that is not a join = %v", got)
 	}
 	if got := Text(&r, false); !strings.Contains(got, "join#2 ran\n    came by edge aj from a#1: it has no condition\n    b, c did not run before it\n") ||
 		!strings.Contains(got, "join#4 ran\n    came by edge cj from c#3: it has no condition\n    a did not run between join#2 and it\n") {
-		t.Errorf("it says:\n%s", got)
+		t.Errorf("text:\n%s", got)
 	}
 }
 
@@ -135,9 +135,9 @@ func nodeStates(r *Report) map[string]string {
 	return out
 }
 
-// TestWhyOfAFailedRunFromHistory explains with what the calls alone say.
-func TestWhyOfAFailedRunFromHistory(t *testing.T) {
-	f := deskFacts()
+// TestFailedRunFromHistory checks the states of nodes if only the recorded calls of a failed run are known.
+func TestFailedRunFromHistory(t *testing.T) {
+	f := testFacts()
 	f.Workflow.Status, f.NoAnswer = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, errNoAnswer
 	f.Status = contract.Status{Status: "failed"}
 	f.Workflow.Called = []string{"sort#1", "a#2", "b#1"}
@@ -150,26 +150,26 @@ func TestWhyOfAFailedRunFromHistory(t *testing.T) {
 	}
 	for _, e := range r.Nodes[4].Refused {
 		if e.From == "b" && e.Text != "b#1 was stopped with the run" {
-			t.Errorf("the join was kept by: %s", e.Text)
+			t.Errorf("edge from b: %s, want that b#1 was stopped", e.Text)
 		}
 	}
 }
 
-// A run below may have failed before it had a plan: then its failure is all that there is to say.
-func TestWhyOfARunWithoutAPlan(t *testing.T) {
+// TestRunWithoutPlan checks that only the failure of a sub-agent is reported if it failed before it had a plan.
+func TestRunWithoutPlan(t *testing.T) {
 	f := &Facts{NoAnswer: errNoAnswer, Status: contract.Status{Status: "failed"}, Workflow: &runtree.Workflow{ID: "r/boss#1:call_1", Place: "boss › ",
 		Status: enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, Called: []string{"hooked"}}}
 	f.Settle()
 	r := f.Report()
 	const want = "sub-agent boss, run r/boss#1:call_1: failed\n"
 	if got := Text(&r, false); got != want {
-		t.Errorf("it says %q, want %q", got, want)
+		t.Errorf("text = %q, want %q", got, want)
 	}
 }
 
-// TestWhyKnowsWhatTheRunNoLongerLists has a run that lists the last of its executions only.
-func TestWhyKnowsWhatTheRunNoLongerLists(t *testing.T) {
-	f := deskFacts()
+// TestDroppedExecutions checks that executions that the status no longer lists are taken from the history.
+func TestDroppedExecutions(t *testing.T) {
+	f := testFacts()
 	f.Workflow.Called = []string{"sort#1", "a#2", "b#1"}
 	f.Workflow.Answers = map[string][]contract.Answer{"sort#1": f.Status.Executions[1].Answers}
 	f.Status.Executions, f.Status.Dropped = f.Status.Executions[:1], 1
@@ -180,6 +180,6 @@ func TestWhyKnowsWhatTheRunNoLongerLists(t *testing.T) {
 		t.Errorf("states (-want +got):\n%s", diff)
 	}
 	if got := Text(&r, false); !strings.Contains(got, `came by edge sa from sort#1: yes to "Is it a?": it says so`) {
-		t.Errorf("it says:\n%s", got)
+		t.Errorf("text:\n%s", got)
 	}
 }

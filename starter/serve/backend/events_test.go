@@ -11,8 +11,8 @@ import (
 	"weft/starter/serve"
 )
 
-// A partial answer is no place from which a client could go on; what is behind it is.
-func TestPartialAnswersAsEvents(t *testing.T) {
+// TestPartialAnswerEvents checks that the event of a partial answer has no id, because clients cannot resume from it.
+func TestPartialAnswerEvents(t *testing.T) {
 	var got []*serve.Event
 	report := &eventReport{send: func(e *serve.Event) error { got = append(got, e); return nil }}
 	f := follow.New(&runs.Run{Connection: &runs.Connection{}, ID: "root", RunID: "r"}, report)
@@ -21,15 +21,15 @@ func TestPartialAnswersAsEvents(t *testing.T) {
 	f.Notify(progress.Notice{Event: progress.EventText, Node: "tell#1", Call: "model call 1", Attempt: 2, Skipped: true}, "%s", "a time")
 	f.Notify(progress.Notice{Event: progress.EventModel, Node: "tell#1", Call: "model call 1"}, "done")
 	if e := got[0]; !report.ReadsText() || e.ID != "" || e.Text != "a time" || !e.Skipped || e.Attempt != 2 || e.Call != "model call 1" {
-		t.Errorf("the event of a partial answer is %+v", e)
+		t.Errorf("event of a partial answer = %+v", e)
 	}
 	if e := got[1]; e.ID == "" || e.Skipped || e.Text != "done" {
-		t.Errorf("the event of an answer is %+v", e)
+		t.Errorf("event of a complete answer = %+v", e)
 	}
 }
 
-// An event over HTTP has the fields of the same event of -output jsonl, under its own names for the kind and the time.
-func TestEventsHaveWhatNoticesHave(t *testing.T) {
+// TestEventFields checks that an event over HTTP has all fields of the same event of -output jsonl, except event, time and seconds.
+func TestEventFields(t *testing.T) {
 	var got *serve.Event
 	report := &eventReport{send: func(e *serve.Event) error { got = e; return nil }}
 	report.follower = follow.New(&runs.Run{Connection: &runs.Connection{}, ID: "root", RunID: "r"}, report)
@@ -37,13 +37,13 @@ func TestEventsHaveWhatNoticesHave(t *testing.T) {
 	n := progress.Notice{Event: progress.EventMessage, Node: "n#1", Call: "tool", Attempt: 2, Model: "m", Usage: &contract.Usage{Calls: 1},
 		Request: &contract.Request{ID: "q"}, Message: &contract.Message{Role: contract.RoleAssistant, Text: "Hello"}, Skipped: true, Text: "assistant: Hello"}
 	report.Notify(n)
-	own, other := fields(t, n), fields(t, got)
+	notice, event := fields(t, n), fields(t, got)
 	for _, name := range []string{"event", "time", "seconds"} {
-		delete(own, name)
+		delete(notice, name)
 	}
-	for name, v := range own {
-		if string(other[name]) != string(v) {
-			t.Errorf("%s is %s, want %s", name, other[name], v)
+	for name, v := range notice {
+		if string(event[name]) != string(v) {
+			t.Errorf("%s = %s, want %s", name, event[name], v)
 		}
 	}
 }

@@ -12,47 +12,47 @@ import (
 	"weft/tests/programs"
 )
 
-// TestAloud shows answers, and what happens beside.
-func TestAloud(t *testing.T) {
+// TestConversationReport checks what a conversation prints: streamed answers without repetition, and events on stderr.
+func TestConversationReport(t *testing.T) {
 	part := func(call, text string) progress.Notice {
 		return progress.Notice{Event: progress.EventText, Node: "guide#1", Call: call, Attempt: 1, Text: text}
 	}
-	again := part("model call 1", "Anew")
-	again.Attempt = 2
+	retry := part("model call 1", "Anew")
+	retry.Attempt = 2
 	gap := part("model call 1", " and more")
 	gap.Skipped = true
-	inner := part("model call 1", "for the boss alone")
-	inner.Node = "guide#1 › helper#1"
+	subAgent := part("model call 1", "for the boss alone")
+	subAgent.Node = "guide#1 › helper#1"
 	for name, tc := range map[string]struct {
-		heard  []progress.Notice
-		result string
-		want   string
+		notices []progress.Notice
+		result  string
+		want    string
 	}{
-		"nothing while it comes": {nil, "Oslo.", "Oslo.\n"},
-		"the rest":               {[]progress.Notice{part("model call 1", "It was "), part("model call 1", "a dark")}, "It was a dark night.\n", "It was a dark night.\n"},
-		"all of it":              {[]progress.Notice{part("model call 1", "Oslo.")}, "Oslo.", "Oslo.\n"},
-		"a tool between":         {[]progress.Notice{part("model call 1", "I look."), {Event: progress.EventTool, Node: "guide#1", Text: "tool find"}, part("model call 2", "Found")}, "Found it.", "I look.\n[  guide#1  tool find\n]Found it.\n"},
-		"another attempt":        {[]progress.Notice{part("model call 1", "Some"), again}, "Anew it is.", "Some\nAnew it is.\n"},
-		"a gap":                  {[]progress.Notice{part("model call 1", "Some"), gap}, "Some text and more.", "Some and more\nSome text and more.\n"},
-		"another text":           {[]progress.Notice{part("model call 1", "{\"a\":1}")}, "{\"a\": 1}", "{\"a\":1}\n{\"a\": 1}\n"},
-		"of a sub-agent":         {[]progress.Notice{inner}, "Oslo.", "Oslo.\n"},
-		"what a terminal obeys":  {[]progress.Notice{part("model call 1", "\x1b[2Jx\u202e")}, "\x1b[2Jx\u202ey", "[2Jxy\n"},
+		"no partial answer":    {nil, "Oslo.", "Oslo.\n"},
+		"rest of the answer":   {[]progress.Notice{part("model call 1", "It was "), part("model call 1", "a dark")}, "It was a dark night.\n", "It was a dark night.\n"},
+		"complete answer":      {[]progress.Notice{part("model call 1", "Oslo.")}, "Oslo.", "Oslo.\n"},
+		"tool call in between": {[]progress.Notice{part("model call 1", "I look."), {Event: progress.EventTool, Node: "guide#1", Text: "tool find"}, part("model call 2", "Found")}, "Found it.", "I look.\n[  guide#1  tool find\n]Found it.\n"},
+		"second attempt":       {[]progress.Notice{part("model call 1", "Some"), retry}, "Anew it is.", "Some\nAnew it is.\n"},
+		"gap":                  {[]progress.Notice{part("model call 1", "Some"), gap}, "Some text and more.", "Some and more\nSome text and more.\n"},
+		"different result":     {[]progress.Notice{part("model call 1", "{\"a\":1}")}, "{\"a\": 1}", "{\"a\":1}\n{\"a\": 1}\n"},
+		"sub-agent":            {[]progress.Notice{subAgent}, "Oslo.", "Oslo.\n"},
+		"control characters":   {[]progress.Notice{part("model call 1", "\x1b[2Jx\u202e")}, "\x1b[2Jx\u202ey", "[2Jxy\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
 			s := &conversationReport{app: &app{stdout: &out, stderr: bracketed{&out}}, streams: true}
-			for _, n := range tc.heard {
+			for _, n := range tc.notices {
 				s.Notify(n)
 			}
 			s.finish(tc.result)
 			if out.String() != tc.want {
-				t.Errorf("%q, want %q", out.String(), tc.want)
+				t.Errorf("output = %q, want %q", out.String(), tc.want)
 			}
 		})
 	}
 }
 
-// bracketed marks what goes to standard error.
+// bracketed writes standard error in brackets, to distinguish it in the same output.
 type bracketed struct{ to *strings.Builder }
 
 func (b bracketed) Write(p []byte) (int, error) {
@@ -60,34 +60,34 @@ func (b bracketed) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestEndToEndTalk talks on with a session, on a terminal.
-func TestEndToEndTalk(t *testing.T) {
+// TestEndToEndConversation continues a session on a terminal, while another client sends a prompt as well.
+func TestEndToEndConversation(t *testing.T) {
 	path := programs.Path(t, "WEFT_DEVSERVER")
-	model := newStoryteller(t)
+	model := newStreamingModel(t)
 	address := devserverWith(t, path, []string{"WEFT_MODEL=fake/m", "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL=" + model.url})
 	flow := filepath.Join(t.TempDir(), "guide.json")
 	if err := os.WriteFile(flow, []byte(`{"name": "guide", "description": "Knows places", "system_prompt": "Be short."}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	env := mapEnv{"TERM": "xterm", "NO_COLOR": "1", "TEMPORAL_ADDRESS": address, "TEMPORAL_CONFIG_FILE": filepath.Join(t.TempDir(), "none.toml")}
-	notify := func(pieces ...string) {
+	stream := func(pieces ...string) {
 		t.Helper()
 		for _, piece := range pieces {
 			select {
 			case model.pieces <- piece:
 			case <-time.After(3 * time.Minute):
-				t.Fatalf("nobody reads %q", piece)
+				t.Fatalf("no model call reads %q", piece)
 			}
 		}
 	}
 	var plain, errors strings.Builder
-	begun := make(chan int, 1)
+	exited := make(chan int, 1)
 	go func() {
-		begun <- (&app{stdin: strings.NewReader(""), stdout: &plain, stderr: &errors, env: env}).run(context.Background(),
+		exited <- (&app{stdin: strings.NewReader(""), stdout: &plain, stderr: &errors, env: env}).run(context.Background(),
 			[]string{"-flow", flow, "-session", "-id", "guide-1", "-input", "Hello"})
 	}()
-	notify("Old words", wholeAnswer)
-	if code := <-begun; code != exitOK || plain.String() != "Old words\n" || !strings.Contains(errors.String(), "starter resume guide-1 -prompt TEXT, or without -prompt on a terminal") {
+	stream("Old words", endAnswer)
+	if code := <-exited; code != exitOK || plain.String() != "Old words\n" || !strings.Contains(errors.String(), "starter resume guide-1 -prompt TEXT, or without -prompt on a terminal") {
 		t.Fatalf("exit code %d, %q\n%s", code, plain.String(), errors.String())
 	}
 
@@ -107,20 +107,20 @@ func TestEndToEndTalk(t *testing.T) {
 	}
 	s.wait(t, "session guide-1: 1 turn so far; type a prompt on one line; Ctrl-D exits, and the session stays open\r\n> ")
 	enter("A city?\n")
-	notify("A fine one is ", "Ber")
+	stream("A fine one is ", "Ber")
 	s.wait(t, "A fine one is Ber")
-	notify("gen.", wholeAnswer)
+	stream("gen.", endAnswer)
 	s.wait(t, "A fine one is Bergen.\r\n> ")
 
-	// Another client's turn is shown, too.
+	// The turn of another client is also shown.
 	plain.Reset()
 	go func() {
-		begun <- (&app{stdin: strings.NewReader(""), stdout: &plain, stderr: &errors, env: env}).run(context.Background(), []string{"resume", "guide-1", "-prompt", "Another?"})
+		exited <- (&app{stdin: strings.NewReader(""), stdout: &plain, stderr: &errors, env: env}).run(context.Background(), []string{"resume", "guide-1", "-prompt", "Another?"})
 	}()
-	notify("Oslo.", wholeAnswer)
+	stream("Oslo.", endAnswer)
 	s.wait(t, "from another client:\r\n")
 	s.wait(t, "Oslo.\r\n> ")
-	if code := <-begun; code != exitOK || plain.String() != "Oslo.\n" {
+	if code := <-exited; code != exitOK || plain.String() != "Oslo.\n" {
 		t.Errorf("the other client: exit code %d, %q", code, plain.String())
 	}
 	enter("\x04")
@@ -131,6 +131,6 @@ func TestEndToEndTalk(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if strings.Contains(s.all.String(), "Old words") {
-		t.Errorf("what was said before is shown again: %q", s.all.String())
+		t.Errorf("earlier answers are shown again: %q", s.all.String())
 	}
 }

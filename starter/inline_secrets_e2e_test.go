@@ -15,9 +15,9 @@ import (
 	"weft/tests/programs"
 )
 
-// TestEndToEndLend runs testdata/lend: secrets that stand in a document, with -dev and without.
-// A server on this machine is model and service; what it was shown is in the file seen.
-func TestEndToEndLend(t *testing.T) {
+// TestEndToEndInlineSecrets runs testdata/lend: documents that contain secrets, with and without -dev.
+// One server is both model and service; it appends the headers that it receives to the file seen.
+func TestEndToEndInlineSecrets(t *testing.T) {
 	t.Parallel()
 	path := programs.Path(t, "WEFT_DEVSERVER")
 	testscript.Run(t, testscript.Params{

@@ -16,15 +16,15 @@ import (
 	"weft/workflows/plan"
 )
 
-// A failure in an agent's tool is that of the agents around it that were at work, of their node, and of the FlowNode around the
-// node. An agent that had answered has ended.
-func TestExceptionsOfAgents(t *testing.T) {
+// TestToolFailure checks that a failed tool call of an agent ends the spans of that agent, of the team, of its node, and of the
+// FlowNode that contains the node, with an exception; the span of an agent that had already answered ends normally.
+func TestToolFailure(t *testing.T) {
 	team := plan.Agent{Ask: &plan.Contacts{Name: "send_message"}, Conversation: "all", Members: []plan.Member{{ID: "wrk"}, {ID: "done"}}}
 	tests := map[string]struct {
 		flow  plan.Flow
 		exec  string
 		want  string
-		fails string // the node that fails; "" if its manager goes on
+		fails string // the node that fails; "" if the manager continues
 	}{
 		"in a FlowNode": {exec: "f%2Fa#2", fails: "f/a", flow: plan.Flow{Name: "t", Dialect: "agentspec", Nodes: []plan.Node{{ID: "f/s", Name: "s", Kind: plan.KindPass, Pass: &plan.Pass{}}, {ID: "f/a", Name: "a", Kind: plan.KindAgent, Agent: &team}},
 			Edges: []plan.Edge{{From: plan.Start, To: "f/s"}, {From: "f/s", To: "f/a"}, {From: "f/a", To: plan.End}}}, want: `root "t"
@@ -41,7 +41,7 @@ FlowExecutionSpan root: FlowExecutionStart, ExceptionRaised
             LlmGenerationSpan f%2Fa#2:a>wrk~1/model/1: LlmGenerationRequest, LlmGenerationResponse
             ToolExecutionSpan f%2Fa#2:a>wrk~1/tool/1.1: ToolExecutionRequest, ExceptionRaised
 `},
-		"a team alone": {exec: "a#1", fails: "a", flow: plan.Flow{Name: "t", Dialect: "agentspec", Nodes: []plan.Node{{ID: "a", Name: "a", Kind: plan.KindAgent, Agent: &team}},
+		"team without a flow": {exec: "a#1", fails: "a", flow: plan.Flow{Name: "t", Dialect: "agentspec", Nodes: []plan.Node{{ID: "a", Name: "a", Kind: plan.KindAgent, Agent: &team}},
 			Edges: []plan.Edge{{From: plan.Start, To: "a"}, {From: "a", To: plan.End}}}, want: `root "t"
 ManagerWorkersExecutionSpan root: ManagerWorkersExecutionStart, ExceptionRaised
   LlmGenerationSpan a#1/model/1: LlmGenerationRequest, LlmGenerationResponse
@@ -52,18 +52,18 @@ ManagerWorkersExecutionSpan root: ManagerWorkersExecutionStart, ExceptionRaised
     ToolExecutionSpan a#1:a>wrk~1/tool/1.1: ToolExecutionRequest, ExceptionRaised
 `},
 	}
-	recovers := tests["a team alone"]
+	recovers := tests["team without a flow"]
 	recovers.fails, recovers.want = "", strings.Replace(recovers.want, "ManagerWorkersExecutionStart, ExceptionRaised", "ManagerWorkersExecutionStart, ManagerWorkersExecutionEnd", 1)+
 		"  LlmGenerationSpan a#1/model/2: LlmGenerationRequest, LlmGenerationResponse\n"
-	tests["a manager goes on"] = recovers
+	tests["manager that continues"] = recovers
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			h := historytest.New(t)
 			h.Begin("", contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: &tc.flow}})
 			raw := h.Message(contract.Message{Role: contract.RoleUser, Text: "Look for it."})
-			asked := []contract.TailEntry{{SHA: contract.SHA(raw), Message: raw}}
-			call := func(of, text string, calls ...string) {
-				h.Call(of+"/model/1", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: of}, Tail: asked}, historytest.Answer(t, text, calls...))
+			tail := []contract.TailEntry{{SHA: contract.SHA(raw), Message: raw}}
+			call := func(exec, text string, calls ...string) {
+				h.Call(exec+"/model/1", contract.ActivityCallModel, contract.ModelInput{Base: contract.Head{Thread: exec}, Tail: tail}, historytest.Answer(t, text, calls...))
 			}
 			call(tc.exec, "", "send_message")
 			call(tc.exec+":a>done~1", "It is there.")
@@ -84,7 +84,7 @@ ManagerWorkersExecutionSpan root: ManagerWorkersExecutionStart, ExceptionRaised
 			}
 			check(t, out)
 			if all, err := json.Marshal(out); err != nil || strings.Count(string(all), "Look for it.") != 3 {
-				t.Errorf("%v: three agents were asked, the trace has %s", err, all)
+				t.Errorf("trace = %s, %v, want the prompt of three agents", all, err)
 			}
 			if diff := cmp.Diff(tc.want, outline(out)); diff != "" {
 				t.Errorf("trace (-want +got):\n%s", diff)

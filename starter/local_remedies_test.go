@@ -11,34 +11,34 @@ import (
 	"weft/worker/config"
 )
 
-// TestOfOwnWorker words what a worker lacks for whoever started it with -dev.
-func TestOfOwnWorker(t *testing.T) {
+// TestLocalRemedies checks that remedies about the worker's settings are reworded for a user whose starter -dev runs the worker itself.
+func TestLocalRemedies(t *testing.T) {
 	models, err := llm.Open(llm.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = models.Default()
-	nothing := contract.FailureOf(err)
+	noModel := contract.FailureOf(err)
 	for name, tc := range map[string]struct {
-		dev           *dev.Dev
-		remedy, other string
+		dev          *dev.Dev
+		remedy, text string
 	}{
-		"another worker": {nil, nothing.Remedy, "set in the worker's weft.yaml: x"},
-		"its own": {&dev.Dev{Embedded: true}, "set OPENAI_API_KEY, OLLAMA_HOST or WEFT_MODEL in this environment, or model in deploy/weft.yaml, and run the command again " +
-			"when no other starter -dev is running" + nothing.Remedy[len("set OPENAI_API_KEY, OLLAMA_HOST or WEFT_MODEL in the worker's environment (not the client's), or model in its weft.yaml, and restart the worker"):], "set in deploy/weft.yaml: x"},
+		"separate worker": {nil, noModel.Remedy, "set in the worker's weft.yaml: x"},
+		"embedded worker": {&dev.Dev{Embedded: true}, "set OPENAI_API_KEY, OLLAMA_HOST or WEFT_MODEL in this environment, or model in deploy/weft.yaml, and run the command again " +
+			"when no other starter -dev is running" + noModel.Remedy[len("set OPENAI_API_KEY, OLLAMA_HOST or WEFT_MODEL in the worker's environment (not the client's), or model in its weft.yaml, and restart the worker"):], "set in deploy/weft.yaml: x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &app{dev: tc.dev, cfg: &config.Config{File: "deploy/weft.yaml"}}
-			got := a.localFailure(&contract.Failure{Remedy: nothing.Remedy, Text: "set in the worker's weft.yaml: x", Diagnostics: []string{"set in the worker's weft.yaml: x"}})
-			if diff := cmp.Diff(&contract.Failure{Remedy: tc.remedy, Text: tc.other, Diagnostics: []string{tc.other}}, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
+			got := a.localFailure(&contract.Failure{Remedy: noModel.Remedy, Text: "set in the worker's weft.yaml: x", Diagnostics: []string{"set in the worker's weft.yaml: x"}})
+			if diff := cmp.Diff(&contract.Failure{Remedy: tc.remedy, Text: tc.text, Diagnostics: []string{tc.text}}, got); diff != "" {
+				t.Errorf("failure (-want +got):\n%s", diff)
 			}
 		})
 	}
 	a := &app{dev: &dev.Dev{Helped: true}}
 	f := a.localFailure(&contract.Failure{Remedy: "set X_KEY in the worker's environment (not the client's) and restart the worker"})
 	if want := "export X_KEY=VALUE, and run the command again when no other starter -dev is running"; f.Remedy != want {
-		t.Errorf("the remedy is %q, want %q", f.Remedy, want)
+		t.Errorf("Remedy = %q, want %q", f.Remedy, want)
 	}
 	a = &app{dev: &dev.Dev{Embedded: true}, cfg: &config.Config{}}
 	a.flags.dev, a.flags.config = true, "my settings.yaml"
@@ -49,10 +49,10 @@ func TestOfOwnWorker(t *testing.T) {
 		"May it?": "May it?",
 	} {
 		if got := a.localRequest(text); got != want {
-			t.Errorf("%q is worded %q, want %q", text, got, want)
+			t.Errorf("localRequest(%q) = %q, want %q", text, got, want)
 		}
 	}
 	if self := a.self(); self != "starter -dev -config 'my settings.yaml' " {
-		t.Errorf("a command line begins with %q", self)
+		t.Errorf("self() = %q", self)
 	}
 }
