@@ -40,9 +40,8 @@ CONCURRENT = $(shell go list ./activities/... ./starter/... ./worker/... | grep 
 # Tests that wait for a server or a clock take no processor: more of them run at a time than there are.
 PARALLEL := -p 4 -parallel 8
 
-# The tests that compare files with what they make, and rewrite them where UPDATE is set.
-GOLDEN_TESTS := Golden|Scripts|Description|Schemas|Examples|SVG|States|ReferenceIsUpToDate|ReadmeTableIsTheTable|Conformance
-GOLDEN = $(shell grep -rlE '^func Test($(GOLDEN_TESTS))\W' --include='*_test.go' activities specadapter starter worker tests/dialects | xargs -n1 dirname | sort -u | sed 's|^|./|')
+# The packages with tests that compare files with what they generate, and rewrite them if UPDATE is set.
+GOLDEN = $(shell grep -rl '^func TestGolden' --include='*_test.go' activities specadapter starter worker tests/dialects | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 # Unless told otherwise, each process with the detector sleeps a second before it ends; tests run the command line hundreds of times.
 GORACE := atexit_sleep_ms=10
@@ -113,7 +112,7 @@ replay: ## Replay the recorded histories
 	$(CLEAN_ENV) go test -count=1 -run TestReplay ./tests/replay
 
 golden: ## Rewrite golden files; review the diff before committing
-	$(CLEAN_ENV) UPDATE=1 go test -count=1 $(PARALLEL) -run '^Test($(GOLDEN_TESTS))$$' $(GOLDEN)
+	$(CLEAN_ENV) UPDATE=1 go test -count=1 $(PARALLEL) -run '^TestGolden' $(GOLDEN)
 
 record: build ## Record the missing histories for replay
 	$(CLEAN_ENV) $(PROGRAMS) WEFT_RECORD=1 go test -count=1 -run EndToEndRecord ./tests/replay ./tests/dialects ./tests/e2e ./tests/services
@@ -143,7 +142,7 @@ bench: build bench-program ## Compare flows with hand-written workflows (BENCH_Q
 
 conformance: ## Run the conformance suite for every model provider, and print its table; run Agent Spec's own suite and, with TEMPORAL_ADDRESS, the graphs on that server
 	@$(CLEAN_ENV) go test -count=1 -v -run '^TestAgentSpecSuite$$' ./tests/conformance | grep -E '^ *agentspec_test|SKIP|FAIL|^ok' | sed 's/^ *[a-z_]*.go:[0-9]*: //'
-	@$(CLEAN_ENV) CONFORMANCE=1 go test -count=1 -v -run '^TestConformance$$' ./activities/llm \
+	@$(CLEAN_ENV) CONFORMANCE=1 go test -count=1 -v -run '^TestGoldenConformance$$' ./activities/llm \
 	  | grep -E '^(\||FAIL|ok)|^ *(--- FAIL|[a-z_]+_test\.go)'
 	@test -z "$(ON_CLUSTER)" || $(CLEAN_ENV) $(ON_CLUSTER) go test -count=1 -v -run '^TestEndToEndGraphs$$' ./tests/conformance | grep -E '^ *---|^FAIL|^ok'
 

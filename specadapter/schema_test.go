@@ -17,9 +17,9 @@ import (
 	"weft/specadapter/source"
 )
 
-// TestSchemas compares the schema of each dialect with the published file (UPDATE=1 rewrites it) and validates all
+// TestGoldenSchemas compares the schema of each dialect with the published file (UPDATE=1 rewrites it) and validates all
 // examples against it.
-func TestSchemas(t *testing.T) {
+func TestGoldenSchemas(t *testing.T) {
 	for _, d := range specadapter.Dialects {
 		t.Run(d.Name(), func(t *testing.T) {
 			got, err := shape.Marshal(d.Schema())

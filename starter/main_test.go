@@ -12,9 +12,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"starter": main, "starter-panics": panics})
 }
 
-// TestScripts runs the scripts in testdata/script, which compare the output of command lines.
+// TestGoldenScripts runs the scripts in testdata/script, which compare the output of command lines.
 // UPDATE=1 rewrites the expected output.
-func TestScripts(t *testing.T) {
+func TestGoldenScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       os.Getenv("UPDATE") == "1",

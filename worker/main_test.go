@@ -229,9 +229,9 @@ func TestConfigCreatesNoStore(t *testing.T) {
 	}
 }
 
-// TestReferenceIsUpToDate checks that README.md contains the output of worker config -reference;
+// TestGoldenReference checks that README.md contains the output of worker config -reference;
 // UPDATE=1 rewrites it.
-func TestReferenceIsUpToDate(t *testing.T) {
+func TestGoldenReference(t *testing.T) {
 	const begin, end = "<!-- worker config -reference -->\n", "<!-- end of the reference -->"
 	raw, err := os.ReadFile("README.md")
 	if err != nil {

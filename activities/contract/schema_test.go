@@ -76,9 +76,9 @@ var constraints = map[string]map[string]any{
 	"RunResult.FlowHash":   {"pattern": "^[0-9a-f]{64}$"},
 }
 
-// TestSchemas generates the schemas of the Go types and compares them with the files; UPDATE=1
+// TestGoldenSchemas generates the schemas of the Go types and compares them with the files; UPDATE=1
 // rewrites the files.
-func TestSchemas(t *testing.T) {
+func TestGoldenSchemas(t *testing.T) {
 	docs := comments(t, ".", "../../workflows/plan")
 	for _, p := range published {
 		s := schemer{docs: docs, definitions: map[string]any{}, closed: p.input}

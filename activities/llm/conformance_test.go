@@ -260,7 +260,7 @@ type conformance struct {
 	results map[string]map[string]string
 }
 
-func TestConformance(t *testing.T) {
+func TestGoldenConformance(t *testing.T) {
 	table := conformance{results: map[string]map[string]string{}}
 	t.Run("providers", func(t *testing.T) {
 		for _, b := range providerCases() {

@@ -32,7 +32,7 @@ func checkReadme(t *testing.T, name, want string) {
 	}
 }
 
-func TestReadmeProviders(t *testing.T) {
+func TestGoldenProviders(t *testing.T) {
 	tick := func(b bool) string { return map[bool]string{true: "yes", false: "-"}[b] }
 	code := func(s string) string {
 		if s == "" {

@@ -83,11 +83,11 @@ func svg(t *testing.T, f *plan.Flow, states States) string {
 	return got
 }
 
-func TestSVG(t *testing.T) {
+func TestGoldenSVG(t *testing.T) {
 	golden(t, "sample.svg", svg(t, sample(), nil))
 }
 
-func TestStates(t *testing.T) {
+func TestGoldenStates(t *testing.T) {
 	states := States{"split": {Done, 2}, "left": {Running, 1}, "right": {Failed, 1}, "join": {Waiting, 0}, "nobody": {Done, 1}}
 	golden(t, "states.svg", svg(t, sample(), states))
 	golden(t, "states.mermaid", Mermaid(sample(), states))

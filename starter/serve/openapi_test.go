@@ -19,9 +19,9 @@ import (
 // contractSchemas are the files in activities/contract/schema whose schemas openapi.json contains.
 var contractSchemas = []string{"status", "message", "message-answer", "confirm-answer", "tool-result-answer", "retry-answer", "receipt", "run-result", "run-input"}
 
-// TestDescription checks that openapi.json is testdata/openapi.yaml with the schemas of the
+// TestGoldenDescription checks that openapi.json is testdata/openapi.yaml with the schemas of the
 // contract, and a valid OpenAPI 3.1 document. UPDATE=1 rewrites it.
-func TestDescription(t *testing.T) {
+func TestGoldenDescription(t *testing.T) {
 	doc := assemble(t)
 	raw, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {

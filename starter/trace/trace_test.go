@@ -39,8 +39,8 @@ func recorded(t *testing.T) map[string][]string {
 	return out
 }
 
-// TestRead reads the traces of all recorded histories, and compares some with the outlines in testdata. UPDATE=1 rewrites them.
-func TestRead(t *testing.T) {
+// TestGoldenOutlines reads the traces of all recorded histories, and compares some with the outlines in testdata. UPDATE=1 rewrites them.
+func TestGoldenOutlines(t *testing.T) {
 	all := recorded(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		t.Run(name, func(t *testing.T) {

@@ -50,9 +50,9 @@ var exampleFunctions = []tool.Function{
 	}, tool.RetryNever()),
 }
 
-// TestExamples runs every example with its script, and without one. NAME.want holds the expected
+// TestGoldenExamples runs every example with its script, and without one. NAME.want holds the expected
 // outcome with the script; UPDATE=1 rewrites it.
-func TestExamples(t *testing.T) {
+func TestGoldenExamples(t *testing.T) {
 	t.Parallel()
 	eachExample(t, runExample)
 }

@@ -13,8 +13,8 @@ import (
 	"weft/worker/config"
 )
 
-// TestSchemas checks that the published schema of weft.yaml is up to date; UPDATE=1 rewrites it.
-func TestSchemas(t *testing.T) {
+// TestGoldenSchema checks that the published schema of weft.yaml is up to date; UPDATE=1 rewrites it.
+func TestGoldenSchema(t *testing.T) {
 	got, err := config.JSONSchema()
 	if err != nil {
 		t.Fatal(err)
