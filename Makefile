@@ -37,6 +37,8 @@ EXAMPLE := tests/examples/continuum/data-analyzer
 # are left out, which take longest with the race detector.
 SEQUENTIAL := weft/activities/contract|weft/starter/input
 CONCURRENT = $(shell go list ./activities/... ./starter/... ./worker/... | grep -vxE '$(SEQUENTIAL)')
+# With more memory, servers, workers and the linker take a tenth less of the processors.
+LESS_GC := GOGC=400
 # Tests that wait for a server or a clock take no processor: more of them run at a time than there are.
 PARALLEL := -p 4 -parallel 8
 
@@ -70,8 +72,8 @@ devserver:
 	@cd worker/devserver && go build -ldflags '-s -w' -o ../../$(DEVSERVER) .
 
 test: ## Run the tests that need no server (unit, golden, command line, replay; RACE=-race: with the race detector for packages with goroutines)
-	$(CLEAN_ENV) GORACE=$(GORACE) go test -timeout 30m $(PARALLEL) $(RACE) $(CONCURRENT)
-	$(CLEAN_ENV) go test -timeout 30m $(PARALLEL) $$(go list ./... | grep -vxFf <(printf '%s\n' $(CONCURRENT)))
+	$(CLEAN_ENV) $(LESS_GC) GORACE=$(GORACE) go test -timeout 30m $(PARALLEL) $(RACE) $(CONCURRENT)
+	$(CLEAN_ENV) $(LESS_GC) go test -timeout 30m $(PARALLEL) $$(go list ./... | grep -vxFf <(printf '%s\n' $(CONCURRENT)))
 	cd tests/bench && $(CLEAN_ENV) go test ./...
 
 race: ## Run the tests that need no server, with the race detector for all packages
@@ -100,10 +102,11 @@ npm:
 	  { npm ci --silent --no-audit --no-fund --fetch-retries 1 && cp package-lock.json node_modules; } || \
 	  echo "npm cannot be reached: MCP servers and tools from there are not run" >&2
 
-# With more memory, servers and workers take a tenth less of the processors.
+# The tests of the embedded server, a module of its own, wait most of the time.
 e2e: build npm ## Run the end-to-end tests on the embedded server, or on the loopback cluster at TEMPORAL_ADDRESS
-	$(CLEAN_ENV) GOGC=400 $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -p 3 -parallel 3 -run EndToEnd $(END_TO_END)
-	cd worker/devserver && $(CLEAN_ENV) go test -count=1 ./...
+	failed=0; (cd worker/devserver && $(CLEAN_ENV) go test -count=1 ./...) & \
+	$(CLEAN_ENV) $(LESS_GC) $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -p 3 -parallel 3 -run EndToEnd $(END_TO_END) || failed=1; \
+	wait $$! && exit $$failed
 
 sizes: build ## Run the end-to-end tests of large runs in full size (200 branches, a map of 10,000, 9,000 signals, 500 model calls, 1,000 nodes on the page)
 	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) WEFT_SIZES=1 go test -count=1 -timeout 40m -v -run '^TestEndToEnd(Sizes|HistoryBound|LargeBranchResults|LargeToolLists|ConcurrentAnswers|Page)$$' ./tests/e2e ./tests/browser | grep -v '^=== '
