@@ -55,7 +55,7 @@ func TestServerRequestsDuringCall(t *testing.T) {
 		for _, transport := range []string{"http", "session", "sse", "stdio"} {
 			t.Run(name+"/"+transport, func(t *testing.T) {
 				t.Parallel()
-				s := &programs.AskingServer{Asks: tc.requests, InSession: transport == "session", Note: tc.notification}
+				s := &programs.RequestingServer{Requests: tc.requests, InSession: transport == "session", Note: tc.notification}
 				c := tc.allowed
 				switch transport {
 				case "stdio":
@@ -120,7 +120,7 @@ func TestServerRequiresInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &programs.AskingServer{Asks: tc.requests, Modern: true}
+			s := &programs.RequestingServer{Requests: tc.requests, Modern: true}
 			c := tc.allowed
 			c.URL = start(t, s).URL
 			got, err := open(t, c).Call(withTimeout(t, 20*time.Second), call("book", `{}`), Meta{})
@@ -160,7 +160,7 @@ func TestURLsRequired(t *testing.T) {
 		"none": {`{}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &programs.AskingServer{URLs: tc.data, Refusals: 1}
+			s := &programs.RequestingServer{URLs: tc.data, Refusals: 1}
 			tools := open(t, Connection{URL: start(t, s).URL})
 			got, err := tools.Call(withTimeout(t, 20*time.Second), call("book", `{}`), Meta{})
 			if err != nil || !got.Failed || !strings.Contains(got.Text, "log in first") || (got.Input != nil) != tc.input {

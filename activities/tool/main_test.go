@@ -55,7 +55,7 @@ func helper(mode string) {
 	case "library":
 		_ = server.ServeStdio(library())
 	case "asks":
-		s := &programs.AskingServer{}
+		s := &programs.RequestingServer{}
 		if err := json.Unmarshal([]byte(os.Getenv("ASKS")), s); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}

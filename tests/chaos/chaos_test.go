@@ -302,7 +302,7 @@ func (l *lane) startWorker() error {
 	}
 	cmd := exec.Command(os.Getenv("WEFT_WORKER"))
 	cmd.Dir = l.dir
-	cmd.Env = append(programs.Clean(), "TEMPORAL_ADDRESS="+l.address, "WEFT_TASK_QUEUE="+l.queue,
+	cmd.Env = append(programs.CleanEnv(), "TEMPORAL_ADDRESS="+l.address, "WEFT_TASK_QUEUE="+l.queue,
 		"WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+base+"/v1")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {

@@ -143,7 +143,7 @@ func (s *loadTest) startWorker(temporal, model string, under ...string) *loadWor
 	args := append(under, programs.Path(s.t, "WEFT_WORKER"))
 	w.cmd = exec.Command(args[0], args[1:]...)
 	w.cmd.Dir = dir
-	w.cmd.Env = append(programs.Clean(), "TEMPORAL_ADDRESS="+temporal, "WEFT_TASK_QUEUE="+s.queue,
+	w.cmd.Env = append(programs.CleanEnv(), "TEMPORAL_ADDRESS="+temporal, "WEFT_TASK_QUEUE="+s.queue,
 		"WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL=http://"+model+"/"+w.name+"/v1")
 	w.cmd.Stderr = programs.Log(s.t, w.name)
 	w.cmd.Stdout = w.cmd.Stderr

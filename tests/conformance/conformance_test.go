@@ -61,7 +61,7 @@ func graphCases(t *testing.T) []graphCase {
 var knownDifferences = map[string]string{}
 
 // branchModes are the two ways to execute branches: inline and as child workflows.
-var branchModes = map[string]func(*plan.Flow) *plan.Flow{"inline": func(f *plan.Flow) *plan.Flow { return f }, "children": harness.AsChildren}
+var branchModes = map[string]func(*plan.Flow) *plan.Flow{"inline": func(f *plan.Flow) *plan.Flow { return f }, "children": harness.WithChildBranches}
 
 // TestContinuumGraphCases checks the executions, exits and errors of the specification's graphs.
 func TestContinuumGraphCases(t *testing.T) {

@@ -45,7 +45,7 @@ func TestEndToEndAgentSpecRequests(t *testing.T) {
 		} {
 			var text string
 			harness.WaitFor(t, "the question "+step.question, func() bool {
-				text = h.OpenRequests(t, run.GetID(), 1)[0].Text
+				text = h.WaitForRequests(t, run.GetID(), 1)[0].Text
 				return text == step.question
 			})
 			if _, err := h.Update(t, run.GetID(), contract.RequestMessage, contract.MessageAnswer{Text: step.answer}); err != nil {
@@ -61,7 +61,7 @@ func TestEndToEndAgentSpecRequests(t *testing.T) {
 - {turn: 1, match: ^Hello$, say: "Your name?"}
 - {turn: 2, match: ^Ann$, call: [{tool: submit_result, arguments: {name: Ann}}]}`)})
 		for _, step := range []struct{ question, answer string }{{"clerk waits for a message", "Hello"}, {"Your name?", "Ann"}} {
-			harness.WaitFor(t, "the question "+step.question, func() bool { return h.OpenRequests(t, run.GetID(), 1)[0].Text == step.question })
+			harness.WaitFor(t, "the question "+step.question, func() bool { return h.WaitForRequests(t, run.GetID(), 1)[0].Text == step.question })
 			if _, err := h.Update(t, run.GetID(), contract.RequestMessage, contract.MessageAnswer{Text: step.answer}); err != nil {
 				t.Fatal(err)
 			}

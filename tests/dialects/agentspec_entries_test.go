@@ -66,7 +66,7 @@ func entriesSetup(t *testing.T) (tools harness.TestRun, flow func(branches strin
 - {contains: Oslo, call: {tool: note, raw: '{"city": "Oslo"}'}}`}
 	options := specadapter.Options{}
 	options.UnboundTools = map[string]bool{"weather": true, "find": true}
-	res, diags := specadapter.Load("flow.json", []byte(strings.ReplaceAll(specDoc(t, entriesFlow), "URL", tools.URL(t))), options)
+	res, diags := specadapter.Load("flow.json", []byte(strings.ReplaceAll(specDoc(t, entriesFlow), "URL", tools.ServeTools(t))), options)
 	if res == nil {
 		t.Fatal(diags)
 	}
@@ -113,13 +113,13 @@ func TestEndToEndConversationEntries(t *testing.T) {
 				t.Parallel()
 				run := h.Start(t, contract.RunInput{Flow: flow(policy), MaxEvents: events, Script: harness.Script(t, tools.Script)})
 				first := run.GetRunID()
-				harness.WaitFor(t, "the input request", func() bool { return h.OpenRequests(t, run.GetID(), 1)[0].Text == "Which city?" })
+				harness.WaitFor(t, "the input request", func() bool { return h.WaitForRequests(t, run.GetID(), 1)[0].Text == "Which city?" })
 				if _, err := h.Update(t, run.GetID(), contract.RequestMessage, contract.MessageAnswer{Text: "Oslo"}); err != nil {
 					t.Fatal(err)
 				}
 				for _, tool := range []string{"look", "note"} {
 					var q contract.Request
-					harness.WaitFor(t, "the call of "+tool, func() bool { q = h.OpenRequests(t, run.GetID(), 1)[0]; return q.Tool == tool })
+					harness.WaitFor(t, "the call of "+tool, func() bool { q = h.WaitForRequests(t, run.GetID(), 1)[0]; return q.Tool == tool })
 					if _, err := h.Update(t, run.GetID(), contract.RequestToolResult, contract.ToolResultAnswer{ID: q.ID, Result: []byte(clientResults[tool])}); err != nil {
 						t.Fatal(err)
 					}

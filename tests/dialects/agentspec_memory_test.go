@@ -133,7 +133,7 @@ func TestEndToEndMemoryDatastore(t *testing.T) {
 		"ask: {component_type: InputMessageNode, message: 'More?', outputs: [{title: more, type: string}]},\n" + listNode("all", "{title: tea}") +
 		",\ne: {component_type: EndNode, outputs: [{title: entities, type: array, items: {type: object, additionalProperties: {}}}]}}, go: [s > a > ask > all > e], data: [all.entities > e.entities]}" + memoryStore
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: specDoc(t, doc), Name: "flow.json"}, MaxEvents: 1})
-	harness.WaitFor(t, "the input request", func() bool { return h.OpenRequests(t, run.GetID(), 1)[0].Text == "More?" })
+	harness.WaitFor(t, "the input request", func() bool { return h.WaitForRequests(t, run.GetID(), 1)[0].Text == "More?" })
 	if _, err := h.Update(t, run.GetID(), contract.RequestMessage, contract.MessageAnswer{Text: "no"}); err != nil {
 		t.Fatal(err)
 	}

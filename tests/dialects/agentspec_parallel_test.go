@@ -92,7 +92,7 @@ one: {nodes: {s1: {component_type: StartNode, inputs: [{title: x, type: integer}
 		t.Fatal(err)
 	}
 	h := harness.NewWorker(t, 0)
-	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: harness.AsChildren(f.Plan)}, Params: params, MaxEvents: 100})
+	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: harness.WithChildBranches(f.Plan)}, Params: params, MaxEvents: 100})
 	out, err := harness.Result(t, run)
 	if err != nil {
 		t.Fatal(err)

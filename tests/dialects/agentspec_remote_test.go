@@ -205,7 +205,7 @@ func TestEndToEndRecordRemote(t *testing.T) {
 	h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, tools)
 	t.Cleanup(func() { h.Worker.Stop(); tools.Close() })
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: strings.ReplaceAll(remoteFlow, "URL", srv.URL), Name: "flow.json"}, Input: "Will it rain?", Model: "compatible/none"})
-	if q := h.OpenRequests(t, run.GetID(), 1)[0]; q.Text != "Which city?" {
+	if q := h.WaitForRequests(t, run.GetID(), 1)[0]; q.Text != "Which city?" {
 		t.Errorf("question = %q", q.Text)
 	}
 	if _, err := h.Update(t, run.GetID(), contract.RequestMessage, contract.MessageAnswer{Text: "Bern"}); err != nil {

@@ -122,7 +122,7 @@ func TestEndToEndAgentSpecTeamRequests(t *testing.T) {
 		} {
 			var id string
 			harness.WaitFor(t, "the request "+step.text, func() bool {
-				open := h.OpenRequests(t, run.GetID(), 1)[0]
+				open := h.WaitForRequests(t, run.GetID(), 1)[0]
 				id = open.ID
 				return strings.EqualFold(open.Text, step.text)
 			})

@@ -40,7 +40,7 @@ func TestEndToEndRecordCompany(t *testing.T) {
 	if err != nil || out.ResultText == nil || *out.ResultText != "done" || out.Usage.Calls != 8 {
 		t.Fatalf("result = %+v, %v", out, err)
 	}
-	turns := h.Turns(t, id+"/boss#1:call_3", 1)
+	turns := h.WaitForTurns(t, id+"/boss#1:call_3", 1)
 	if len(turns) != 1 || canonicalJSON(turns[0].ResultData) != `{"said":"you"}` {
 		t.Errorf("turns of the procedural agent = %+v", turns)
 	}

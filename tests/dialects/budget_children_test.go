@@ -118,7 +118,7 @@ func turns(t *testing.T, f *plan.Flow, script string) harness.TestRun {
 		SetInput: func(in *contract.RunInput) {
 			in.Flow, in.Params, in.Session = contract.FlowRef{Plan: f}, json.RawMessage(`{"prompt":"one"}`), true
 		},
-		Started: func(p harness.Outcome) {
+		BeforeStart: func(p harness.Outcome) {
 			steps := []func(harness.Outcome){
 				func(p harness.Outcome) { resume(t, p, "u2", `{"prompt":"two"}`) },
 				func(p harness.Outcome) { resume(t, p, "u3", `{"prompt":"three"}`) },

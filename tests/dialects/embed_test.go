@@ -289,7 +289,7 @@ func TestEndToEndEmbed(t *testing.T) {
 		t.Fatalf("build examples/embed: %v\n%s", err, out)
 	}
 	alone := exec.Command(bin)
-	alone.Dir, alone.Env = t.TempDir(), append(programs.Clean(), "TEMPORAL_ADDRESS=127.0.0.1:1")
+	alone.Dir, alone.Env = t.TempDir(), append(programs.CleanEnv(), "TEMPORAL_ADDRESS=127.0.0.1:1")
 	output, err := alone.CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.HasPrefix(string(output), "worker: no Temporal at 127.0.0.1:1") {
@@ -297,7 +297,7 @@ func TestEndToEndEmbed(t *testing.T) {
 	}
 	queue := fmt.Sprintf("embed-%d", time.Now().UnixNano())
 	cmd := exec.Command(bin, "-task-queue", queue)
-	cmd.Dir, cmd.Env = t.TempDir(), append(programs.Clean(), "TEMPORAL_ADDRESS="+address, "WEFT_MODEL=script")
+	cmd.Dir, cmd.Env = t.TempDir(), append(programs.CleanEnv(), "TEMPORAL_ADDRESS="+address, "WEFT_MODEL=script")
 	log := programs.Log(t, "embed")
 	cmd.Stderr = log
 	if err := cmd.Start(); err != nil {

@@ -193,7 +193,7 @@ func TestSessionsSeeImages(t *testing.T) {
 		in.Flow, in.Params, in.Session = contract.FlowRef{Plan: harness.AgentFlow("talker")}, json.RawMessage(`{"prompt":"one"}`), true
 		in.Model, in.Media = "eyes/m", []contract.Media{media}
 	}}
-	r.Started = func(env harness.Outcome) {
+	r.BeforeStart = func(env harness.Outcome) {
 		for i, step := range []func(){
 			func() { second = resume(t, env, "u1", prompt("a", "two", shown)) },
 			func() {

@@ -69,7 +69,7 @@ sub: {nodes: {s1: {component_type: StartNode, inputs: [{title: x, type: integer}
 			t.Parallel()
 			crm := harness.TestRun{Tools: map[string]func(string) (string, bool){
 				"reserve": func(string) (string, bool) { return "reserved", false }, "search": func(string) (string, bool) { return "found", false }}}
-			url := crm.URL(t)
+			url := crm.ServeTools(t)
 			var open []contract.Request
 			p := harness.TestRun{Document: strings.ReplaceAll(tc.document, "URL", url), Script: `rules: [{turn: 1, call: [{tool: search}]}, {say: done}]`,
 				Tools:        map[string]func(string) (string, bool){"search": func(string) (string, bool) { return "found", false }},

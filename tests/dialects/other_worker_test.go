@@ -68,7 +68,7 @@ func TestEndToEndRecordExternalActivities(t *testing.T) {
 		t.Fatalf("build examples/elsewhere: %v\n%s", err, out)
 	}
 	other := exec.Command(bin, "-task-queue", queue+"-stock")
-	other.Env = append(programs.Clean(), "TEMPORAL_ADDRESS="+address)
+	other.Env = append(programs.CleanEnv(), "TEMPORAL_ADDRESS="+address)
 	other.Stderr = programs.Log(t, "elsewhere")
 	if err := other.Start(); err != nil {
 		t.Fatal(err)

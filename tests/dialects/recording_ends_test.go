@@ -38,11 +38,11 @@ func TestEndToEndRecordedEnds(t *testing.T) {
 			return h.Client.TerminateWorkflow(t.Context(), id, "", "enough")
 		}},
 		"operator gives up": {status: contract.StatusFailed, answer: func(h *harness.Worker, id string) error {
-			_, err := h.Update(t, id, contract.RequestRetry, contract.RetryAnswer{ID: h.OpenRequests(t, id, 1)[0].ID, GiveUp: true})
+			_, err := h.Update(t, id, contract.RequestRetry, contract.RetryAnswer{ID: h.WaitForRequests(t, id, 1)[0].ID, GiveUp: true})
 			return err
 		}},
 		"operator retries": {status: contract.StatusCompleted, answer: func(h *harness.Worker, id string) error {
-			_, err := h.Update(t, id, contract.RequestRetry, contract.RetryAnswer{ID: h.OpenRequests(t, id, 1)[0].ID})
+			_, err := h.Update(t, id, contract.RequestRetry, contract.RetryAnswer{ID: h.WaitForRequests(t, id, 1)[0].ID})
 			return err
 		}},
 	} {
@@ -66,7 +66,7 @@ func TestEndToEndRecordedEnds(t *testing.T) {
 			}
 			run := h.Start(t, in)
 			if tc.answer != nil {
-				h.OpenRequests(t, run.GetID(), 1)
+				h.WaitForRequests(t, run.GetID(), 1)
 				if err := tc.answer(h, run.GetID()); err != nil {
 					t.Fatal(err)
 				}

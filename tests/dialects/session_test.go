@@ -29,7 +29,7 @@ func sessionRun(t *testing.T, f *plan.Flow, script string, set func(*contract.Ru
 			set(in)
 		}
 	}}
-	r.Started = func(env harness.Outcome) {
+	r.BeforeStart = func(env harness.Outcome) {
 		for i, step := range steps {
 			harness.AtTime(env.Env, time.Duration(i+1)*time.Hour, func() { step(env) })
 		}

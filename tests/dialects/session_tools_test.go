@@ -188,7 +188,7 @@ func TestSessionHooks(t *testing.T) {
 // playSteps runs a workflow and executes the steps, one per hour.
 func playSteps(t *testing.T, r harness.TestRun, steps ...func(p harness.Outcome)) harness.Outcome {
 	t.Helper()
-	r.Started = func(env harness.Outcome) {
+	r.BeforeStart = func(env harness.Outcome) {
 		for i, step := range steps {
 			harness.AtTime(env.Env, time.Duration(i+1)*time.Hour, func() { step(env) })
 		}

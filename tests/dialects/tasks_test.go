@@ -58,14 +58,14 @@ func TestTasks(t *testing.T) {
 		for _, version := range []string{"2025-11-25", "2026-07-28"} {
 			modern := version == "2026-07-28"
 			t.Run(name+"/"+version, func(t *testing.T) {
-				srv := &programs.TaskServer{Modern: modern, Support: "optional", States: tc.states, PollMillis: 3_600_000, Asks: tc.asks}
+				srv := &programs.TaskServer{Modern: modern, Support: "optional", States: tc.states, PollMillis: 3_600_000, InputRequest: tc.asks}
 				web := httptest.NewServer(srv)
 				defer web.Close()
 				var started, ended time.Time
 				r := harness.TestRun{
 					Document: harness.OneNode(harness.SearchTool), Input: "Print it.", Script: `rules: [{contains: "Which size?", say: A4}, {turn: 1, call: [{tool: search}]}, {say: "{last}"}]`,
 					ToolSettings: tool.Settings{Connections: map[string]tool.Connection{"web": {URL: web.URL, SamplingTokens: 9}}}, Wrap: atTimes(tc.at),
-					Started: func(p harness.Outcome) { started = p.Env.Now() },
+					BeforeStart: func(p harness.Outcome) { started = p.Env.Now() },
 				}
 				p := r.Execute(t)
 				ended = p.Env.Now()

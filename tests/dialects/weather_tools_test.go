@@ -118,7 +118,7 @@ func startWeather(t *testing.T) (program, base string) {
 	if out, err := exec.Command("go", "build", "-o", program, "../examples/weather").CombinedOutput(); err != nil {
 		t.Fatalf("build examples/weather: %v\n%s", err, out)
 	}
-	return program, programs.Line(t, exec.Command(program, "-http", "127.0.0.1:0"), "")
+	return program, programs.StartAndReadLine(t, exec.Command(program, "-http", "127.0.0.1:0"), "")
 }
 
 // compileWeather compiles a document for a worker that has the tool weather.

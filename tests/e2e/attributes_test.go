@@ -241,7 +241,7 @@ func TestEndToEndWithoutAttributes(t *testing.T) {
 	log := programs.Log(t, "worker")
 	cmd := exec.Command(programs.Path(t, "WEFT_WORKER"), "-task-queue", "nobody")
 	cmd.Dir, cmd.Stderr = t.TempDir(), log
-	cmd.Env = append(programs.Clean(), "TEMPORAL_ADDRESS="+address, "TEMPORAL_NAMESPACE="+namespace)
+	cmd.Env = append(programs.CleanEnv(), "TEMPORAL_ADDRESS="+address, "TEMPORAL_NAMESPACE="+namespace)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

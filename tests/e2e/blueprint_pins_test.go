@@ -104,7 +104,7 @@ func TestEndToEndBlueprintPins(t *testing.T) {
 		}).Children[1].Status; got != programStatus {
 			t.Errorf("status of the program = %s, want %s", got, programStatus)
 		}
-		if turn := f.Turns(t, children[1], 1)[0]; programStatus == contract.TurnFailed {
+		if turn := f.WaitForTurns(t, children[1], 1)[0]; programStatus == contract.TurnFailed {
 			if turn.Failure == nil || !strings.Contains(turn.Failure.Text, "has changed since the run was started") || turn.Failure.Remedy != "start a new run" {
 				t.Errorf("failure of the changed script = %+v", turn.Failure)
 			}

@@ -77,7 +77,7 @@ func (f *family) waitStatus(what string, ok func(s *contract.SessionStatus) bool
 func (f *family) waitTurns(n int) []contract.Turn {
 	f.Helper()
 	f.waitStatus(fmt.Sprintf("%d turns", n), func(s *contract.SessionStatus) bool { return s.Turns >= n && s.Turn.Done() })
-	out := f.Turns(f.T, f.run.GetID(), n)
+	out := f.WaitForTurns(f.T, f.run.GetID(), n)
 	if len(out) != n {
 		f.Errorf("session has %d turns, want %d: %+v", len(out), n, out)
 	}
@@ -296,7 +296,7 @@ func TestEndToEndCallbackRows(t *testing.T) {
 			mid := f.childIDs(1)[0]
 			f.checkPrompts(completedCallback(mid, "interim"))
 			f.Signal(t, f.run.GetID(), contract.RequestMessage, contract.MessageAnswer{ID: f.openRequest(), Text: "yes"})
-			f.Turns(t, mid, 2)
+			f.WaitForTurns(t, mid, 2)
 			if turn := f.Prompt(t, f.run.GetID(), "a", "next"); turn.N != 3 {
 				t.Errorf("turn = %+v", turn)
 			}
@@ -308,7 +308,7 @@ func TestEndToEndCallbackRows(t *testing.T) {
 			f := startFamilyOn(t, harness.NewWorker(t, 0), flow, threeLevels...)
 			f.waitTurns(1)
 			mid := f.childIDs(1)[0]
-			f.Turns(t, mid, 1)
+			f.WaitForTurns(t, mid, 1)
 			if turn := f.Prompt(t, f.run.GetID(), "a", "next"); turn.N != 2 {
 				t.Errorf("turn = %+v", turn)
 			}
@@ -329,7 +329,7 @@ var threeLevels = []string{modelRule("boss", 1, startCall("mid", modeCallback)),
 	modelRule("mid", 1, startCall("gate", modeCallback)), modelRule("mid", 2, "interim"), modelRule("mid", 3, "final")}
 
 // openRequest waits for the only open request and returns its id.
-func (f *family) openRequest() string { return f.OpenRequests(f.T, f.run.GetID(), 1)[0].ID }
+func (f *family) openRequest() string { return f.WaitForRequests(f.T, f.run.GetID(), 1)[0].ID }
 
 // killedWorker kills the only worker before the child ends, and answers the child's request before another worker
 // starts.

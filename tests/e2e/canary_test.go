@@ -214,7 +214,7 @@ func canaryServe(t *testing.T, address, config string) (string, *lockedBuffer) {
 	cmd := exec.Command(filepath.Join(filepath.Dir(programs.Path(t, "WEFT_WORKER")), "starter"), "serve", "-listen", "127.0.0.1:0")
 	canarySetup(t, cmd, address, config, "WEFT_SERVE_TOKENS=me:"+canaries["server's token"])
 	cmd.Stderr = log
-	return programs.Line(t, cmd, ""), log
+	return programs.StartAndReadLine(t, cmd, ""), log
 }
 
 // canaryDevserver starts the devserver program without its server, as another worker with all secrets, and
@@ -257,7 +257,7 @@ func canarySetup(t *testing.T, cmd *exec.Cmd, address, config string, more ...st
 			t.Fatal(err)
 		}
 	}
-	cmd.Env = append(append(programs.Clean(), "TEMPORAL_ADDRESS="+address, "WEFT_CONFIG="+config, "WEFT_MODEL=script", "WEFT_LOG_LEVEL=debug",
+	cmd.Env = append(append(programs.CleanEnv(), "TEMPORAL_ADDRESS="+address, "WEFT_CONFIG="+config, "WEFT_MODEL=script", "WEFT_LOG_LEVEL=debug",
 		"CANARY_KEY="+canaries["API key"], "ANTHROPIC_API_KEY="+canaries["key of another provider"], "GOOGLE_API_KEY="+canaries["key of another provider"],
 		"MISTRAL_API_KEY="+canaries["key of another provider"], "CANARY_HEADER="+canaries["header"], "CANARY_ENV="+canaries["environment of a tool"],
 		"CANARY_FLOW="+canaries["secret of a flow"], "AWS_SECRET_ACCESS_KEY="+canaries["store's key"], "AWS_ACCESS_KEY_ID=id",
@@ -319,7 +319,7 @@ func canaryRun(t *testing.T, c client.Client, address, id string) []byte {
 	starter := filepath.Join(filepath.Dir(programs.Path(t, "WEFT_WORKER")), "starter")
 	for _, command := range []string{"status", "transcript", "why", "requests"} {
 		cmd := exec.Command(starter, command, id)
-		cmd.Dir, cmd.Env = t.TempDir(), append(programs.Clean(), "TEMPORAL_ADDRESS="+address)
+		cmd.Dir, cmd.Env = t.TempDir(), append(programs.CleanEnv(), "TEMPORAL_ADDRESS="+address)
 		printed, _ := cmd.CombinedOutput() // some commands fail, depending on the run
 		if len(printed) == 0 || bytes.Contains(printed, []byte("internal error of starter")) {
 			t.Errorf("starter %s %s printed %q", command, id, printed)

@@ -39,7 +39,7 @@ func newClientPrograms(t *testing.T) *clientPrograms {
 	}
 	cmd := exec.Command(worker)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(programs.Clean(), "TEMPORAL_ADDRESS="+e.address, "WEFT_MODEL=fake/m", "WEFT_FLOWS_DIR="+filepath.Join(e.dir, "flows"),
+	cmd.Env = append(programs.CleanEnv(), "TEMPORAL_ADDRESS="+e.address, "WEFT_MODEL=fake/m", "WEFT_FLOWS_DIR="+filepath.Join(e.dir, "flows"),
 		"WEFT_CONFIRM_MAIL_TOOLS=send_*", "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+newModelServer(t).url)
 	cmd.Stderr = programs.Log(t, "worker")
 	if err := cmd.Start(); err != nil {
@@ -56,7 +56,7 @@ func (e *clientPrograms) run(t *testing.T, dir string, args ...string) (stdout, 
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Dir, cmd.Env = dir, append(programs.Clean(), "TEMPORAL_ADDRESS="+e.address)
+	cmd.Dir, cmd.Env = dir, append(programs.CleanEnv(), "TEMPORAL_ADDRESS="+e.address)
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()

@@ -38,10 +38,10 @@ func keyText(k codec.Key) string {
 func runWorker(t *testing.T, args []string, env ...string) (firstLine string, stop func()) {
 	t.Helper()
 	cmd := exec.Command(programs.Path(t, "WEFT_WORKER"), args...)
-	cmd.Dir, cmd.Env = t.TempDir(), append(programs.Clean(), env...)
+	cmd.Dir, cmd.Env = t.TempDir(), append(programs.CleanEnv(), env...)
 	stop = func() { programs.Kill(cmd) }
 	if len(args) > 0 {
-		return programs.Line(t, cmd, ""), stop
+		return programs.StartAndReadLine(t, cmd, ""), stop
 	}
 	cmd.Stderr = programs.Log(t, "worker")
 	if err := cmd.Start(); err != nil {

@@ -96,7 +96,7 @@ func TestEndToEndConcurrentAnswers(t *testing.T) {
 			h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, nil)
 			t.Cleanup(func() { h.Worker.Stop() })
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: askFlow(n)}, Script: harness.Script(t, `rules: [{say: done}]`)})
-			open := h.OpenRequests(t, run.GetID(), n)
+			open := h.WaitForRequests(t, run.GetID(), n)
 			h.Worker.Stop()
 			send(t, h, run.GetID(), open)
 			out, err := harness.Result(t, run)
@@ -115,7 +115,7 @@ func TestEndToEndConcurrentPrompts(t *testing.T) {
 	f := harness.GraphPlan("talker", []harness.GraphNode{{ID: "a", Exit: true}}, []harness.GraphEdge{{Source: plan.Start, Target: "a"}, {Source: "a", Target: plan.End}})
 	const n = 1_200_000
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, Input: "one", Session: true, Script: harness.Script(t, fmt.Sprintf(`rules: [{turn: 1, say: one}, {turn: 2, delay: 3s, say: "%s"}, {say: three}]`, strings.Repeat("w", n)))})
-	h.Turns(t, run.GetID(), 1)
+	h.WaitForTurns(t, run.GetID(), 1)
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {

@@ -130,7 +130,7 @@ func TestEndToEndReuseWorkflowID(t *testing.T) {
 	h := harness.NewWorker(t, 0)
 	start := func(delay string) client.WorkflowRun {
 		run, err := h.Client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: h.Queue, ID: "same-id-" + h.Queue}, contract.WorkflowFlow,
-			contract.RunInput{V: 1, Model: "script", Flow: contract.FlowRef{Plan: harness.AsChildren(harness.FanIn("same", "a", "b"))}, Script: harness.Script(t, `rules: [{delay: `+delay+`, say: done}]`)})
+			contract.RunInput{V: 1, Model: "script", Flow: contract.FlowRef{Plan: harness.WithChildBranches(harness.FanIn("same", "a", "b"))}, Script: harness.Script(t, `rules: [{delay: `+delay+`, say: done}]`)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestEndToEndReuseWorkflowIDWithSubAgent(t *testing.T) {
 	h := harness.NewWorker(t, 0)
 	start := func(delay string) client.WorkflowRun {
 		run, err := h.Client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: h.Queue, ID: "same-below-" + h.Queue}, contract.WorkflowFlow,
-			contract.RunInput{V: 1, Model: "script", Flow: contract.FlowRef{Plan: harness.AsChildren(deepFork(nil))}, Script: harness.Script(t, `rules:
+			contract.RunInput{V: 1, Model: "script", Flow: contract.FlowRef{Plan: harness.WithChildBranches(deepFork(nil))}, Script: harness.Script(t, `rules:
 - {node: m, turn: 1, call: [{id: one, tool: call_sub_agent, arguments: {user_question: go}}]}
 - {kind: judge, question: "enough?", yes: true}
 - {kind: judge, yes: false}

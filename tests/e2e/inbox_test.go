@@ -39,7 +39,7 @@ func TestEndToEndForgedSignals(t *testing.T) {
 - {contains: not today, say: heard}
 - {say: ok}`)})
 			id := run.GetID()
-			q := h.OpenRequests(t, id, 1)[0]
+			q := h.WaitForRequests(t, id, 1)[0]
 			for _, to := range []string{id, q.Run.Workflow} {
 				h.Signal(t, to, contract.SignalReply, map[string]any{"id": q.ID, "confirm": map[string]any{"id": q.ID}})
 				h.Signal(t, to, contract.SignalReply, map[string]any{"id": q.ID, "message": map[string]any{"text": "yes"}})
@@ -61,7 +61,7 @@ func TestEndToEndForgedSignals(t *testing.T) {
 			if where == "root" {
 				h.Signal(t, id, contract.SignalCloseRequest, contract.RequestID{ID: q.ID})
 			}
-			if open := h.OpenRequests(t, id, 1); open[0].ID != q.ID {
+			if open := h.WaitForRequests(t, id, 1); open[0].ID != q.ID {
 				t.Fatalf("open requests = %+v", open)
 			}
 			if _, err := h.Update(t, id, "confirm", map[string]any{"id": q.ID, "approve": false, "reason": "not today"}); err != nil {
@@ -131,7 +131,7 @@ func TestEndToEndConsumedAnswers(t *testing.T) {
 		}
 	}
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: 1, Script: harness.Script(t, `rules: [{say: ok}]`)})
-	for _, q := range h.OpenRequests(t, run.GetID(), 2) {
+	for _, q := range h.WaitForRequests(t, run.GetID(), 2) {
 		if _, err := h.Update(t, run.GetID(), "message", map[string]any{"id": q.ID, "text": "the blue one"}); err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func TestEndToEndEditedArguments(t *testing.T) {
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(harness.MailTools), Name: "flow.json"}, MaxEvents: 1, DataConnections: harness.MailConnection(),
 		Script: harness.Script(t, `rules: [{turn: 1, call: [{tool: send_mail, arguments: {to: ann}}]}, {contains: "<bob & co>", say: told}, {say: done}]`)})
 	id := run.GetID()
-	q := h.OpenRequests(t, id, 1)[0]
+	q := h.WaitForRequests(t, id, 1)[0]
 	// Not escaped, unlike the output of Go's encoder.
 	raw := converter.NewRawValue(&commonpb.Payload{Metadata: map[string][]byte{"encoding": []byte("json/plain")},
 		Data: []byte(fmt.Sprintf(`{"id":%q,"approve":true,"arguments":{"to":"<bob & co>"}}`, q.ID))})
@@ -171,7 +171,7 @@ func TestEndToEndEditedArguments(t *testing.T) {
 		return harness.RunCount(t, h.Client, h.Client.GetWorkflow(context.Background(), id, "")) > 1
 	})
 	time.Sleep(2 * time.Second)
-	mail := h.OpenRequests(t, id, 1)[0]
+	mail := h.WaitForRequests(t, id, 1)[0]
 	if mail.Kind != contract.RequestToolResult {
 		t.Fatalf("open request = %+v", mail)
 	}
@@ -191,7 +191,7 @@ func TestEndToEndAnswerAfterRetention(t *testing.T) {
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(harness.MailTools), Name: "flow.json"}, MaxEvents: 1, DataConnections: harness.MailConnection(),
 		Script: harness.Script(t, `rules: [{turn: 1, call: [{tool: look_up, arguments: {q: 1}}, {tool: send_mail, arguments: {to: ann}}]}, {say: done}]`)})
 	id := run.GetID()
-	first := h.OpenRequests(t, id, 2)
+	first := h.WaitForRequests(t, id, 2)
 	for _, q := range first {
 		if q.Kind == contract.RequestToolResult {
 			if _, err := h.Update(t, id, "tool_result", map[string]any{"id": q.ID, "result": 1}); err != nil {
@@ -199,8 +199,8 @@ func TestEndToEndAnswerAfterRetention(t *testing.T) {
 			}
 		}
 	}
-	harness.WaitFor(t, "a later run", func() bool { return h.OpenRequests(t, id, 1)[0].Run.Run != first[0].Run.Run })
-	q := h.OpenRequests(t, id, 1)[0]
+	harness.WaitFor(t, "a later run", func() bool { return h.WaitForRequests(t, id, 1)[0].Run.Run != first[0].Run.Run })
+	q := h.WaitForRequests(t, id, 1)[0]
 	if q.Catalogue == nil || q.Catalogue.Run != q.Run.Run {
 		t.Errorf("catalogue of the tool = %+v, want that of run %+v", q.Catalogue, q.Run)
 	}
@@ -236,7 +236,7 @@ func TestEndToEndManyMessages(t *testing.T) {
 - {node: a, turn: 1, call: [{tool: send_mail, arguments: {to: ann}}]}
 - {say: ok}`)})
 	id := run.GetID()
-	q := h.OpenRequests(t, id, 1)[0]
+	q := h.WaitForRequests(t, id, 1)[0]
 	rejected := 0
 	for range 10 {
 		_, err := h.Update(t, id, "message", map[string]any{"text": strings.Repeat("m", 250<<10), "node": "a"})
@@ -276,7 +276,7 @@ func TestEndToEndLongWorkflowID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, q := range h.OpenRequests(t, run.GetID(), 2) {
+	for _, q := range h.WaitForRequests(t, run.GetID(), 2) {
 		if len(q.ID) > 250 {
 			t.Errorf("request id has %d bytes, want at most 250", len(q.ID))
 		}

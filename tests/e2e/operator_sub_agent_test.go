@@ -141,7 +141,7 @@ func TestEndToEndWaitsForOperatorInSubAgent(t *testing.T) {
 			rules := strings.ReplaceAll(strings.ReplaceAll(harness.TalkerScript, "- {turn", "- {node: a, turn"), "WORD", "word")
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: 1, MaxSteps: 10_000,
 				Script: harness.Script(t, strings.Replace(rules, "rules:", "rules:\n- {node: m, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: go}}]}", 1))})
-			q := h.OpenRequests(t, run.GetID(), 1)[0]
+			q := h.WaitForRequests(t, run.GetID(), 1)[0]
 			if q.Kind != contract.RequestRetry || q.Node != "a" || !strings.HasPrefix(q.Execution, "m#1:") || q.Failure == nil || q.Failure.Class != contract.ClassDenied {
 				t.Errorf("open request = %+v", q)
 			}

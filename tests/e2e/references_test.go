@@ -29,7 +29,7 @@ func TestEndToEndReferencesAcrossRuns(t *testing.T) {
 - {turn: 6, call: [{tool: get_state, arguments: {keys: [l]}}]}
 - {turn: 7, contains: %s, say: three}
 - {say: it is lost}`, long("k"), long("l"), long("l")))})
-		h.Turns(t, run.GetID(), 1)
+		h.WaitForTurns(t, run.GetID(), 1)
 		for i, want := range []string{"two", "three"} {
 			got := h.Prompt(t, run.GetID(), fmt.Sprint("p", i), want+" "+long("p"))
 			if got.ResultText == nil || *got.ResultText != want {

@@ -31,7 +31,7 @@ func TestEndToEndConfirmAndClientTool(t *testing.T) {
 - {turn: 1, call: [{tool: send_mail, arguments: {to: ann}}, {tool: look_up, arguments: {q: 1}}, {tool: set_state, arguments: {key: k, value: 1}}]}
 - {say: done}`)})
 			id := run.GetID()
-			open := h.OpenRequests(t, id, 2)
+			open := h.WaitForRequests(t, id, 2)
 			var confirm, lookUp contract.Request
 			for _, q := range open {
 				if q.Kind == contract.RequestConfirm {
@@ -73,7 +73,7 @@ func TestEndToEndConfirmAndClientTool(t *testing.T) {
 				t.Errorf("different answer: error = %v", err)
 			}
 			var mail contract.Request
-			for _, q := range h.OpenRequests(t, id, 2) {
+			for _, q := range h.WaitForRequests(t, id, 2) {
 				if q.Tool == "send_mail" {
 					mail = q
 				}
@@ -133,11 +133,11 @@ func TestEndToEndToolNodeEditedArguments(t *testing.T) {
 "n":{"component_type":"ToolNode","id":"n","name":"n","tool":{"component_type":"ClientTool","id":"count","name":"count","description":"Counts.","requires_confirmation":true,"inputs":[{"title":"of","type":"string","default":"a"}],"outputs":[{"title":"k","type":"integer"}]}}}}`
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: flow, Name: "flow.json"}})
 	id := run.GetID()
-	confirm := h.OpenRequests(t, id, 1)[0]
+	confirm := h.WaitForRequests(t, id, 1)[0]
 	if _, err := h.Update(t, id, "confirm", map[string]any{"id": confirm.ID, "approve": true, "arguments": map[string]any{"of": "b"}}); err != nil {
 		t.Fatal(err)
 	}
-	call := h.OpenRequests(t, id, 1)[0]
+	call := h.WaitForRequests(t, id, 1)[0]
 	if string(call.Arguments) != `{"of":"b"}` {
 		t.Errorf("arguments of the call = %s", call.Arguments)
 	}
@@ -167,7 +167,7 @@ func TestEndToEndWaitsForOperator(t *testing.T) {
 				Script: harness.Script(t, `rules: [{turn: 1, call: [{tool: search}]}, {say: done}]`)}
 			run := h.Start(t, in)
 			id := run.GetID()
-			q := h.OpenRequests(t, id, 1)[0]
+			q := h.WaitForRequests(t, id, 1)[0]
 			if q.Kind != contract.RequestRetry || q.Failure == nil || q.Failure.Class != contract.ClassDenied || q.Node != "a" || q.At == "" {
 				t.Fatalf("open request = %+v", q)
 			}
@@ -195,7 +195,7 @@ func TestEndToEndWaitsForOperator(t *testing.T) {
 			}
 			expired.Store(true)
 			run = h.Start(t, in)
-			q = h.OpenRequests(t, run.GetID(), 1)[0]
+			q = h.WaitForRequests(t, run.GetID(), 1)[0]
 			if _, err := h.Update(t, run.GetID(), "retry", contract.RetryAnswer{ID: q.ID, GiveUp: true, Reason: "no budget"}); err != nil {
 				t.Fatal(err)
 			}
@@ -281,7 +281,7 @@ func TestEndToEndRememberedAnswer(t *testing.T) {
 - {turn: 2, call: [{tool: send_mail, arguments: {to: bob}}]}
 - {say: done}`)})
 	id := run.GetID()
-	q := h.OpenRequests(t, id, 1)[0]
+	q := h.WaitForRequests(t, id, 1)[0]
 	if _, err := h.Update(t, id, "confirm", map[string]any{"id": q.ID, "approve": false, "remember": true, "reason": "never"}); err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func TestEndToEndCancelWaiting(t *testing.T) {
 - {node: s, turn: 1, call: [{tool: send_mail, arguments: {to: ann}}]}
 - {node: b, delay: 30s, say: late}
 - {say: ok}`)})
-	h.OpenRequests(t, run.GetID(), 1)
+	h.WaitForRequests(t, run.GetID(), 1)
 	if err := h.Client.CancelWorkflow(context.Background(), run.GetID(), ""); err != nil {
 		t.Fatal(err)
 	}

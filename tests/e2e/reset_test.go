@@ -112,7 +112,7 @@ func TestEndToEndResetSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Turns(t, id, 1)
+	h.WaitForTurns(t, id, 1)
 	if before := h.Status(t, id); before.Usage.Calls != 4 || len(before.Session.Children) != 1 || before.Session.Children[0].ID != child {
 		t.Fatalf("before the reset: %+v, %+v", before.Usage, before.Session)
 	}

@@ -34,7 +34,7 @@ func TestEndToEndSession(t *testing.T) {
 			t.Parallel()
 			h := harness.NewWorker(t, 0)
 			run := h.StartSession(t, harness.Orchestrator(), bossScript, maxEvents)
-			turns := h.Turns(t, run.GetID(), 2)
+			turns := h.WaitForTurns(t, run.GetID(), 2)
 			if len(turns) != 2 || *turns[0].ResultText != "asked" || *turns[1].ResultText != "called back" || len(turns[1].Callbacks) != 1 {
 				t.Errorf("turns = %+v", turns)
 			}
@@ -87,7 +87,7 @@ func TestEndToEndSessionCallbacks(t *testing.T) {
 - {node: boss, match: ^two$, delay: 10s, say: busy}
 - {node: boss, say: heard}`, 0)
 	id := run.GetID()
-	first := h.Turns(t, id, 2) // the second is the callback of the child that fails
+	first := h.WaitForTurns(t, id, 2) // the second is the callback of the child that fails
 	if len(first[1].Callbacks) != 1 {
 		t.Fatalf("turns = %+v", first)
 	}
@@ -108,7 +108,7 @@ func TestEndToEndSessionCallbacks(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	turns := h.Turns(t, id, 4)
+	turns := h.WaitForTurns(t, id, 4)
 	if got := strings.Join(turns[3].Callbacks, " "); got != children[2].ID+" "+children[1].ID || *turns[3].ResultText != "all here" {
 		t.Errorf("last turn = %+v", turns[3])
 	}
@@ -138,7 +138,7 @@ func TestEndToEndSessionWorkerKilled(t *testing.T) {
 	_ = worker.Process.Kill()
 	_ = worker.Wait()
 	harness.StartWorker(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+h.Queue, "WEFT_MODEL=script")
-	turns := h.Turns(t, run.GetID(), 2)
+	turns := h.WaitForTurns(t, run.GetID(), 2)
 	if *turns[0].ResultText != "asked" || *turns[1].ResultText != "called back" {
 		t.Errorf("turns = %+v", turns)
 	}
@@ -152,7 +152,7 @@ func TestEndToEndRecordSession(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	run := h.StartSession(t, harness.Orchestrator(), bossScript, 0)
-	h.Turns(t, run.GetID(), 2)
+	h.WaitForTurns(t, run.GetID(), 2)
 	h.Prompt(t, run.GetID(), "a", "go on")
 	h.CloseSession(t, run)
 	harness.Record(t, h.Client, "session", run.GetID(), run.GetRunID())
@@ -169,7 +169,7 @@ func TestEndToEndSessionTooLarge(t *testing.T) {
 - {node: boss, turn: 2, say: "asked"}
 - {node: boss, match: and, call: [{tool: list_agent_sessions}]}
 - {node: boss, say: "seen"}`, 1)
-	h.Turns(t, run.GetID(), 1)
+	h.WaitForTurns(t, run.GetID(), 1)
 	harness.WaitFor(t, "the child to fail", func() bool {
 		s := h.Status(t, run.GetID())
 		return s.Session != nil && len(s.Session.Children) == 1 && s.Session.Children[0].Status == contract.TurnFailed

@@ -29,7 +29,7 @@ func TestEndToEndLargeSessionResults(t *testing.T) {
 		return n
 	}
 	harness.WaitFor(t, "all callbacks", func() bool {
-		turns = h.Turns(t, run.GetID(), 1)
+		turns = h.WaitForTurns(t, run.GetID(), 1)
 		return callbacks() == n && turns[len(turns)-1].Done()
 	})
 	for _, turn := range turns[1:] {

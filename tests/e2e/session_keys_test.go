@@ -20,7 +20,7 @@ func TestEndToEndSessionActivityIDs(t *testing.T) {
 			h := harness.NewWorker(t, 0)
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: doc, Name: "flow.json"}, Input: "please", Session: true, MaxEvents: maxEvents,
 				Script: harness.Script(t, `rules: [{question: "is it polite?", yes: true}, {say: done}]`)})
-			h.Turns(t, run.GetID(), 1)
+			h.WaitForTurns(t, run.GetID(), 1)
 			if second := h.Prompt(t, run.GetID(), "x", "please again"); second.N != 2 || second.Status != contract.TurnCompleted {
 				t.Errorf("second turn = %+v", second)
 			}

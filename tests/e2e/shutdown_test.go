@@ -102,9 +102,9 @@ func TestEndToEndWorkerShutdown(t *testing.T) {
 func TestEndToEndTerminatedBranch(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
-	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: harness.AsChildren(harness.FanIn("two", "a", "b"))},
+	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: harness.WithChildBranches(harness.FanIn("two", "a", "b"))},
 		Script: harness.Script(t, `rules: [{node: a, fail: {class: denied, text: no key}}, {say: ok}]`)})
-	q := h.OpenRequests(t, run.GetID(), 1)[0]
+	q := h.WaitForRequests(t, run.GetID(), 1)[0]
 	if q.Run.Workflow == run.GetID() || q.Node != "a" {
 		t.Fatalf("open request = %+v", q)
 	}

@@ -93,7 +93,7 @@ func TestEndToEndLargeUpdate(t *testing.T) {
 	t.Cleanup(h.Worker.Stop)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(harness.MailTools), Name: "flow.json"}, DataConnections: harness.MailConnection(),
 		Script: harness.Script(t, `rules: [{turn: 1, call: [{tool: look_up, arguments: {q: 1}}]}, {say: done}]`)})
-	id := h.OpenRequests(t, run.GetID(), 1)[0].ID
+	id := h.WaitForRequests(t, run.GetID(), 1)[0].ID
 	for _, n := range []int{1 << 20, 2_000_000, 3_500_000} {
 		_, err := plain.Update(t, run.GetID(), "tool_result", map[string]any{"id": id, "result": strings.Repeat("x", n)})
 		if harness.ErrorType(err) != contract.ClassTooLarge {

@@ -83,7 +83,7 @@ func TestEndToEndSizes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				in.Flow = contract.FlowRef{Plan: harness.AsChildren(f.Plan)}
+				in.Flow = contract.FlowRef{Plan: harness.WithChildBranches(f.Plan)}
 				return in
 			}},
 		"a map whose results exceed a history": {short: 4, full: 60, minContinued: 1, calls: func(n int) int { return n }, result: total,
@@ -104,7 +104,7 @@ func TestEndToEndSizes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				in.Flow, in.Script = contract.FlowRef{Plan: harness.AsChildren(f.Plan)}, harness.Script(t, "rules: ["+sayRule("", 800_000)+"]")
+				in.Flow, in.Script = contract.FlowRef{Plan: harness.WithChildBranches(f.Plan)}, harness.Script(t, "rules: ["+sayRule("", 800_000)+"]")
 				return in
 			}},
 		"an agent's turns of 6 KiB": {short: 50, full: 1000, calls: func(n int) int { return n }, result: joined,
@@ -253,7 +253,7 @@ func sendPrompts(t *testing.T, h *harness.Worker, run client.WorkflowRun, n int)
 
 // sendSignals sends n signals to a run with two open requests, and then answers those.
 func sendSignals(t *testing.T, h *harness.Worker, run client.WorkflowRun, n int) {
-	open := h.OpenRequests(t, run.GetID(), 2)
+	open := h.WaitForRequests(t, run.GetID(), 2)
 	var wg sync.WaitGroup
 	const senders = 6
 	for s := range senders {

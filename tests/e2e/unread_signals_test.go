@@ -38,7 +38,7 @@ func TestEndToEndUndecodableSignals(t *testing.T) {
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(harness.ClientTools), Name: "flow.json"}, DataConnections: harness.ClientConnection("look_up", 0), Model: "script",
 		Script: harness.Script(t, `rules: [{turn: 1, call: [{tool: look_up}]}, {contains: found it, say: done}]`)})
 	ctx, id := context.Background(), run.GetID()
-	answer := map[string]any{"id": h.OpenRequests(t, id, 1)[0].ID, "result": "found it"}
+	answer := map[string]any{"id": h.WaitForRequests(t, id, 1)[0].ID, "result": "found it"}
 	signal := func(c client.Client, kind string, what any) {
 		t.Helper()
 		if err := c.SignalWorkflow(ctx, id, "", kind, what); err != nil {

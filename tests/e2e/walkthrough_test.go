@@ -264,7 +264,7 @@ func newWalker(t *testing.T) *walker {
 			t.Fatal(err)
 		}
 	}
-	w.env = append(programs.Clean(), "HOME="+w.dir, "XDG_STATE_HOME="+filepath.Join(w.dir, ".local/state"), "TEMPORAL_CONFIG_FILE="+filepath.Join(w.dir, "none.toml"))
+	w.env = append(programs.CleanEnv(), "HOME="+w.dir, "XDG_STATE_HOME="+filepath.Join(w.dir, ".local/state"), "TEMPORAL_CONFIG_FILE="+filepath.Join(w.dir, "none.toml"))
 	w.replacements = []string{"~", w.dir}
 	return w
 }

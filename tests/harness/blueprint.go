@@ -31,14 +31,14 @@ func ProgramFolder(t *testing.T, script string) string {
 	return dir
 }
 
-// SeenHeaders records the headers of the requests to a server.
-type SeenHeaders struct {
+// RequestHeaders records the headers of the requests to a server.
+type RequestHeaders struct {
 	mu  sync.Mutex
 	All []http.Header
 }
 
 // Missing returns the expected headers that a request lacked.
-func (s *SeenHeaders) Missing(want map[string]string) []string {
+func (s *RequestHeaders) Missing(want map[string]string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []string
@@ -53,7 +53,7 @@ func (s *SeenHeaders) Missing(want map[string]string) []string {
 }
 
 // NewToolServer starts an MCP server with two tools.
-func NewToolServer(t *testing.T) (address string, seen *SeenHeaders) {
+func NewToolServer(t *testing.T) (address string, seen *RequestHeaders) {
 	t.Helper()
 	s := server.NewMCPServer("shelf", "1", server.WithToolCapabilities(false))
 	for _, name := range []string{"put", "take"} {
@@ -61,7 +61,7 @@ func NewToolServer(t *testing.T) (address string, seen *SeenHeaders) {
 			return mcp.NewToolResultText(name + " done"), nil
 		})
 	}
-	seen = &SeenHeaders{}
+	seen = &RequestHeaders{}
 	handler := server.NewStreamableHTTPServer(s)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen.mu.Lock()

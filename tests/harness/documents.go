@@ -19,11 +19,11 @@ const SubAgentFlow = `{"data_connections":[
 {"id":"s","name":"S","prompt":"answer","is_exit_node":true,"tools":[{"name":"call_sub_agent","data_connection_id":"helper"}]}],
 "edges":[{"id":"e1","source":"START","target":"s"},{"id":"e2","source":"s","target":"END"}]}]}`
 
-// AsChildren makes all branches of a flow run as child workflows.
-func AsChildren(f *plan.Flow) *plan.Flow {
+// WithChildBranches makes all branches of a flow run as child workflows.
+func WithChildBranches(f *plan.Flow) *plan.Flow {
 	f.Policy.Branches = plan.BranchesAsChildren
 	for i := range f.Agents {
-		AsChildren(&f.Agents[i])
+		WithChildBranches(&f.Agents[i])
 	}
 	return f
 }

@@ -28,7 +28,7 @@ type Server struct {
 func StartServer(t testing.TB, args ...string) *Server {
 	t.Helper()
 	cmd := exec.Command(programs.Path(t, "WEFT_DEVSERVER"), append([]string{"-worker=false", "-ui-port=0"}, args...)...)
-	cmd.Env = append(programs.Clean(), "WEFT_MODEL=script")
+	cmd.Env = append(programs.CleanEnv(), "WEFT_MODEL=script")
 	var ready struct{ Address string }
 	programs.Ready(t, cmd, &ready)
 	return &Server{Address: ready.Address, cmd: cmd}
@@ -42,7 +42,7 @@ func StartWorker(t *testing.T, address string, settings ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(programs.Path(t, "WEFT_WORKER"))
 	cmd.Dir = t.TempDir()
-	cmd.Env = slices.Concat(programs.Clean(), []string{"TEMPORAL_ADDRESS=" + address}, settings)
+	cmd.Env = slices.Concat(programs.CleanEnv(), []string{"TEMPORAL_ADDRESS=" + address}, settings)
 	cmd.Stderr = programs.Log(t, "worker")
 	cmd.Stdout = cmd.Stderr
 	if err := cmd.Start(); err != nil {

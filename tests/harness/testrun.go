@@ -48,9 +48,9 @@ type TestRun struct {
 	Hooks        *webhook.Hooks
 	// Functions are tools of the worker.
 	Functions []tool.Function
-	// Prepare changes the environment; Started is called after it, immediately before the start.
-	Prepare func(env *testsuite.TestWorkflowEnvironment)
-	Started func(Outcome)
+	// Prepare changes the environment; BeforeStart is called after it, immediately before the start.
+	Prepare     func(env *testsuite.TestWorkflowEnvironment)
+	BeforeStart func(Outcome)
 	// Wrap wraps the activities before they are registered.
 	Wrap func(worker.ActivityRegistry) worker.ActivityRegistry
 	// Stores are messages, in addition to the input, that activities read from the run.
@@ -94,8 +94,8 @@ func (r TestRun) Execute(t *testing.T) Outcome {
 	if r.Prepare != nil {
 		r.Prepare(env)
 	}
-	if r.Started != nil {
-		r.Started(Outcome{Env: env})
+	if r.BeforeStart != nil {
+		r.BeforeStart(Outcome{Env: env})
 	}
 	env.ExecuteWorkflow(contract.WorkflowFlow, in)
 	p := Outcome{Env: env}
@@ -196,8 +196,8 @@ func newSource(t *testing.T, in *contract.RunInput, stores ...*contract.Message)
 	return k
 }
 
-// URL offers the run's tools over MCP.
-func (r TestRun) URL(t *testing.T) string {
+// ServeTools offers the run's tools over MCP.
+func (r TestRun) ServeTools(t *testing.T) string {
 	t.Helper()
 	mcpServer := server.NewMCPServer("web", "1", server.WithToolCapabilities(false))
 	for name, fn := range r.Tools {
@@ -234,7 +234,7 @@ func (r TestRun) OpenTools(t *testing.T) *tool.Tools {
 	t.Helper()
 	settings := r.ToolSettings
 	settings.Functions, settings.MaxResultBytes = r.Functions, cmp.Or(settings.MaxResultBytes, 10_000)
-	settings.Connections = map[string]tool.Connection{"web": {URL: r.URL(t)}}
+	settings.Connections = map[string]tool.Connection{"web": {URL: r.ServeTools(t)}}
 	maps.Copy(settings.Connections, r.ToolSettings.Connections)
 	tools, err := tool.Open(settings)
 	if err != nil {

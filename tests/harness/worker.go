@@ -42,8 +42,8 @@ func NewConfirmingWorker(t *testing.T) *Worker {
 	return newWorker(t, 0, tools)
 }
 
-// OpenRequests waits until a run has open requests and returns them.
-func (h *Worker) OpenRequests(t *testing.T, id string, n int) []contract.Request {
+// WaitForRequests waits until a run has open requests and returns them.
+func (h *Worker) WaitForRequests(t *testing.T, id string, n int) []contract.Request {
 	t.Helper()
 	var s contract.Status
 	WaitFor(t, fmt.Sprintf("%d requests of %s", n, id), func() bool {
@@ -247,8 +247,8 @@ func (h *Worker) Prompt(t *testing.T, id, key, prompt string, images ...contract
 	return contract.Turn{}
 }
 
-// Turns waits until a session has the number of completed turns.
-func (h *Worker) Turns(t *testing.T, id string, n int) []contract.Turn {
+// WaitForTurns waits until a session has the number of completed turns.
+func (h *Worker) WaitForTurns(t *testing.T, id string, n int) []contract.Turn {
 	t.Helper()
 	var out []contract.Turn
 	WaitFor(t, fmt.Sprintf("%d turns of %s", n, id), func() bool {

@@ -43,8 +43,8 @@ func Browser(t testing.TB) string {
 // SealKeys is a value of the variable WEFT_SEAL_KEYS.
 const SealKeys = "test:YSBrZXkgb2YgdGhpcnR5LXR3byBieXRlcywgdGVzdHM="
 
-// Clean returns the environment without variables that refer to real providers, clusters or the user's settings.
-func Clean() []string {
+// CleanEnv returns the environment without variables that refer to real providers, clusters or the user's settings.
+func CleanEnv() []string {
 	out := []string{"WEFT_SEAL_KEYS=" + SealKeys, "WEFT_FLOWS_SCRIPTS=true"}
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
@@ -83,15 +83,15 @@ func tail(name string) string {
 // Ready starts a server, which is killed at the end of the test, and decodes its ready line.
 func Ready(t testing.TB, cmd *exec.Cmd, to any) {
 	t.Helper()
-	line := Line(t, cmd, "ready ")
+	line := StartAndReadLine(t, cmd, "ready ")
 	if err := json.Unmarshal([]byte(line), to); err != nil {
 		t.Fatalf("%s: invalid ready line %q: %v", cmd.Path, line, err)
 	}
 }
 
-// Line starts a program, which is killed at the end of the test, waits for the first line of its
+// StartAndReadLine starts a program, which is killed at the end of the test, waits for the first line of its
 // standard output that begins with prefix, and returns the rest of that line.
-func Line(t testing.TB, cmd *exec.Cmd, prefix string) string {
+func StartAndReadLine(t testing.TB, cmd *exec.Cmd, prefix string) string {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {

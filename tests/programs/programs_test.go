@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 // testProgram returns a command that runs the test binary in a role.
 func testProgram(what string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(Clean(), role+"="+what)
+	cmd.Env = append(CleanEnv(), role+"="+what)
 	return cmd
 }
 
@@ -64,7 +64,7 @@ func TestLineNotPrinted(t *testing.T) {
 	f, ended := &failedTest{TB: t}, make(chan struct{})
 	go func() {
 		defer close(ended)
-		Line(f, testProgram("mute"), "ready ")
+		StartAndReadLine(f, testProgram("mute"), "ready ")
 	}()
 	<-ended
 	for _, want := range []string{`no line that begins with "ready "`, "no space left"} {
@@ -79,7 +79,7 @@ func TestClean(t *testing.T) {
 		t.Setenv(name, "x")
 	}
 	t.Setenv("PROGRAMS_KEPT", "x")
-	env := Clean()
+	env := CleanEnv()
 	if i := slices.IndexFunc(env, func(e string) bool { return strings.HasSuffix(e, "=x") && e != "PROGRAMS_KEPT=x" }); i >= 0 {
 		t.Errorf("environment contains %s", env[i])
 	}

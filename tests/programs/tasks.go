@@ -22,8 +22,8 @@ type TaskServer struct {
 	States []string
 	// PollMillis is the poll interval that the server requests.
 	PollMillis int
-	// Asks, if set, is the request for user input, instead of the default one for a size.
-	Asks string
+	// InputRequest, if set, is the request for user input, instead of the default one for a size.
+	InputRequest string
 
 	mu       sync.Mutex
 	polls    int
@@ -76,7 +76,7 @@ func (s *TaskServer) askOnce(w http.ResponseWriter) bool {
 	return true
 }
 
-func (s *TaskServer) question() string { return cmp.Or(s.Asks, askSize) }
+func (s *TaskServer) question() string { return cmp.Or(s.InputRequest, askSize) }
 
 // state returns the state of the task.
 func (s *TaskServer) state() string { return s.States[min(s.polls, len(s.States)-1)] }

@@ -101,7 +101,7 @@ func TestEndToEndRecordEndedSessions(t *testing.T) {
 - {contains: two, say: second}
 - {match: ^one$, say: first}`, tc.events)
 			id := run.GetID()
-			h.Turns(t, id, 1)
+			h.WaitForTurns(t, id, 1)
 			if got := h.Prompt(t, id, "a", "two", tc.images...); got.N != 2 || got.ResultText == nil || *got.ResultText != "second" {
 				t.Errorf("second turn = %+v", got)
 			}

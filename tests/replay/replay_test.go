@@ -133,7 +133,7 @@ func TestEndToEndRecordRequests(t *testing.T) {
 	if _, err := h.Update(t, id, contract.RequestMessage, map[string]any{"text": "hurry", "node": "b", "key": "k1"}); err != nil {
 		t.Fatal(err)
 	}
-	q := h.OpenRequests(t, id, 1)[0]
+	q := h.WaitForRequests(t, id, 1)[0]
 	if _, err := h.Update(t, id, contract.RequestConfirm, map[string]any{"id": q.ID, "approve": true, "arguments": map[string]any{"to": "bob"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -248,7 +248,7 @@ func (h *npmRun) start(t *testing.T) map[string]any {
 	args, env := h.port(port)
 	h.listen = func() *exec.Cmd {
 		cmd := exec.Command(node, append([]string{script}, args...)...)
-		cmd.Env, cmd.Stderr = append(programs.Clean(), env...), programs.Log(t, "server")
+		cmd.Env, cmd.Stderr = append(programs.CleanEnv(), env...), programs.Log(t, "server")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

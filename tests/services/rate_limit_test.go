@@ -44,7 +44,7 @@ func TestEndToEndRateLimitIsWaiting(t *testing.T) {
 	starter := filepath.Join(filepath.Dir(programs.Path(t, "WEFT_WORKER")), "starter")
 	runStarter := func(command, id string) string {
 		cmd := exec.Command(starter, command, id)
-		cmd.Dir, cmd.Env = t.TempDir(), append(programs.Clean(), "TEMPORAL_ADDRESS="+srv.Address)
+		cmd.Dir, cmd.Env = t.TempDir(), append(programs.CleanEnv(), "TEMPORAL_ADDRESS="+srv.Address)
 		out, _ := cmd.CombinedOutput() // the output is checked
 		return string(out)
 	}

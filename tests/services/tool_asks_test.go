@@ -29,7 +29,7 @@ const (
 )
 
 // serveAsking serves an MCP server that sends requests, and returns its URL.
-func serveAsking(t *testing.T, s *programs.AskingServer) string {
+func serveAsking(t *testing.T, s *programs.RequestingServer) string {
 	t.Helper()
 	web := httptest.NewServer(s)
 	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
@@ -84,7 +84,7 @@ func TestEndToEndToolAsksInACall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := serveAsking(t, &programs.AskingServer{Asks: []string{elicitation}})
+			url := serveAsking(t, &programs.RequestingServer{Requests: []string{elicitation}})
 			h, replace := toolWorker(t, tool.Connection{URL: url, Timeout: 30 * time.Second, Elicitation: tc.timeout})
 			f := withTools(harness.OneAgent(), "book")
 			raw, _ := json.Marshal(tc.want)
@@ -93,7 +93,7 @@ func TestEndToEndToolAsksInACall(t *testing.T) {
 - {contains: `+string(raw)+`, say: done}
 - {say: something else}`)})
 			if tc.timeout == 0 {
-				q := h.OpenRequests(t, run.GetID(), 1)[0]
+				q := h.WaitForRequests(t, run.GetID(), 1)[0]
 				if q.Kind != contract.RequestToolResult || q.Text != "book asks: For how many?" || q.Tool != "book" {
 					t.Errorf("request = %+v", q)
 				}
@@ -146,7 +146,7 @@ func TestEndToEndToolAsksTheModel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &programs.AskingServer{Modern: tc.modern, Asks: append(slices.Repeat([]string{samplingRequest}, tc.asks), rootsRequest)}
+			s := &programs.RequestingServer{Modern: tc.modern, Requests: append(slices.Repeat([]string{samplingRequest}, tc.asks), rootsRequest)}
 			h, _ := toolWorker(t, tool.Connection{URL: serveAsking(t, s), SamplingTokens: 50, Roots: []string{"file:///srv/a"}})
 			rule := tc.rule
 			if rule == "" {
@@ -208,7 +208,7 @@ func TestEndToEndNestedToolRequests(t *testing.T) {
 		asks int
 	}{
 		"inline":      {fork, 2},
-		"as children": {func() *plan.Flow { return harness.AsChildren(fork()) }, 2},
+		"as children": {func() *plan.Flow { return harness.WithChildBranches(fork()) }, 2},
 		"a sub-agent": {func() *plan.Flow {
 			f := harness.OneAgent()
 			sub := withTools(harness.GraphPlan("sub", []harness.GraphNode{{ID: "a", Exit: true}},
@@ -223,9 +223,9 @@ func TestEndToEndNestedToolRequests(t *testing.T) {
 		for _, cancel := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/cancel=%t", name, cancel), func(t *testing.T) {
 				t.Parallel()
-				h, _ := toolWorker(t, tool.Connection{URL: serveAsking(t, &programs.AskingServer{Asks: []string{elicitation}})})
+				h, _ := toolWorker(t, tool.Connection{URL: serveAsking(t, &programs.RequestingServer{Requests: []string{elicitation}})})
 				run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: tc.flow()}, Script: harness.Script(t, script)})
-				open := h.OpenRequests(t, run.GetID(), tc.asks)
+				open := h.WaitForRequests(t, run.GetID(), tc.asks)
 				if cancel {
 					if err := h.Client.CancelWorkflow(t.Context(), run.GetID(), ""); err != nil {
 						t.Fatal(err)
@@ -256,16 +256,16 @@ func TestEndToEndURLs(t *testing.T) {
 	t.Parallel()
 	urls := `{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://example.com/in","message":"Log in"}]}`
 	for name, tc := range map[string]struct {
-		server *programs.AskingServer
+		server *programs.RequestingServer
 		answer map[string]any
 		want   string
 		calls  int
 	}{
-		"during a call":           {server: &programs.AskingServer{Asks: []string{urlElicitation}}, answer: map[string]any{"result": true}, want: `{"action":"accept"}`, calls: 1},
-		"during a call, declined": {server: &programs.AskingServer{Asks: []string{urlElicitation}}, answer: map[string]any{"error": "no"}, want: `{"action":"decline"}`, calls: 1},
-		"before a call":           {server: &programs.AskingServer{URLs: urls, Refusals: 1}, answer: map[string]any{"result": true}, want: "booked", calls: 2},
-		"before a call, declined": {server: &programs.AskingServer{URLs: urls, Refusals: 1}, answer: map[string]any{"error": "no"}, want: "book was not called", calls: 1},
-		"completion notification": {server: &programs.AskingServer{Asks: []string{urlElicitation}, Note: `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}`}, want: `{"action":"accept"}`, calls: 1},
+		"during a call":           {server: &programs.RequestingServer{Requests: []string{urlElicitation}}, answer: map[string]any{"result": true}, want: `{"action":"accept"}`, calls: 1},
+		"during a call, declined": {server: &programs.RequestingServer{Requests: []string{urlElicitation}}, answer: map[string]any{"error": "no"}, want: `{"action":"decline"}`, calls: 1},
+		"before a call":           {server: &programs.RequestingServer{URLs: urls, Refusals: 1}, answer: map[string]any{"result": true}, want: "booked", calls: 2},
+		"before a call, declined": {server: &programs.RequestingServer{URLs: urls, Refusals: 1}, answer: map[string]any{"error": "no"}, want: "book was not called", calls: 1},
+		"completion notification": {server: &programs.RequestingServer{Requests: []string{urlElicitation}, Note: `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}`}, want: `{"action":"accept"}`, calls: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -277,7 +277,7 @@ func TestEndToEndURLs(t *testing.T) {
 - {contains: `+string(want)+`, say: done}
 - {say: something else}`)})
 			if tc.answer != nil {
-				q := h.OpenRequests(t, run.GetID(), 1)[0]
+				q := h.WaitForRequests(t, run.GetID(), 1)[0]
 				if q.Text != "book asks: Log in https://example.com/in" {
 					t.Errorf("request = %+v", q)
 				}
@@ -305,7 +305,7 @@ func TestEndToEndCancelledWhileItYields(t *testing.T) {
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)
 	h, _ := toolWorker(t, tool.Connection{URL: web.URL})
-	f := harness.AsChildren(harness.FanIn("fork", "a", "b", "c"))
+	f := harness.WithChildBranches(harness.FanIn("fork", "a", "b", "c"))
 	f.Connections = []plan.Connection{{ID: "web"}}
 	f.Nodes[1].Agent.Tools = []plan.Tool{{Name: "search", As: "search", Connection: "web"}}
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: 80, Script: harness.Script(t, `rules:

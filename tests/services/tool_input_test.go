@@ -63,7 +63,7 @@ func TestEndToEndToolAsks(t *testing.T) {
 - {turn: 1, call: [{tool: book}]}
 - {contains: "`+tc.want+`", say: done}
 - {say: something else}`)})
-			q := h.OpenRequests(t, run.GetID(), 1)[0]
+			q := h.WaitForRequests(t, run.GetID(), 1)[0]
 			if q.Kind != contract.RequestToolResult || q.Text != "book asks: For how many?" || q.Tool != "book" {
 				t.Errorf("request = %+v", q)
 			}

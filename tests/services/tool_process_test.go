@@ -103,7 +103,7 @@ func TestEndToEndToolProcess(t *testing.T) {
 	t.Run("no fault", func(t *testing.T) {
 		t.Parallel()
 		k := startCountingWorkers(t)
-		flow := withCounter(harness.AsChildren(harness.FanIn("many", "a", "b")))
+		flow := withCounter(harness.WithChildBranches(harness.FanIn("many", "a", "b")))
 		run := k.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: flow}, MaxEvents: 30, Script: harness.Script(t, `rules:
 - {node: join, turn: 1, call: [{tool: add}]}
 - {contains: count 9, say: all}

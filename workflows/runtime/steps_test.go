@@ -52,7 +52,7 @@ func TestStep(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				steps = workflowtest.Travels(t, steps)
+				steps = workflowtest.RoundTrip(t, steps)
 				if status := slices.Collect(func(yield func(string) bool) {
 					for _, s := range steps {
 						yield(s.Status)

@@ -48,12 +48,12 @@ func Run(t *testing.T, fn func(workflow.Context)) {
 	}
 }
 
-// Without maps the fields of a type that are not carried over to the next run to the reasons.
-type Without map[string]string
+// IgnoredFields maps the fields of a type that are not carried over to the next run to the reasons.
+type IgnoredFields map[string]string
 
-// SameFields compares the fields of a struct with those that the next run has restored, except the given ones. Each field must be
+// CompareFields compares the fields of a struct with those that the next run has restored, except the given ones. Each field must be
 // set, because the loss of a zero value would go unnoticed.
-func SameFields(t *testing.T, old, restored any, without Without) {
+func CompareFields(t *testing.T, old, restored any, without IgnoredFields) {
 	t.Helper()
 	a := reflect.ValueOf(old).Elem()
 	skipped := 0
@@ -84,8 +84,8 @@ func SameFields(t *testing.T, old, restored any, without Without) {
 	}
 }
 
-// Travels returns a value after encoding it as JSON and decoding it, as in a payload.
-func Travels[T any](t *testing.T, in T) T {
+// RoundTrip returns a value after encoding it as JSON and decoding it, as in a payload.
+func RoundTrip[T any](t *testing.T, in T) T {
 	t.Helper()
 	raw, err := json.Marshal(in)
 	if err != nil {

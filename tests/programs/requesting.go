@@ -11,13 +11,13 @@ import (
 	"sync"
 )
 
-// AskingServer is an MCP server whose only tool, book, sends requests to its client and returns the answers as text. It supports
-// streamable HTTP, SSE (at /sse), and, with [AskingServer.Serve], standard input and output.
-type AskingServer struct {
-	// Asks are the requests, JSON objects with method and params. They are sent one after another during the call, or, if
+// RequestingServer is an MCP server whose only tool, book, sends requests to its client and returns the answers as text. It supports
+// streamable HTTP, SSE (at /sse), and, with [RequestingServer.Serve], standard input and output.
+type RequestingServer struct {
+	// Requests are JSON objects with method and params. They are sent one after another during the call, or, if
 	// Modern (2026-07-28), all at once.
-	Asks   []string
-	Modern bool
+	Requests []string
+	Modern   bool
 	// InSession sends the requests in the session's own stream.
 	InSession bool
 	// URLs is the data of the error -32042 with which the first Refusals calls are rejected.
@@ -35,14 +35,14 @@ type AskingServer struct {
 }
 
 // Capabilities returns the capabilities of the client, as JSON.
-func (s *AskingServer) Capabilities() string {
+func (s *RequestingServer) Capabilities() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.capabilities
 }
 
 // Calls returns the number of tool calls received.
-func (s *AskingServer) Calls() int {
+func (s *RequestingServer) Calls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls
@@ -59,7 +59,7 @@ type askingMessage struct {
 	}
 }
 
-func (s *AskingServer) answer(id string) chan string {
+func (s *RequestingServer) answer(id string) chan string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.answers == nil {
@@ -72,7 +72,7 @@ func (s *AskingServer) answer(id string) chan string {
 }
 
 // handle handles a message of the client, to which send sends messages.
-func (s *AskingServer) handle(ctx context.Context, raw []byte, send func(string)) {
+func (s *RequestingServer) handle(ctx context.Context, raw []byte, send func(string)) {
 	var m askingMessage
 	if json.Unmarshal(raw, &m) != nil {
 		return
@@ -99,13 +99,13 @@ func (s *AskingServer) handle(ctx context.Context, raw []byte, send func(string)
 	}
 }
 
-func (s *AskingServer) setCapabilities(capabilities json.RawMessage) {
+func (s *RequestingServer) setCapabilities(capabilities json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.capabilities = string(capabilities)
 }
 
-func (s *AskingServer) call(ctx context.Context, id string, m *askingMessage, send, reply func(string)) {
+func (s *RequestingServer) call(ctx context.Context, id string, m *askingMessage, send, reply func(string)) {
 	s.mu.Lock()
 	s.calls++
 	reject := s.calls <= s.Refusals
@@ -120,19 +120,19 @@ func (s *AskingServer) call(ctx context.Context, id string, m *askingMessage, se
 	}
 	if s.Modern {
 		s.setCapabilities(m.Params.Meta["io.modelcontextprotocol/clientCapabilities"])
-		if len(m.Params.InputResponses) > 0 || len(s.Asks) == 0 {
+		if len(m.Params.InputResponses) > 0 || len(s.Requests) == 0 {
 			text([]string{string(m.Params.InputResponses), "booked"})
 			return
 		}
 		var asks []string
-		for i, ask := range s.Asks {
+		for i, ask := range s.Requests {
 			asks = append(asks, fmt.Sprintf(`"q%d":%s`, i, ask))
 		}
 		reply(fmt.Sprintf(`{"resultType":"input_required","requestState":"s","inputRequests":{%s}}`, strings.Join(asks, ",")))
 		return
 	}
 	var answers []string
-	for _, ask := range s.Asks {
+	for _, ask := range s.Requests {
 		s.mu.Lock()
 		s.asked++
 		own := fmt.Sprint(700 + s.asked)
@@ -157,7 +157,7 @@ func (s *AskingServer) call(ctx context.Context, id string, m *askingMessage, se
 }
 
 // Serve serves a client over standard input and output.
-func (s *AskingServer) Serve(in io.Reader, out io.Writer) {
+func (s *RequestingServer) Serve(in io.Reader, out io.Writer) {
 	var mu sync.Mutex
 	send := func(text string) {
 		mu.Lock()
@@ -173,7 +173,7 @@ func (s *AskingServer) Serve(in io.Reader, out io.Writer) {
 }
 
 // ServeHTTP serves a client over streamable HTTP, or over SSE.
-func (s *AskingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *RequestingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answer("") // creates the channels
 	flush := w.(http.Flusher).Flush
 	sse := strings.HasSuffix(r.URL.Path, "/sse")
