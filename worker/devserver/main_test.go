@@ -49,7 +49,7 @@ func start(t *testing.T, args ...string) *process {
 func startWith(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.Command(os.Args[0], args...), log: &strings.Builder{}}
-	p.Env, p.Stderr = append(append(programs.Clean(), runMain+"=1"), env...), p.log
+	p.Env, p.Stderr = append(append(programs.CleanEnv(), runMain+"=1"), env...), p.log
 	programs.Ready(t, p.Cmd, &p.ready)
 	return p
 }
@@ -74,7 +74,7 @@ func TestRunsSurviveKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := exec.Command(os.Args[0], args...)
-	other.Env = append(programs.Clean(), runMain+"=1")
+	other.Env = append(programs.CleanEnv(), runMain+"=1")
 	out, err := other.CombinedOutput()
 	if want := fmt.Sprintf("weft-devserver: database %q is in use by another weft-devserver; stop that one, or use another file with -db\n", db); err == nil || string(out) != want {
 		t.Errorf("a second server on the database: %v, %s; want %s", err, out, want)
