@@ -34,7 +34,7 @@ func TestAgentSpecConversation(t *testing.T) {
 	}
 }
 
-// TestEndToEndAgentSpecRequests checks that a run opens each request once, also if it continues as new whenever possible.
+// TestEndToEndAgentSpecRequests checks that a run opens each request once, even if it continues as new whenever possible.
 func TestEndToEndAgentSpecRequests(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)

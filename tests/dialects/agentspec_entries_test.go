@@ -79,8 +79,8 @@ func entriesSetup(t *testing.T) (tools harness.TestRun, flow func(branches strin
 		"tool find found a", "tool find found b", "assistant Beside.", "tool long " + long[:1000], "assistant Bye."}
 }
 
-// TestConversationEntries checks a run's conversation: messages, questions with their answers and tool results are entries, also
-// those of child workflows, and the model is sent no tool results.
+// TestConversationEntries checks a run's conversation: messages, questions with their answers and tool results are entries,
+// including those of child workflows, and the model is sent no tool results.
 func TestConversationEntries(t *testing.T) {
 	t.Parallel()
 	run, flow, want := entriesSetup(t)

@@ -32,7 +32,7 @@ many: {nodes: {s8: {component_type: StartNode}, n8: {component_type: ParallelMap
 const subflowAgent = "{component_type: AgentNode, agent: {component_type: Agent, name: a, llm_config: '@m', human_in_the_loop: false, system_prompt: A, outputs: [{title: r, type: string}]}}"
 
 // TestEndToEndSubflowConversations checks that the conversation of a run has all messages of its subflows, in the run itself or in
-// child workflows, with and without continue-as-new, also those of failed flows, and that it can be read from history.
+// child workflows, with and without continue-as-new, including those of failed flows, and that it can be read from history.
 func TestEndToEndSubflowConversations(t *testing.T) {
 	t.Parallel()
 	h := yieldWorker(t, harness.TestRun{Functions: []tool.Function{tool.Func("broken", "", func(context.Context, struct{}) (any, error) { return nil, errors.New("out of paper") })}})

@@ -92,7 +92,7 @@ assistant team/c/asked: still c
 	}
 }
 
-// TestEndToEndAgentSpecTeamRequests checks that a worker's client-side tool waits for its confirmation and then for a client, also if
+// TestEndToEndAgentSpecTeamRequests checks that a worker's client-side tool waits for its confirmation and then for a client, even if
 // the run continues as new whenever possible, and that the reply of the other worker is not lost.
 func TestEndToEndAgentSpecTeamRequests(t *testing.T) {
 	t.Parallel()

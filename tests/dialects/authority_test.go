@@ -22,7 +22,7 @@ import (
 	"weft/workflows"
 )
 
-// TestScriptsOfClients checks that a client's model script that is not granted can neither call tools nor answer for a hook.
+// TestScriptsOfClients checks that a client's model script that the policy does not allow can neither call tools nor answer for a hook.
 func TestScriptsOfClients(t *testing.T) {
 	t.Parallel()
 	paid := false
@@ -87,7 +87,7 @@ func TestEndToEndTakenHook(t *testing.T) {
 	}
 }
 
-// TestEndToEndHostsOfPolicies checks that flows can only call hosts that their policy names, also if arguments choose the host.
+// TestEndToEndHostsOfPolicies checks that flows can only call hosts that their policy names, even if arguments choose the host.
 func TestEndToEndHostsOfPolicies(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64

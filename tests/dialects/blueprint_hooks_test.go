@@ -72,7 +72,7 @@ func TestBlueprintHookBeforeRun(t *testing.T) {
 	}
 }
 
-// TestBlueprintHookFailure checks that on_error decides about a run whose hook fails or times out.
+// TestBlueprintHookFailure checks that on_error decides the outcome of a run whose hook fails or times out.
 func TestBlueprintHookFailure(t *testing.T) {
 	t.Parallel()
 	ask := &plan.Ask{Text: "May it?"}

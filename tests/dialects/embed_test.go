@@ -278,7 +278,7 @@ func TestEndToEndFunctionHeartbeats(t *testing.T) {
 }
 
 // TestEndToEndEmbed runs the flow in examples/embed on the worker there, a separate module, built and started as a user
-// would. It also checks that this worker reports a missing Temporal server as any other.
+// would. It also checks that this worker reports a missing Temporal server like any other.
 func TestEndToEndEmbed(t *testing.T) {
 	t.Parallel()
 	address := harness.ServerAddress(t)

@@ -60,7 +60,7 @@ func TestGoldenExamples(t *testing.T) {
 // needsTools are the examples with a tool node, which fails on a worker that lacks the tool.
 var needsTools = []string{"forecast", "stock", "word-count"}
 
-// TestExamplesAlone runs every example with the scripted model only: no script, no tools, no servers.
+// TestExamplesAlone runs every example on the scripted model, without a script, tools or servers.
 func TestExamplesAlone(t *testing.T) {
 	t.Parallel()
 	eachExample(t, func(t *testing.T, file, base string) {

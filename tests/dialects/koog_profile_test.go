@@ -58,7 +58,7 @@ func TestStepsOfParallelAgents(t *testing.T) {
 	checkStepLimit(t, 2+4+16+8, r)
 	r = flow(pick(2))
 	r.Document = strings.Replace(r.Document, transitions, noData, 1)
-	checkStepLimit(t, 1+3+16, func() harness.TestRun { // the other agent exceeds the limit
+	checkStepLimit(t, 1+3+16, func() harness.TestRun { // b needs more steps than the selected path
 		r := r
 		r.Document = strings.Replace(r.Document, noData, "", 1)
 		r.Document = strings.Replace(r.Document, `"transitions":[]`, `"transitions":[{"from":"p","to":"__finish__"}]`, 1)
@@ -264,7 +264,7 @@ func TestNestedParallelAgents(t *testing.T) {
 	}
 }
 
-// TestToolResultsInKoog checks that models are sent tool results as JSON in the profile koog, also from
+// TestToolResultsInKoog checks that models are sent tool results as JSON in the profile koog, including those from
 // a connection of the worker, and as text in the profile default.
 func TestToolResultsInKoog(t *testing.T) {
 	t.Parallel()
@@ -288,7 +288,7 @@ func TestToolResultsInKoog(t *testing.T) {
 	}
 }
 
-// TestEndToEndStepsOfSlowParallelAgents checks that a parallel agent is charged only for the steps of its own path, also if it
+// TestEndToEndStepsOfSlowParallelAgents checks that a parallel agent is charged only for the steps of its own path, even if it
 // continues in a new run after the others have ended: alone in that run, or in a branch of it.
 func TestEndToEndStepsOfSlowParallelAgents(t *testing.T) {
 	t.Parallel()

@@ -281,8 +281,8 @@ func greetings(t *testing.T) string {
 	return base
 }
 
-// TestKoogDocumentedFlows loads the complete flows in the protocol's text, whose agents have "..."
-// for omitted parts.
+// TestKoogDocumentedFlows loads the flows that the protocol's text shows in full, with the "..." in their
+// agents replaced.
 func TestKoogDocumentedFlows(t *testing.T) {
 	t.Parallel()
 	text := string(harness.SpecFile(t, "specs/koog-agents-protocol.md"))

@@ -85,7 +85,7 @@ var removedNames = map[string]string{
 	"wishes":           "reservation",
 }
 
-// removedFields does the same for the names of JSON fields in activities/contract.
+// removedFields is the counterpart of removedNames for JSON fields in activities/contract.
 var removedFields = map[string]string{
 	"again":          "reopened",
 	"armed":          "pending_joins",

@@ -91,7 +91,7 @@ func TestServerSessionsOfATree(t *testing.T) {
 }
 
 // TestServerSessionsOfALoop checks that a node that runs again continues its own server session, even if other nodes have used
-// others since: only its model can be sent a note if the session is lost.
+// others since, so that its model is notified if that session is lost.
 func TestServerSessionsOfALoop(t *testing.T) {
 	const node = `{"id":"ID","name":"ID","prompt":"p"` + harness.SearchTool + `}`
 	nodes := func(ids ...string) (out string) {

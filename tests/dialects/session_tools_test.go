@@ -341,7 +341,7 @@ func TestChildSessionShowsRejections(t *testing.T) {
 	}
 }
 
-// TestSessionPromptTooLong checks that the tool call rejects a prompt that the child session would reject without notice.
+// TestSessionPromptTooLong checks that the tool call rejects a prompt that the child session would silently reject.
 func TestSessionPromptTooLong(t *testing.T) {
 	t.Parallel()
 	p := sessionRun(t, harness.Orchestrator(), `rules:

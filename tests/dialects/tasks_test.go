@@ -93,7 +93,7 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// taskReplies returns the texts of the tool messages of the run's only agent, with the notes for their other content.
+// taskReplies returns the texts of the tool messages of the run's only agent, including the notes that replace other content.
 func taskReplies(t *testing.T, p harness.Outcome) []string {
 	t.Helper()
 	var out []string

@@ -48,12 +48,12 @@ func startFamilyOn(t *testing.T, h *harness.Worker, flow *plan.Flow, rules ...st
 	return &family{t, h, h.StartSession(t, flow, "rules:\n- "+strings.Join(rules, "\n- ")+"\n", 0)}
 }
 
-// startCall is a tool call that starts a session of an agent in a mode.
+// startCall returns a tool call that starts a session of an agent in a mode.
 func startCall(agent, mode string) string {
 	return fmt.Sprintf(`{tool: start_agent_session, arguments: {agent_name: %s, mode: %s, parameters: {prompt: go}}}`, agent, mode)
 }
 
-// modelRule is the script rule for an agent's n-th model call, which responds with tool calls or a text.
+// modelRule returns the script rule for an agent's n-th model call, which responds with tool calls or a text.
 func modelRule(agent string, n int, calls ...string) string {
 	if len(calls) == 1 && !strings.HasPrefix(calls[0], "{") {
 		return fmt.Sprintf("{node: %s, turn: %d, say: %s}", agent, n, calls[0])
@@ -158,7 +158,7 @@ func (f *family) checkPrompts(want ...string) {
 	}
 }
 
-// completedCallback and failedCallback are the prompts for one child's result, in the framework's words.
+// completedCallback and failedCallback return the prompt for one child's result, in the framework's words.
 func completedCallback(id, text string) string {
 	return "<agent-callback session=\"" + id + "\" status=\"completed\">\n## Child Result\n\n" + text + "\n</agent-callback>\n\nPlease continue with the orchestration based on this result."
 }
@@ -167,7 +167,7 @@ func failedCallback(id, text string) string {
 	return "<agent-callback session=\"" + id + "\" status=\"failed\">\n## Error\n\n" + text + "\n</agent-callback>\n\nPlease handle this failure and continue with the orchestration."
 }
 
-// aggregatedCallback is the prompt for several results; each part has id, status and text.
+// aggregatedCallback returns the prompt for several results; each part has id, status and text.
 func aggregatedCallback(parts ...[3]string) string {
 	var list []string
 	for _, p := range parts {

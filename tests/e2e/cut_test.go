@@ -12,7 +12,7 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndCutAnswers checks that a call whose response is cut off is attempted three times at most, and that the run's
+// TestEndToEndCutAnswers checks that a call whose response is cut off is attempted at most three times, and that the run's
 // usage includes all attempts.
 func TestEndToEndCutAnswers(t *testing.T) {
 	t.Parallel()

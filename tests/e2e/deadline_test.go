@@ -12,7 +12,7 @@ import (
 )
 
 // TestEndToEndAnsweredWithoutWorker checks that an answer counts if its signal arrives before the question's timeout, even if
-// no worker is running then and the timeout is over when one starts.
+// no worker is running then and the timeout has expired when one starts.
 func TestEndToEndAnsweredWithoutWorker(t *testing.T) {
 	t.Parallel()
 	answers := map[string]func(q *contract.Request) map[string]any{

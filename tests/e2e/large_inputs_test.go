@@ -31,7 +31,7 @@ func shortValues(n, bytes int) map[string]json.RawMessage {
 }
 
 // TestEndToEndQueryWithCommands has one workflow task with a large query result, two branches with large inputs and
-// a rejected large Update. Together they exceed what the server accepts in one request, for which it would
+// a rejected large Update. Together they exceed what the server accepts in one request: sent as one, they would make it
 // terminate the run.
 func TestEndToEndQueryWithCommands(t *testing.T) {
 	t.Parallel()

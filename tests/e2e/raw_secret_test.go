@@ -11,7 +11,7 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndRawStartWithSecret starts runs with a secret in their input by Temporal's client. It checks that each is
+// TestEndToEndRawStartWithSecret starts runs directly with Temporal's client, with a secret in their input. It checks that each is
 // rejected, and that the message says to rotate the secret, since nothing checks the input before it is recorded.
 func TestEndToEndRawStartWithSecret(t *testing.T) {
 	t.Parallel()

@@ -19,8 +19,8 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndConfirmAndClientTool checks the answers to a confirmation and to calls of client tools: invalid, repeated
-// and different ones.
+// TestEndToEndConfirmAndClientTool checks how a run handles invalid, repeated and conflicting answers to a confirmation
+// and to calls of client-side tools.
 func TestEndToEndConfirmAndClientTool(t *testing.T) {
 	t.Parallel()
 	for _, events := range []int{0, 1} {

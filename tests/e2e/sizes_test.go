@@ -33,7 +33,7 @@ type sizeCase struct {
 	// size.
 	result          func(n int) string
 	fullClass, node string
-	// calls is the number of model calls. minContinued is how often, at least, the run continues as new in full size.
+	// calls is the number of model calls. minContinued is the least number of times that the run continues as new in full size.
 	calls        func(n int) int
 	minContinued int
 }
@@ -238,7 +238,7 @@ func mapFlow(t *testing.T, n int, element string) contract.RunInput {
 "one":` + element + `}}`}}
 }
 
-// total is the result of [mapFlow].
+// total returns the result of [mapFlow].
 func total(n int) string { return fmt.Sprintf(`{"total":%d}`, n*(n-1)/2) }
 
 // sendPrompts sends a session n prompts in addition to its first, and closes it.

@@ -137,11 +137,11 @@ func (v *storeEnv) files(t *testing.T) []string {
 	return out
 }
 
-// largeModel is the URL of a model that responds with n bytes to nodes whose prompt is b1, b2 and so on, and to join
+// largeModel returns the URL of a model that responds with n bytes to nodes whose prompt is b1, b2 and so on, and to join
 // with the number of their responses that the request contains in full.
 func largeModel(t *testing.T, n int) string { return blockingLargeModel(t, n, func(string) {}) }
 
-// blockingLargeModel is a largeModel that calls wait before each response to a node.
+// blockingLargeModel is like largeModel, but calls wait before each response to a node.
 func blockingLargeModel(t *testing.T, n int, wait func(node string)) string {
 	response := func(node string) string { return "<" + node + ">" + strings.Repeat("w", n) + "</" + node + ">" }
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
