@@ -19,7 +19,7 @@ import (
 )
 
 // nodeCase is a shortCase with requests. results are the results of client-side tools, by tool ("arguments" stands for the arguments
-// of the call); calls with the arguments in rejected are not confirmed, others are; messages are the user's messages in order.
+// of the call); calls with the arguments in rejected are rejected, others approved; messages are the user's messages in order.
 type nodeCase struct {
 	shortCase
 	results  map[string]string

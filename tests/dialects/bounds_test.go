@@ -13,7 +13,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestBoundsOfTheWorker checks that the worker's limits apply to flows that it compiles, and to plans that a client compiled with others.
+// TestBoundsOfTheWorker checks that the worker's limits apply to flows that it compiles, and to plans that a client compiled with other limits.
 func TestBoundsOfTheWorker(t *testing.T) {
 	bounds := &plan.Bounds{Limits: plan.Limits{MaxSteps: 1, MaxStateBytes: 1000}, Contexts: []plan.ContextRule{{Context: plan.Context{How: plan.ContextFail, Tokens: 7000}}}}
 	const two = `{"name":"two","nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"b","name":"B","prompt":"p","is_exit_node":true}],

@@ -1,4 +1,4 @@
-// Package dialects tests documents of every dialect and the examples, run in Temporal's test environment.
+// Package dialects tests documents of every dialect and the examples, in Temporal's test environment and on a real server.
 package dialects
 
 import (

@@ -29,7 +29,7 @@ func TestTasks(t *testing.T) {
 		last  string
 		polls int
 		hours int
-		// asks is the task's request, if it does not ask the user; answer is part of the answer.
+		// asks is what the task requests, if not input from the user; answer is part of what it is sent.
 		asks, answer string
 	}{
 		"two days": {states: append(hours, "completed"), text: "printed", polls: 50, hours: 48},

@@ -54,7 +54,7 @@ func TestEndToEndLongLoop(t *testing.T) {
 }
 
 // TestEndToEndSnapshotTooLarge has two sub-agents of one node, in a branch, whose states together exceed one payload.
-// It checks that the branch continues its history instead of continuing as new, and that the run waits for it.
+// It checks that the run completes: the branch cannot continue as new, so the run must wait for it.
 func TestEndToEndSnapshotTooLarge(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
