@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// This file tests those rows of the blueprint dialect's conformance table that clients can observe, numbered as in the framework's
-// tests and documents (Z, U). Where the framework has a bug, the test expects what Weft does instead. The rows about callbacks are
+// This file tests those cases of the framework that the blueprint dialect comes from which clients can observe, numbered as in its
+// tests and documents (Z, U). Where the framework has a bug, the test expects what Weft does instead. The cases about callbacks are
 // in tests/e2e/callback_rows_test.go.
 //
-// These rows do not apply, because Weft has no runners:
+// These cases do not apply, because Weft has no runners:
 //   - U6 deletes sessions: Temporal's retention does that, and the HTTP API cannot.
 //   - U13, U14 and U15 match runs with runners: a task queue dispatches each task to one worker, and
 //     demands are reported as having no effect.

@@ -16,9 +16,9 @@ import (
 	"weft/workflows/plan"
 )
 
-// These tests cover rows K1 to K13 of the blueprint dialect's conformance table: when and how a session receives the
-// results of the sessions that it started. Where the framework loses a callback (K8, K9, K12), Weft delivers it.
-// Rows Z and U are in starter/rows_e2e_test.go.
+// These tests cover cases K1 to K13 of the framework that the blueprint dialect comes from, with its numbers: when and how a
+// session receives the results of the sessions that it started. Where the framework loses a callback (K8, K9, K12), Weft
+// delivers it. Cases Z and U are in starter/rows_e2e_test.go.
 
 // family is a session of the agent boss, which may start the agents helper, whose model answers; gate,
 // which asks a user; and mid, which may itself start all three.
