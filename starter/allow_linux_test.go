@@ -10,7 +10,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// commandFlow returns a flow with commands of MCP servers: allowed and others, replaced, repeated, and of a sub-agent.
+// commandFlow returns a flow whose MCP servers are commands: new ones, one that is already allowed, one that the settings replace, and those of a sub-agent, of which one is repeated.
 func commandFlow() *plan.Flow {
 	npx := plan.Connection{ID: "files", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "npx", Args: []string{"-y", "a b"}}
 	set := plan.Connection{ID: "set", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "fine", Dir: "/srv/a b", Env: []plan.Header{{Name: "A", Value: "b c"}}}

@@ -99,7 +99,7 @@ func (s *screen) wait(t *testing.T, text string) time.Duration {
 func TestEndToEndPartialAnswers(t *testing.T) {
 	path := programs.Path(t, "WEFT_DEVSERVER")
 	model := newStreamingModel(t)
-	// With this timeout, activities heartbeat only every 10 s: text that is shown sooner was sent for the follower.
+	// With this timeout, activities heartbeat only every 10 s: text that is shown sooner was sent because the run is followed.
 	address := devserverWith(t, path, []string{"WEFT_TIMEOUTS_HEARTBEAT=1m", "WEFT_MODEL=fake/m", "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL=" + model.url})
 	flow := filepath.Join(t.TempDir(), "tell.json")
 	if err := os.WriteFile(flow, []byte(`{"name": "Tell", "nodes": [{"id": "tell", "name": "Tell", "prompt": "Tell a story.", "is_exit_node": true}],

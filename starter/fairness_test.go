@@ -6,7 +6,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// TestInheritedPriority checks that a fork keeps the run's priority, fairness key and weight unless flags override them.
+// TestInheritedPriority checks that a fork keeps the run's priority, fairness key and weight unless flags override them, and that another key drops the weight.
 func TestInheritedPriority(t *testing.T) {
 	old := temporal.Priority{PriorityKey: 2, FairnessKey: "acme", FairnessWeight: 3}
 	tests := map[string]struct {

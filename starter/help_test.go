@@ -86,7 +86,7 @@ func TestBashCompletion(t *testing.T) {
 		"command":                                 {"starter tr", "transcript trace"},
 		"subcommand":                              {"starter schedule c", "create"},
 		"flags of a run":                          {"starter -fl", "-flow"},
-		"flags of another command":                {"starter terminate -r", "-reason"},
+		"flags of a command":                      {"starter terminate -r", "-reason"},
 		"flag that the command does not have":     {"starter terminate -flo", ""},
 		"values of -output":                       {"starter result x -output j", "json jsonl"},
 		"values of -output of validate":           {"starter validate x -output s", "sarif"},

@@ -151,7 +151,7 @@ func TestInterruptBeforeStart(t *testing.T) {
 	}
 }
 
-// TestInterruptDevStart checks that Ctrl-C exits while -dev builds or starts its server.
+// TestInterruptDevStart checks that Ctrl-C ends starter while -dev builds or starts its server.
 func TestInterruptDevStart(t *testing.T) {
 	const message = "starter: interrupted; processes that -dev has started stop by themselves\r\n"
 	dir := t.TempDir()

@@ -152,7 +152,7 @@ func TestEndToEndNamedFlows(t *testing.T) {
 		if text := strings.Join(ids, " "); len(ids) != 7 || strings.Contains(text, "other-") || !strings.Contains(text, "by-name") || !strings.Contains(text, "nightly") || pages > 2 {
 			t.Errorf("runs of kim = %q, on %d pages", ids, pages+1)
 		}
-		for i := range 5 { // of 5 open runs, the session that was started above is one
+		for i := range 5 { // open_runs is 5, and the session that was started above is still open
 			want := 201
 			if i == 4 {
 				want = 429

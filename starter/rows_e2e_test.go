@@ -14,7 +14,7 @@ import (
 // tests and documents (Z, U). Where the framework has a bug, the test expects what Weft does instead. The cases about callbacks are
 // in tests/e2e/callback_rows_test.go.
 //
-// These cases do not apply, because Weft has no runners:
+// These cases do not apply to Weft, which has neither runners nor a session store:
 //   - U6 deletes sessions: Temporal's retention does that, and the HTTP API cannot.
 //   - U13, U14 and U15 match runs with runners: a task queue dispatches each task to one worker, and
 //     demands are reported as having no effect.
@@ -58,7 +58,7 @@ func TestEndToEndBlueprintRows(t *testing.T) {
 	}
 }
 
-// tableRow is the test of a row; the name starts with the row's number.
+// tableRow is the test of a row; the name starts with the row's number, if it has one.
 type tableRow struct {
 	name string
 	test func(d *servers)

@@ -11,7 +11,7 @@ import (
 	"weft/worker/config"
 )
 
-// TestRunAccess checks, for every route of a run, that only its owner and administrators, those of its tenant and those without a tenant, can find the run.
+// TestRunAccess checks, for each route of a run, that only the owner of the run, administrators of its tenant and administrators without a tenant can find it.
 func TestRunAccess(t *testing.T) {
 	all := append([]string{config.ScopeAdminister}, defaultScopes...)
 	token := func(name, tenant string, scopes []string) config.Token {

@@ -26,7 +26,7 @@ import (
 	"weft/worker/config"
 )
 
-// newSession returns a backend with the session "r", whose query for turns fails with queryErr, and which fails without a result.
+// newSession returns a backend with the session "r". Its query for turns returns turns, or queryErr if that is set; without a result, the session has failed.
 func newSession(t *testing.T, status enumspb.WorkflowExecutionStatus, turns []contract.Turn, queryErr error, result *contract.RunResult) *Backend {
 	c := &mocks.Client{}
 	payload, err := converter.GetDefaultDataConverter().ToPayload(true)
@@ -100,8 +100,8 @@ func (q polledQueue) DescribeTaskQueue(context.Context, *workflowservice.Describ
 	return &workflowservice.DescribeTaskQueueResponse{Pollers: []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(q.polled)}}}, nil
 }
 
-// TestUnresponsiveSession checks that a query that timed out is repeated, and prompts are sent, only
-// if a worker has polled since: it may have been busy.
+// TestUnresponsiveSession checks that, if a query times out, it is repeated and Updates are sent only
+// if a worker has polled since, because that worker may have been busy.
 func TestUnresponsiveSession(t *testing.T) {
 	for name, tc := range map[string]struct {
 		polled  time.Time
