@@ -24,8 +24,8 @@ const slowScript = `{"rules": [{"node": "first", "delay": "2s", "say": "one"}, {
 // openRuns is the number of runs that are open during a deploy.
 const openRuns = 100
 
-// TestEndToEndDeploys replaces the workers of 100 open runs, one by one, by a build whose
-// interpreter differs behind a GetVersion. The runs move to the new build, or stay pinned to
+// TestEndToEndDeploys replaces the workers of 100 open runs, one by one, with a build whose
+// interpreter has a change behind GetVersion. The runs move to the new build, or stay pinned to
 // the old one. It checks that no run fails, that no call is made twice, and that new runs
 // behave as in the new build.
 func TestEndToEndDeploys(t *testing.T) {

@@ -58,7 +58,7 @@ func TestTagsAgreeWithConstants(t *testing.T) {
 	}
 }
 
-// TestVariableLongestSuffix checks that a variable sets the field that matches the longest part of its name.
+// TestVariableLongestSuffix checks that a variable sets the field that matches the longest suffix of its name.
 func TestVariableLongestSuffix(t *testing.T) {
 	c := load(t, "", fakeEnv{"WEFT_CONNECTIONS_C_CONNECT_TIMEOUT": "3s", "WEFT_CONNECTIONS_C_TIMEOUT": "4s"}).Connections
 	if len(c) != 1 || c["c"].ConnectTimeout.Seconds() != 3 || c["c"].Timeout.Seconds() != 4 {

@@ -215,7 +215,7 @@ func TestCompilerMaxSteps(t *testing.T) {
 	}
 }
 
-// TestCompilerComponents checks that components are passed to the dialect, and rejected if it does not support them.
+// TestCompilerComponents checks that components are rejected if the dialect does not support them.
 func TestCompilerComponents(t *testing.T) {
 	ref := contract.FlowRef{Text: echo, Name: "echo.json", Components: []contract.Document{{Name: "models.yaml", Text: "small: {}"}},
 		ComponentIDs: []contract.ComponentID{{ID: "llm", Name: "models.yaml", Key: "small"}}}
@@ -226,7 +226,7 @@ func TestCompilerComponents(t *testing.T) {
 	}
 }
 
-// TestCompilerFiles checks that a client can send a flow with additional files.
+// TestCompilerFiles checks that a client can send a flow with additional files, if the dialect supports them.
 func TestCompilerFiles(t *testing.T) {
 	compile := Compiler(load(t, "", fakeEnv{}))
 	ref := contract.FlowRef{Name: "agents/say/agent.json",

@@ -114,7 +114,7 @@ func TestRunSpans(t *testing.T) {
 	}
 }
 
-// TestSpanIDsAreStable checks that the span ids of a run are the same, whichever worker reports them.
+// TestSpanIDsAreStable checks that the trace and span ids of a run are the same, whichever worker reports them.
 func TestSpanIDsAreStable(t *testing.T) {
 	idsOf := func() []string {
 		spans, _ := runTraced(t, nil)
