@@ -59,7 +59,7 @@ func TestServerRequestsDuringCall(t *testing.T) {
 				c := tc.allowed
 				switch transport {
 				case "stdio":
-					config, _ := json.Marshal(s) // strings
+					config, _ := json.Marshal(s) // cannot fail
 					c.Command, c.Env = os.Args[0], map[string]string{helperMode: "asks", "ASKS": string(config)}
 				case "sse":
 					c.Transport, c.URL = TransportSSE, start(t, s).URL+"/sse"

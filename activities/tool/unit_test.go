@@ -147,7 +147,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestPolicyWhenDialing checks public names that resolve to private addresses.
+// TestPolicyWhenDialing checks that the policy applies to the addresses to which a name resolves.
 func TestPolicyWhenDialing(t *testing.T) {
 	r := address.New(address.Allowed{}, "http://innocent.example/")
 	err := r.Control("tcp4", "169.254.169.254:80", nil)

@@ -2,7 +2,7 @@ package plan
 
 import "testing"
 
-// TestCallsTools checks flows that have tools in different places.
+// TestCallsTools checks that tools are found in every part of a flow, and that built-in tools do not count.
 func TestCallsTools(t *testing.T) {
 	agent := func(a Agent) []Node { return []Node{{ID: "a", Kind: KindAgent, Agent: &a}} }
 	tools := []Tool{{Name: "search", Connection: "c"}}

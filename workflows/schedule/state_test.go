@@ -25,7 +25,7 @@ func snapshot(s *Scheduler, maxRan int) *contract.RunSnapshot {
 	return c
 }
 
-// TestSnapshotCounts checks that the snapshot omits nodes that no live execution can reach.
+// TestSnapshotCounts checks that a snapshot over the limit of counts omits those of steps before all live executions.
 func TestSnapshotCounts(t *testing.T) {
 	f := scheduletest.Sketch("START>a a>a")
 	f.Limits.MaxSteps = 10_000
