@@ -23,7 +23,7 @@ func (emptyEnv) LookupEnv(string) (string, bool) { return "", false }
 
 func (emptyEnv) Environ() []string { return nil }
 
-// editable is a flow of two nodes; the tests edit the prompt of the second.
+// editable is a flow of two nodes, which the test edits.
 const editable = `{"name":"editable","generation_prompt":"","response_format":{"type":1},"execution_plan":"","nodes":[
 {"id":"a","name":"A","prompt":"[a]","tools":[{"name":"search","data_connection_id":"web"}]},
 {"id":"b","name":"B","prompt":"[old]","is_exit_node":true}],

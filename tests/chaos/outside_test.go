@@ -199,7 +199,7 @@ func (s *request) describeModel(r *http.Request, body []byte) {
 	s.what, s.body = "model", hash(body)
 }
 
-// describeTool describes a request of MCP and reports whether it counts as a call.
+// describeTool describes an MCP request and reports whether it counts as a call.
 func (s *request) describeTool(service string, body []byte) bool {
 	var in struct {
 		Method string

@@ -69,7 +69,7 @@ func ServerAddress(t testing.TB) string {
 	}
 	programs.Path(t, "WEFT_DEVSERVER")
 	sharedServer.once.Do(func() {
-		keep := &uncleanedTB{TB: t}
+		keep := &noCleanupTB{TB: t}
 		s := StartServer(keep, "-db", ":memory:", "-port=0")
 		sharedServer.address, sharedServer.stop = s.Address, s.Kill
 	})
@@ -79,12 +79,12 @@ func ServerAddress(t testing.TB) string {
 	return sharedServer.address
 }
 
-// uncleanedTB registers no cleanup, so that a server keeps running after the test that started it.
-type uncleanedTB struct{ testing.TB }
+// noCleanupTB registers no cleanup, so that a server keeps running after the test that started it.
+type noCleanupTB struct{ testing.TB }
 
-func (*uncleanedTB) Cleanup(func()) {}
+func (*noCleanupTB) Cleanup(func()) {}
 
-func (k *uncleanedTB) TempDir() string { return os.TempDir() }
+func (k *noCleanupTB) TempDir() string { return os.TempDir() }
 
 // RunTests runs a package's tests, stops the shared server, and returns the exit code.
 func RunTests(m *testing.M) int {

@@ -84,6 +84,6 @@ func TestClean(t *testing.T) {
 		t.Errorf("environment contains %s", env[i])
 	}
 	if !slices.Contains(env, "PROGRAMS_KEPT=x") {
-		t.Error("PROGRAMS_KEPT, which is no setting, was removed")
+		t.Error("PROGRAMS_KEPT, which is not a setting, was removed")
 	}
 }

@@ -96,7 +96,7 @@ func (l *limitedWorkers) start(t *testing.T, n int, change func(*plan.Flow)) cli
 }
 
 // TestEndToEndSharedLimits starts runs on three workers whose provider accepts 30 requests in 15 seconds. It checks that no request
-// is rejected if the limit is configured, and otherwise none after the first window. Every second run has its own retry policy.
+// is rejected if the limit is configured, even if every second run has a retry policy, and otherwise none after the first window.
 func TestEndToEndSharedLimits(t *testing.T) {
 	t.Parallel()
 	const window, runs, limit = 15 * time.Second, 50, 30

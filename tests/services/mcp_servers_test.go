@@ -82,7 +82,7 @@ func npmServers(t *testing.T) map[string]npmServer {
 	return out
 }
 
-// browserServers returns Playwright servers, each with its own shop, whose page open loads and change requires.
+// browserServers returns Playwright servers, each with its own shop: open loads its page, which change requires.
 func browserServers(t *testing.T) map[string]npmServer {
 	browser := programs.Browser(t)
 	server := func() npmServer {

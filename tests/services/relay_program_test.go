@@ -99,7 +99,7 @@ func serveRelay() {
 	if r.file == "" {
 		return
 	}
-	r.hold, _ = strconv.Atoi(os.Getenv(relayHold)) // set by Command
+	r.hold, _ = strconv.Atoi(os.Getenv(relayHold)) // set by [mcpRelay.command]
 	cmd := exec.Command(os.Args[1], os.Args[2:]...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
