@@ -43,7 +43,7 @@ func Browser(t testing.TB) string {
 // SealKeys is a value of the variable WEFT_SEAL_KEYS.
 const SealKeys = "test:YSBrZXkgb2YgdGhpcnR5LXR3byBieXRlcywgdGVzdHM="
 
-// CleanEnv returns the environment without variables that refer to real providers, clusters or the user's settings.
+// CleanEnv returns the environment without variables that refer to real providers, clusters or the user's settings, with [SealKeys] and scripts in flows.
 func CleanEnv() []string {
 	out := []string{"WEFT_SEAL_KEYS=" + SealKeys, "WEFT_FLOWS_SCRIPTS=true"}
 	for _, e := range os.Environ() {

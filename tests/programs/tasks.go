@@ -51,7 +51,7 @@ const askID = "900"
 
 const askSize = `{"method":"elicitation/create","params":{"mode":"form","message":"Which size?","requestedSchema":{"type":"object","properties":{"size":{"type":"string"}}}}}`
 
-// recordAnswer handles the response to the request for user input.
+// recordAnswer handles the response to the request for user input in 2025-11-25.
 func (s *TaskServer) recordAnswer(result json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
