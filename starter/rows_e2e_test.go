@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// This file tests those cases of the framework that the blueprint dialect comes from which clients can observe, numbered as in its
+// This file tests the cases, visible to clients, of the framework that the blueprint dialect is based on, numbered as in the framework's
 // tests and documents (Z, U). Where the framework has a bug, the test expects what Weft does instead. The cases about callbacks are
 // in tests/e2e/callback_rows_test.go.
 //
