@@ -237,8 +237,8 @@ func (m *Models) find(ref string) (*provider, *contract.Failure) {
 	return p, nil
 }
 
-// Unknown returns the failure for a reference to an unknown provider or without a model name; nil if it is valid.
-func (m *Models) Unknown(ref string) *contract.Failure {
+// CheckModel returns the failure for a reference to an unknown provider or without a model name; nil if it is valid.
+func (m *Models) CheckModel(ref string) *contract.Failure {
 	if m.settings.Scripted {
 		return nil
 	}

@@ -27,7 +27,7 @@ func (l *Reader) request(id, kind string) *Request {
 	return r
 }
 
-func (l *Reader) announced(q *contract.Request, at time.Time) {
+func (l *Reader) addAnnounced(q *contract.Request, at time.Time) {
 	r := l.request(q.ID, q.Kind)
 	if r.Asked != "" {
 		return // again, after a resumption
@@ -116,7 +116,7 @@ func (l *Reader) sent(m *history.Message, x *Answer) {
 func (l *Reader) answers(r *Request, x Answer) {
 	r.Answers = append(r.Answers, x)
 	if x.Status == Unconfirmed && r.TakenAt == nil {
-		r.TakenAt = l.nextTask()
+		r.TakenAt = l.nextTaskTime()
 	}
 }
 
@@ -150,7 +150,7 @@ func (l *Reader) Trail() *Trail {
 			r.Outcome = Closed
 		}
 	}
-	l.repeated()
+	l.addRemembered()
 	slices.SortStableFunc(l.out.Requests, func(x, y *Request) int { return x.first().Compare(y.first()) })
 	return &l.out
 }
@@ -256,8 +256,8 @@ func (l *Reader) tools(as string) []plan.Tool {
 	return append(out, plan.Tool{As: as, Name: as})
 }
 
-// repeated adds the calls that a remembered answer decided: they opened no request, so they have no event.
-func (l *Reader) repeated() {
+// addRemembered adds the calls that a remembered answer decided: they opened no request, so they have no event.
+func (l *Reader) addRemembered() {
 	for _, r := range slices.Clone(l.out.Requests) {
 		for i := range r.Answers {
 			var c contract.ConfirmAnswer
@@ -267,14 +267,14 @@ func (l *Reader) repeated() {
 			}
 			for j := range l.messages {
 				if s := &l.messages[j]; s.at.After(x.Time) {
-					l.remembered(r, s)
+					l.findRemembered(r, s)
 				}
 			}
 		}
 	}
 }
 
-func (l *Reader) remembered(r *Request, s *agentMessage) {
+func (l *Reader) findRemembered(r *Request, s *agentMessage) {
 	for i, call := range s.message.Calls {
 		name := s.exec + "/confirm/" + s.turn + "." + strconv.Itoa(i+1)
 		asked := func(o *Request) bool { m := boundTo.FindStringSubmatch(o.ID); return m != nil && m[1] == name }

@@ -34,9 +34,9 @@ type Reader struct {
 	more   int
 
 	// run is the run being read, task its workflow time: the start of its last workflow task, or the end of a local activity; unsettled are times that the next task sets.
-	run       string
-	task      time.Time
-	unsettled []*time.Time
+	run          string
+	task         time.Time
+	pendingTimes []*time.Time
 }
 
 type agentMessage struct {
@@ -78,7 +78,7 @@ func (l *Reader) Add(e *history.Event) error {
 		if d.Parent != "" {
 			return usage.Errorf("%q is part of another run, which has its requests; use: starter audit %s", l.out.Run, plaintext.ShellQuote(d.Parent))
 		}
-		l.run, l.unsettled = e.Run.RunID, nil
+		l.run, l.pendingTimes = e.Run.RunID, nil
 		l.out.Runs = append(l.out.Runs, l.run)
 		l.started(d, at)
 	case *history.Ended:
@@ -86,15 +86,15 @@ func (l *Reader) Add(e *history.Event) error {
 			l.out.EndedAt = &at
 		}
 	case *history.TaskStarted:
-		for _, t := range l.unsettled {
+		for _, t := range l.pendingTimes {
 			*t = at
 		}
-		l.unsettled, l.task = nil, at
+		l.pendingTimes, l.task = nil, at
 	case *history.CallCompleted:
 		l.completed(d)
 	case *history.CallFailed:
 		if !d.TimedOut {
-			l.failed[d.ID] = failedCall{history.FailureOf(d.Failure), l.nextTask()}
+			l.failed[d.ID] = failedCall{history.FailureOf(d.Failure), l.nextTaskTime()}
 		}
 	default:
 		l.requestEvent(e)
@@ -107,10 +107,10 @@ func (l *Reader) requestEvent(e *history.Event) {
 	switch d := e.Data.(type) {
 	case *history.RequestExpired:
 		if r := l.request(d.ID, ""); r.Outcome == Open {
-			r.Outcome, r.EndedAt, r.TakenAt = Expired, &at, l.nextTask()
+			r.Outcome, r.EndedAt, r.TakenAt = Expired, &at, l.nextTaskTime()
 		}
 	case *history.Listed:
-		l.lists(d, at)
+		l.updateListed(d, at)
 	case *history.ReplySent:
 		l.replied(&d.Reply, at)
 	case *history.Message:
@@ -120,10 +120,10 @@ func (l *Reader) requestEvent(e *history.Event) {
 	}
 }
 
-// lists updates the open requests from the memo. Requests that are no longer listed and have no answer are closed.
-func (l *Reader) lists(d *history.Listed, at time.Time) {
+// updateListed updates the open requests from the memo. Requests that are no longer listed and have no answer are closed.
+func (l *Reader) updateListed(d *history.Listed, at time.Time) {
 	for i := range d.Requests {
-		l.announced(&d.Requests[i], at)
+		l.addAnnounced(&d.Requests[i], at)
 	}
 	for i := range l.listed {
 		id := l.listed[i].ID
@@ -138,16 +138,16 @@ func (l *Reader) lists(d *history.Listed, at time.Time) {
 // Complete reports whether the memo has all open requests.
 func (l *Reader) Complete() bool { return l.more == 0 }
 
-// thisTask returns the start of the current workflow task.
-func (l *Reader) thisTask() *time.Time {
+// currentTaskTime returns the start of the current workflow task.
+func (l *Reader) currentTaskTime() *time.Time {
 	t := l.task
 	return &t
 }
 
-// nextTask returns a time that the next workflow task sets: when the run processes the event.
-func (l *Reader) nextTask() *time.Time {
+// nextTaskTime returns a time that the next workflow task sets: when the run processes the event.
+func (l *Reader) nextTaskTime() *time.Time {
 	t := &time.Time{}
-	l.unsettled = append(l.unsettled, t)
+	l.pendingTimes = append(l.pendingTimes, t)
 	return t
 }
 
@@ -171,7 +171,7 @@ func (l *Reader) started(s *history.Started, at time.Time) {
 	}
 	for i := range in.Snapshot.Inbox.Open {
 		q := &in.Snapshot.Inbox.Open[i]
-		l.announced(q, q.OpenedAt)
+		l.addAnnounced(q, q.OpenedAt)
 	}
 	for _, x := range in.Snapshot.Inbox.Answered {
 		r := l.request(x.ID, x.Kind)
@@ -199,7 +199,7 @@ func (l *Reader) completed(c *history.CallCompleted) {
 		exec, turn, ok := history.CutLast(c.ID, "/model/")
 		if m, err := contract.DecodeMessage(out.Message); ok && err == nil {
 			turn = strings.TrimSuffix(turn, strings.TrimLeft(turn, "0123456789")) // its digits
-			l.messages = append(l.messages, agentMessage{exec, turn, m, l.nextTask()})
+			l.messages = append(l.messages, agentMessage{exec, turn, m, l.nextTaskTime()})
 		}
 	case *contract.CompileFlowResult:
 		if out.Plan != nil {
@@ -220,9 +220,9 @@ func (l *Reader) replied(reply *contract.Reply, at time.Time) {
 	switch {
 	case r.Outcome != Open || len(r.Answers) > 0:
 	case reply.Expired:
-		r.Outcome, r.EndedAt, r.TakenAt = Expired, &at, l.thisTask()
+		r.Outcome, r.EndedAt, r.TakenAt = Expired, &at, l.currentTaskTime()
 	case reply.Confirm != nil:
-		r.Outcome, r.EndedAt, r.TakenAt = Remembered, &at, l.thisTask()
+		r.Outcome, r.EndedAt, r.TakenAt = Remembered, &at, l.currentTaskTime()
 	}
 }
 
@@ -236,7 +236,7 @@ func (l *Reader) received(e *history.Event, m *history.Message) {
 	switch q := m.Body.(type) {
 	case *contract.Request:
 		if q.ID != "" {
-			l.announced(q, e.Time)
+			l.addAnnounced(q, e.Time)
 		}
 	case *contract.RequestID:
 		if r := l.byID[q.ID]; r != nil && r.Outcome == Open && len(r.Answers) == 0 {
@@ -274,7 +274,7 @@ func (l *Reader) settled(r *Request, x *Answer, taken bool, at time.Time) {
 		if r.Outcome != Sent {
 			r.Outcome = Answered
 		}
-		r.EndedAt, r.TakenAt = &at, l.thisTask()
+		r.EndedAt, r.TakenAt = &at, l.currentTaskTime()
 	}
 }
 
@@ -282,7 +282,7 @@ func (l *Reader) settled(r *Request, x *Answer, taken bool, at time.Time) {
 func (l *Reader) AddOpen(st *contract.Status) {
 	for i := range st.Requests {
 		q := &st.Requests[i]
-		l.announced(q, q.OpenedAt)
+		l.addAnnounced(q, q.OpenedAt)
 	}
 	l.listed = st.Requests
 	if st.MoreRequests > 0 {

@@ -33,7 +33,7 @@ func TestRequestHashes(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			l := NewReader("r")
-			l.announced(&tc.q, time.Now())
+			l.addAnnounced(&tc.q, time.Now())
 			if r := l.out.Requests[0]; r.Hash != tc.hash || r.Hashed != tc.hashed || r.Bound != (tc.hash != "") {
 				t.Errorf("request = %+v", r)
 			}

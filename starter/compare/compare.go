@@ -59,7 +59,7 @@ func Of(ids [2]string, trees [2]*runtree.Tree) *Table {
 	// sources are the runs from which the two were forked.
 	var sources [2]string
 	for side, read := range trees {
-		out.Total[side] = spentBy(read)
+		out.Total[side] = usageOf(read)
 		put := func(exec string, s *Side) {
 			i, ok := rows[exec]
 			if !ok {
@@ -75,7 +75,7 @@ func Of(ids [2]string, trees [2]*runtree.Tree) *Table {
 				for _, p := range v.Input.Fork.Executions {
 					s := &Side{Recorded: true, Overridden: slices.Contains(v.Input.Fork.Replaced, history.Label(p.Execution))}
 					if s.Overridden {
-						s.Text = givenText(v.Input.Fork, p.SHA)
+						s.Text = overrideText(v.Input.Fork, p.SHA)
 					}
 					put(v.Place+history.Label(p.Execution), s)
 				}
@@ -89,11 +89,11 @@ func Of(ids [2]string, trees [2]*runtree.Tree) *Table {
 			}
 		}
 	}
-	out.complete(sources)
+	out.addReused(sources)
 	return out
 }
 
-func givenText(k *contract.ForkedFrom, sha string) string {
+func overrideText(k *contract.ForkedFrom, sha string) string {
 	for _, raw := range k.Content {
 		if contract.SHA(raw) == sha {
 			if m, err := contract.DecodeMessage(raw); err == nil {
@@ -104,8 +104,8 @@ func givenText(k *contract.ForkedFrom, sha string) string {
 	return ""
 }
 
-// complete adds executions without calls that a fork reuses: they have no other events in history.
-func (t *Table) complete(sources [2]string) {
+// addReused adds executions without calls that a fork reuses: they have no other events in history.
+func (t *Table) addReused(sources [2]string) {
 	for i := range t.Nodes {
 		for side := range t.Runs {
 			s := t.Nodes[i].Sides[side]
@@ -116,7 +116,7 @@ func (t *Table) complete(sources [2]string) {
 	}
 }
 
-func spentBy(t *runtree.Tree) Total {
+func usageOf(t *runtree.Tree) Total {
 	root, used := t.Root(), t.Usage()
 	out := Total{Status: history.StatusName(root.Status), Calls: used.Calls, Input: used.Input, Output: used.Output}
 	if root.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {

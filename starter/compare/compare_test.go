@@ -16,13 +16,13 @@ func TestCopiedExecutions(t *testing.T) {
 		}
 	}
 	v := &Table{Runs: [2]string{"old", "new"}, Nodes: rows()}
-	v.complete([2]string{"", "old"})
+	v.addReused([2]string{"", "old"})
 	text := Text(v)
 	if strings.Count(text, "did not run") != 1 || !strings.Contains(text, "b#3\n  old  did not run\n") || !strings.Contains(text, "start#1\n  old       0 +     0 tokens") {
 		t.Errorf("table:\n%s", text)
 	}
 	v = &Table{Runs: [2]string{"another", "new"}, Nodes: rows()}
-	v.complete([2]string{"", "old"})
+	v.addReused([2]string{"", "old"})
 	if text := Text(v); strings.Count(text, "did not run") != 2 {
 		t.Errorf("table with a run that was not forked:\n%s", text)
 	}

@@ -83,7 +83,7 @@ func (r *recorder) runOf(run history.Run) *recordedRun {
 		run.Workflow = run.Within
 	}
 	if r.runs[run] == nil {
-		r.runs[run] = &recordedRun{recorder: r, id: run.ID, inbox: &mailbox{r: r, run: r.below(run.ID), last: -1}}
+		r.runs[run] = &recordedRun{recorder: r, id: run.ID, inbox: &mailbox{r: r, run: r.relativeID(run.ID), last: -1}}
 	}
 	return r.runs[run]
 }
@@ -196,7 +196,7 @@ func (c *recordedRun) completed(d *history.CallCompleted) {
 		case *contract.CompileFlowResult:
 			c.compiled(out)
 		case *contract.ValidateAnswerResult:
-			c.checked(d.Call, out)
+			c.removeRejected(d.Call, out)
 		}
 		return
 	}
@@ -293,8 +293,8 @@ func (c *recordedRun) messages(d *history.MessagesRecorded) {
 	}
 }
 
-// checked removes an answer that was rejected because of its content, as happens to signals.
-func (c *recordedRun) checked(of *history.Call, out *contract.ValidateAnswerResult) {
+// removeRejected removes an answer that was rejected because of its content, as happens to signals.
+func (c *recordedRun) removeRejected(of *history.Call, out *contract.ValidateAnswerResult) {
 	in, ok := of.Input.(*contract.ValidateAnswerInput)
 	if !ok || len(out.Errors) == 0 || len(in.Schema) > 0 {
 		return

@@ -59,7 +59,7 @@ func (r *recorder) turnsBefore() []rehearse.Turn {
 	return slices.SortedFunc(maps.Values(r.turnResults), func(x, y rehearse.Turn) int { return cmp.Compare(x.N, y.N) })
 }
 
-func (r *recorder) below(id string) string {
+func (r *recorder) relativeID(id string) string {
 	if id == r.root {
 		return ""
 	}
@@ -116,7 +116,7 @@ func (b *mailbox) closed(d *history.ChildEnded) {
 	if d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED || d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT {
 		status = rehearse.Terminated
 	}
-	b.waiting.Closed = append(b.waiting.Closed, rehearse.ClosedRun{Run: b.r.below(d.ID), Status: status})
+	b.waiting.Closed = append(b.waiting.Closed, rehearse.ClosedRun{Run: b.r.relativeID(d.ID), Status: status})
 }
 
 func (b *mailbox) signalled(m *history.Message) {
@@ -124,7 +124,7 @@ func (b *mailbox) signalled(m *history.Message) {
 	switch turn, ok := m.Body.(*contract.ChildTurn); {
 	case b.off:
 	case ok:
-		b.waiting.Turns = append(b.waiting.Turns, rehearse.NewTurn(b.r.below(turn.Session), &turn.Turn))
+		b.waiting.Turns = append(b.waiting.Turns, rehearse.NewTurn(b.r.relativeID(turn.Session), &turn.Turn))
 	case resumes && m.FromWorkflow:
 		b.waiting.Resumed = append(b.waiting.Resumed, in.ID)
 	default:

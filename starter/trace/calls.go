@@ -49,7 +49,7 @@ func (r *reader) scheduled(e *history.Event, c *history.Call) {
 
 func (r *reader) call(c *history.Call, kind, name, place string, node *Span, at time.Time) *Span {
 	s, _ := r.span(kind, place+c.ID, node.ID, name, at)
-	r.calls[c], r.made[node.ID] = s, append(r.made[node.ID], s)
+	r.calls[c], r.nodeCalls[node.ID] = s, append(r.nodeCalls[node.ID], s)
 	return s
 }
 
@@ -147,7 +147,7 @@ func (r *reader) completed(at time.Time, c *history.CallCompleted) {
 	if s == nil {
 		return
 	}
-	r.over(s, at)
+	r.endSpan(s, at)
 	if out, ok := c.Result.(*contract.ToolResult); ok || s.Type == "ToolExecutionSpan" {
 		r.toolCompleted(s, at, c, out)
 		return
@@ -268,6 +268,6 @@ func (r *reader) request(q *audit.Request) {
 			}
 		}
 		of("Response", a.Time, "output", given)
-		r.over(s, a.Time)
+		r.endSpan(s, a.Time)
 	}
 }

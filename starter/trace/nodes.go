@@ -32,7 +32,7 @@ func (r *reader) executions(ctx context.Context) {
 			continue
 		}
 		if !r.ask(ctx, w) {
-			r.concluded(w, flow)
+			r.inferExecutions(w, flow)
 		}
 		nodes := r.nodesIn(w.Place)
 		r.schedule(w.Flow, flow, nodes)
@@ -44,11 +44,11 @@ func (r *reader) executions(ctx context.Context) {
 				r.member(s)
 				continue
 			}
-			n := w.Flow.Node(s.of().Node)
+			n := w.Flow.Node(s.execution().Node)
 			if n == nil {
-				n = &plan.Node{ID: s.of().Node, Name: s.of().Node}
+				n = &plan.Node{ID: s.execution().Node, Name: s.execution().Node}
 			}
-			r.takes(w.Flow, s, n)
+			r.setInputs(w.Flow, s, n)
 			r.elements(w, s, n)
 			r.describe(s, w.Flow, n)
 		}
@@ -60,13 +60,13 @@ func (r *reader) executions(ctx context.Context) {
 func (r *reader) nodesIn(place string) []*Span {
 	out := slices.Clone(r.nodes[place])
 	slices.SortStableFunc(out, func(a, b *Span) int {
-		return cmp.Or(cmp.Compare(a.of().Step, b.of().Step), cmp.Compare(len(a.exec), len(b.exec)))
+		return cmp.Or(cmp.Compare(a.execution().Step, b.execution().Step), cmp.Compare(len(a.exec), len(b.exec)))
 	})
 	return out
 }
 
-// of returns the node's execution of a span, which may be the span of an agent inside the node.
-func (s *Span) of() contract.Execution {
+// execution returns the node's execution of a span, which may be the span of an agent inside the node.
+func (s *Span) execution() contract.Execution {
 	x, _ := executionOf(s.exec)
 	return x
 }
@@ -86,7 +86,7 @@ func (s *Span) isMember() bool {
 
 // ask queries workers for the executions of a flow, and reports whether they answered.
 func (r *reader) ask(ctx context.Context, w *runtree.Workflow) bool {
-	if r.NodeRuns == nil || w.Input == nil || loneAgent(w.Flow) != nil || r.out.FromHistory {
+	if r.NodeRuns == nil || w.Input == nil || singleAgent(w.Flow) != nil || r.out.FromHistory {
 		return false
 	}
 	all, err := r.NodeRuns(ctx, r.tree, w)
@@ -117,8 +117,8 @@ func objectOf(values map[string]json.RawMessage) Object {
 	return out
 }
 
-// concluded adds executions from history: outcomes of branches, and executions inferred from the edges.
-func (r *reader) concluded(w *runtree.Workflow, flow *Span) {
+// inferExecutions adds executions from history: outcomes of branches, and executions inferred from the edges.
+func (r *reader) inferExecutions(w *runtree.Workflow, flow *Span) {
 	var fork []contract.ExecutionRecord
 	if w.Input != nil && w.Input.Fork != nil {
 		fork = w.Input.Fork.Executions
@@ -130,12 +130,12 @@ func (r *reader) concluded(w *runtree.Workflow, flow *Span) {
 			s.done, s.ended = x, true
 		}
 	}
-	c := conclusion{r, w.Flow, w.Place, flow, r.nodesIn(w.Place), len(w.Flow.Nodes) + 1}
-	if loneAgent(w.Flow) == nil && fork == nil {
-		c.draw()
+	c := inference{r, w.Flow, w.Place, flow, r.nodesIn(w.Place), len(w.Flow.Nodes) + 1}
+	if singleAgent(w.Flow) == nil && fork == nil {
+		c.run()
 		return
 	}
-	for _, s := range c.left {
+	for _, s := range c.queue {
 		s.ended = s.ended || flow.ended
 	}
 }
@@ -150,45 +150,45 @@ func edges(f *plan.Flow, want func(*plan.Edge) bool) []*plan.Edge {
 	return out
 }
 
-// certain reports whether an edge is taken whenever its node ends.
-func certain(e *plan.Edge) bool { return e.Question == "" && e.Compare == nil && e.Branch == "" }
+// alwaysTaken reports whether an edge is taken whenever its node ends.
+func alwaysTaken(e *plan.Edge) bool { return e.Question == "" && e.Compare == nil && e.Branch == "" }
 
-// conclusion infers executions from the edges of a flow: an edge without a condition is always taken, and the only predecessor
+// inference infers executions from the edges of a flow: an edge without a condition is always taken, and the only predecessor
 // of a node ran one step before it.
-type conclusion struct {
+type inference struct {
 	*reader
-	flow  *plan.Flow
-	place string
-	whole *Span
-	// left are the executions to be examined, last is the last possible step.
-	left []*Span
-	last int
+	flow     *plan.Flow
+	place    string
+	flowSpan *Span
+	// queue are the executions to be examined, last is the last possible step.
+	queue []*Span
+	last  int
 }
 
-func (c *conclusion) draw() {
-	for _, s := range c.left {
-		c.last = max(c.last, s.of().Step+len(c.flow.Nodes))
+func (c *inference) run() {
+	for _, s := range c.queue {
+		c.last = max(c.last, s.execution().Step+len(c.flow.Nodes))
 	}
-	for _, e := range edges(c.flow, func(e *plan.Edge) bool { return e.From == plan.Start && certain(e) }) {
-		c.ran(e.To, 1, "")
+	for _, e := range edges(c.flow, func(e *plan.Edge) bool { return e.From == plan.Start && alwaysTaken(e) }) {
+		c.addExecution(e.To, 1, "")
 	}
-	for ; len(c.left) > 0; c.left = c.left[1:] {
-		if s := c.left[0]; c.flow.Node(s.of().Node) != nil && !s.isMember() {
-			c.around(s)
+	for ; len(c.queue) > 0; c.queue = c.queue[1:] {
+		if s := c.queue[0]; c.flow.Node(s.execution().Node) != nil && !s.isMember() {
+			c.inferNeighbors(s)
 		}
 	}
 }
 
-// around infers the executions before and after an execution.
-func (c *conclusion) around(s *Span) {
-	x := s.of()
+// inferNeighbors infers the executions before and after an execution.
+func (c *inference) inferNeighbors(s *Span) {
+	x := s.execution()
 	into := edges(c.flow, func(e *plan.Edge) bool { return e.To == x.Node })
 	if len(into) == 1 && !c.flow.Node(x.Node).Deferred {
-		c.ran(into[0].From, x.Step-1, into[0].Branch)
+		c.addExecution(into[0].From, x.Step-1, into[0].Branch)
 	}
 	n := c.flow.Node(x.Node)
 	// A node has also ended if it makes no calls, or if another node ran after it.
-	s.ended = s.ended || c.whole.ended || slices.Contains([]plan.Kind{plan.KindPass, plan.KindSay, plan.KindBranch}, n.Kind) ||
+	s.ended = s.ended || c.flowSpan.ended || slices.Contains([]plan.Kind{plan.KindPass, plan.KindSay, plan.KindBranch}, n.Kind) ||
 		slices.ContainsFunc(c.flow.Edges, func(e plan.Edge) bool {
 			return e.From == x.Node && c.byID[c.place+history.Label(contract.Execution{Node: e.To, Step: x.Step + 1})] != nil
 		})
@@ -199,14 +199,14 @@ func (c *conclusion) around(s *Span) {
 		s.done = &contract.Execution{Branch: c.branchOf(c.flow, s, n)}
 	}
 	for _, e := range edges(c.flow, func(e *plan.Edge) bool {
-		return e.From == x.Node && (certain(e) || e.Branch != "" && s.done != nil && s.done.Branch == e.Branch)
+		return e.From == x.Node && (alwaysTaken(e) || e.Branch != "" && s.done != nil && s.done.Branch == e.Branch)
 	}) {
-		c.ran(e.To, x.Step+1, "")
+		c.addExecution(e.To, x.Step+1, "")
 	}
 }
 
-// ran adds an execution, unless it exists or its step is uncertain.
-func (c *conclusion) ran(node string, step int, branch string) {
+// addExecution adds an execution, unless it exists or its step is uncertain.
+func (c *inference) addExecution(node string, step int, branch string) {
 	if n := c.flow.Node(node); n == nil || n.Deferred || step < 1 || step > c.last {
 		return
 	}
@@ -214,7 +214,7 @@ func (c *conclusion) ran(node string, step int, branch string) {
 	s := c.byID[c.place+label]
 	if s == nil {
 		s = c.node(c.place, label, time.Time{})
-		c.left = append(c.left, s)
+		c.queue = append(c.queue, s)
 	}
 	if branch != "" && s.done == nil {
 		s.done = &contract.Execution{Branch: branch}
@@ -231,10 +231,10 @@ func (r *reader) schedule(f *plan.Flow, flow *Span, nodes []*Span) {
 	// ends are the ends of nodes in earlier steps, done is the number of executions that they cover.
 	ends, done := map[string]int64{}, 0
 	for _, s := range nodes {
-		x := s.of()
-		for ; nodes[done].of().Step < x.Step; done++ {
+		x := s.execution()
+		for ; nodes[done].execution().Step < x.Step; done++ {
 			if end := nodes[done].EndTime; end != nil && !nodes[done].isMember() {
-				ends[nodes[done].of().Node] = *end
+				ends[nodes[done].execution().Node] = *end
 			}
 		}
 		if !s.timed {
@@ -254,8 +254,8 @@ func (r *reader) schedule(f *plan.Flow, flow *Span, nodes []*Span) {
 	}
 }
 
-// loneAgent returns the node of a flow that consists of a single agent, otherwise nil.
-func loneAgent(f *plan.Flow) *plan.Node {
+// singleAgent returns the node of a flow that consists of a single agent, otherwise nil.
+func singleAgent(f *plan.Flow) *plan.Node {
 	if len(f.Nodes) != 1 || f.Nodes[0].Agent == nil {
 		return nil
 	}
@@ -287,7 +287,7 @@ func (r *reader) member(s *Span) {
 		s.outputs = values("output", &s.text, nil)
 	}
 	r.frame(s, "Agent", component("Agent", name, name, ""))
-	if team := r.byID[s.place+history.Label(s.of())+"/agent"]; team != nil {
+	if team := r.byID[s.place+history.Label(s.execution())+"/agent"]; team != nil {
 		s.ParentID = &team.ID
 	}
 }
@@ -297,7 +297,7 @@ func (r *reader) complete(s *Span, n *plan.Node, kind string) {
 	if s.outputs == nil {
 		s.outputs = Object{}
 	}
-	for name, v := range gave(s, n) {
+	for name, v := range nodeOutputs(s, n) {
 		if _, ok := s.outputs[name]; !ok {
 			s.outputs[name] = v
 		}
@@ -316,7 +316,7 @@ func (r *reader) complete(s *Span, n *plan.Node, kind string) {
 // endOutputs returns the outputs of a node that ends a flow: its inputs, as it left them.
 func (r *reader) endOutputs(s *Span, n *plan.Node) Object {
 	known := []Object{s.inputs, s.outputs}
-	if within(n.ID) == "" {
+	if flowNodeOf(n.ID) == "" {
 		known = append(known, r.byID[flowID(s.place)].outputs)
 	}
 	out := Object{}
@@ -330,8 +330,8 @@ func (r *reader) endOutputs(s *Span, n *plan.Node) Object {
 	return out
 }
 
-// gave returns the outputs of a node by name, as far as history has them.
-func gave(s *Span, n *plan.Node) Object {
+// nodeOutputs returns the outputs of a node by name, as far as history has them.
+func nodeOutputs(s *Span, n *plan.Node) Object {
 	text, data := cmp.Or(s.submitted, s.text), json.RawMessage(nil)
 	if s.done != nil {
 		if s.done.Text != nil {
@@ -393,12 +393,12 @@ func (r *reader) agent(s *Span, n *plan.Node) {
 	inner, _ := r.span(kind+"ExecutionSpan", s.ID+"/agent", s.ID, kind+"Execution", time.Unix(0, s.StartTime))
 	inner.EndTime, inner.ended, inner.inputs, inner.outputs = s.EndTime, s.ended, s.inputs, s.outputs
 	r.frame(inner, kind, identified(kind, n.Component, n.ID, n.Name))
-	r.into(inner, s)
+	r.moveContents(inner, s)
 }
 
-// into moves the events and calls of a node's span to another one, except for the node's start, end and exception, and the model
+// moveContents moves the events and calls of a node's span to another one, except for the node's start, end and exception, and the model
 // calls that evaluate conditions of edges.
-func (r *reader) into(to, s *Span) {
+func (r *reader) moveContents(to, s *Span) {
 	s.Events = slices.DeleteFunc(s.Events, func(e Object) bool {
 		kind := e["type"].(string)
 		if strings.HasPrefix(kind, "NodeExecution") || kind == "ExceptionRaised" {
@@ -407,7 +407,7 @@ func (r *reader) into(to, s *Span) {
 		to.Events = append(to.Events, e)
 		return true
 	})
-	for _, call := range r.made[s.ID] {
+	for _, call := range r.nodeCalls[s.ID] {
 		if !strings.Contains(call.ID, "/judge/") {
 			call.ParentID = &to.ID
 		}
@@ -421,12 +421,12 @@ func (r *reader) describeFlow(s *Span, w *runtree.Workflow, nodes []*Span) {
 			if n.EndTime != nil {
 				s.end(time.Unix(0, *n.EndTime))
 			}
-			if exit := w.Flow.Node(n.of().Node); exit != nil && exit.Exit && n.ended && !n.isMember() {
+			if exit := w.Flow.Node(n.execution().Node); exit != nil && exit.Exit && n.ended && !n.isMember() {
 				s.done, s.outputs = &contract.Execution{Node: exit.ID}, n.outputs
 			}
 		}
 	}
-	n := loneAgent(w.Flow)
+	n := singleAgent(w.Flow)
 	if n == nil {
 		if s.done != nil {
 			if exit := w.Flow.Node(s.done.Node); exit != nil && exit.Pass != nil {
@@ -444,16 +444,16 @@ func (r *reader) describeFlow(s *Span, w *runtree.Workflow, nodes []*Span) {
 			node.ParentID = &s.ID
 			continue
 		}
-		r.into(s, node)
+		r.moveContents(s, node)
 		if inner := r.spans[node.ID+"/agent"]; inner != nil {
-			r.lift(inner, s)
+			r.mergeInto(inner, s)
 		}
-		r.lift(node, s)
+		r.mergeInto(node, s)
 	}
 }
 
-// lift removes a span and moves its children and events to another one.
-func (r *reader) lift(s, to *Span) {
+// mergeInto removes a span and moves its children and events to another one.
+func (r *reader) mergeInto(s, to *Span) {
 	for _, e := range s.Events {
 		if kind := e["type"].(string); !strings.HasSuffix(kind, "ExecutionStart") && !strings.HasSuffix(kind, "ExecutionEnd") && kind != "ExceptionRaised" {
 			to.Events = append(to.Events, e)

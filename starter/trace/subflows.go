@@ -18,7 +18,7 @@ import (
 func (r *reader) failed(place string, f *contract.Failure, at time.Time) (last *Span) {
 	exec := history.Label(contract.Execution{Node: f.Node, Step: f.Step})
 	for _, s := range r.out.Spans {
-		if s.exec == exec && r.runOf(s.place) == place && (last == nil || s.until() > last.until()) {
+		if s.exec == exec && r.runOf(s.place) == place && (last == nil || s.endOrder() > last.endOrder()) {
 			last = s
 		}
 	}
@@ -28,7 +28,7 @@ func (r *reader) failed(place string, f *contract.Failure, at time.Time) (last *
 	return last
 }
 
-func (s *Span) until() int64 {
+func (s *Span) endOrder() int64 {
 	if s.EndTime == nil {
 		return 0
 	}
@@ -43,33 +43,33 @@ func (r *reader) runOf(place string) string {
 	return place
 }
 
-// raisedAround adds the exception of a node, of a single agent, or of a flow with its own run to the unfinished spans around it:
+// propagateExceptions adds the exception of a node, of a single agent, or of a flow with its own run to the unfinished spans around it:
 // FlowNodes, flows of elements and the nodes that called them, which have no failure in history. It also adds the exception
 // of a node or an agent to the active spans inside it.
-func (r *reader) raisedAround() {
+func (r *reader) propagateExceptions() {
 	for _, s := range slices.Clone(r.out.Spans) {
 		e := s.exception()
 		if e == nil || s.isMember() || !s.executes() {
 			continue
 		}
 		if s.Flow == nil {
-			r.raisedInside(s, e)
+			r.failInside(s, e)
 		}
 		for around := s; around.ParentID != nil; {
 			if around = r.spans[*around.ParentID]; around.runs || !around.raise(e) {
 				break
 			}
 			if around.exec != "" {
-				r.raisedInside(around, e)
+				r.failInside(around, e)
 			}
 		}
 	}
 }
 
-func (r *reader) raisedInside(s *Span, e Object) {
+func (r *reader) failInside(s *Span, e Object) {
 	for _, inside := range r.out.Spans {
 		if inside.ParentID != nil && *inside.ParentID == s.ID && inside.executes() && inside.raise(e) {
-			r.raisedInside(inside, e)
+			r.failInside(inside, e)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (r *reader) endMember(s, node *Span) {
 
 // failedCall returns the exception of a failed call that no model call followed, or nil.
 func (r *reader) failedCall(s *Span) Object {
-	for _, call := range slices.Backward(r.made[s.ID]) {
+	for _, call := range slices.Backward(r.nodeCalls[s.ID]) {
 		if e := call.exception(); e != nil || call.Type == "LlmGenerationSpan" {
 			return e
 		}
@@ -129,8 +129,8 @@ func (s *Span) executes() bool {
 // FlowNode's id and a slash.
 const agentSpec = "agentspec"
 
-// within returns the FlowNode that contains a node, "" for a node of the flow itself.
-func within(id string) string {
+// flowNodeOf returns the FlowNode that contains a node, "" for a node of the flow itself.
+func flowNodeOf(id string) string {
 	node, _, below := history.CutLast(id, "/")
 	if !below {
 		return ""
@@ -141,14 +141,14 @@ func within(id string) string {
 // isStart and isEnd report whether a node is the StartNode or an EndNode of its flow: no edge comes from, or leads to, another
 // node of the same flow.
 func isStart(f *plan.Flow, id string) bool {
-	in := within(id)
+	in := flowNodeOf(id)
 	return slices.ContainsFunc(f.Edges, func(e plan.Edge) bool {
 		return e.To == id && (in == "" && e.From == plan.Start || in != "" && !strings.HasPrefix(e.From, in+"/"))
 	})
 }
 
 func isEnd(f *plan.Flow, id string) bool {
-	in := within(id)
+	in := flowNodeOf(id)
 	return !slices.ContainsFunc(f.Edges, func(e plan.Edge) bool {
 		return e.From == id && e.To != plan.End && (in == "" || strings.HasPrefix(e.To, in+"/"))
 	})
@@ -165,14 +165,14 @@ func (r *reader) subflows(w *runtree.Workflow, flow *Span, nodes []*Span) {
 		if s.isMember() {
 			continue
 		}
-		id, around := s.of().Node, flow
+		id, around := s.execution().Node, flow
 		var path []string
-		for in := within(id); in != ""; in = within(in) {
+		for in := flowNodeOf(id); in != ""; in = flowNodeOf(in) {
 			path = append(path, in)
 		}
 		for _, in := range slices.Backward(path) {
-			if current[in] == nil || within(id) == in && isStart(w.Flow, id) {
-				current[in] = r.flowNode(w.Place+history.Label(contract.Execution{Node: in, Step: s.of().Step}), s, around, w.Flow.Node(id))
+			if current[in] == nil || flowNodeOf(id) == in && isStart(w.Flow, id) {
+				current[in] = r.flowNode(w.Place+history.Label(contract.Execution{Node: in, Step: s.execution().Step}), s, around, w.Flow.Node(id))
 				open = append(open, current[in])
 			}
 			if around = current[in]; s.EndTime != nil {

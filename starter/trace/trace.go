@@ -102,7 +102,7 @@ type Options struct {
 
 // Read builds the trace of a run from its histories and those of its descendants.
 func Read(ctx context.Context, from history.Source, id, run string, o Options) (*Trace, error) {
-	r := &reader{Options: o, out: &Trace{ID: id}, tree: runtree.New(id, run), byID: map[string]*Span{}, nodes: map[string][]*Span{}, spans: map[string]*Span{}, calls: map[*history.Call]*Span{}, made: map[string][]*Span{}, threads: map[string][]*contract.Message{}, profiles: map[string]*contract.Profile{}, started: map[*history.Workflow]bool{}}
+	r := &reader{Options: o, out: &Trace{ID: id}, tree: runtree.New(id, run), byID: map[string]*Span{}, nodes: map[string][]*Span{}, spans: map[string]*Span{}, calls: map[*history.Call]*Span{}, nodeCalls: map[string][]*Span{}, threads: map[string][]*contract.Message{}, profiles: map[string]*contract.Profile{}, started: map[*history.Workflow]bool{}}
 	asked, threads := audit.NewReader(id), transcript.NewReader()
 	// added are the entries of flows' conversations, with their places.
 	type entry struct {
@@ -140,7 +140,7 @@ func Read(ctx context.Context, from history.Source, id, run string, o Options) (
 		r.request(q)
 	}
 	r.executions(ctx)
-	r.raisedAround()
+	r.propagateExceptions()
 	r.settle()
 	r.out.Missing = r.tree.Missing
 	if f := r.tree.Root().Flow; f != nil {
@@ -159,8 +159,8 @@ type reader struct {
 	nodes map[string][]*Span
 	spans map[string]*Span
 	calls map[*history.Call]*Span
-	// made are the spans of the calls and called flows of each node, by the node's id.
-	made map[string][]*Span
+	// nodeCalls are the spans of the calls and called flows of each node, by the node's id.
+	nodeCalls map[string][]*Span
 	// threads are the conversations by name, profiles the model profiles by hash.
 	threads  map[string][]*contract.Message
 	profiles map[string]*contract.Profile
@@ -270,21 +270,21 @@ func (r *reader) event(e *history.Event) {
 			if s.exec == "" { // a node gets the exception of its flow
 				r.raised(s, e.Time, d.Failure)
 			}
-			r.over(s, e.Time)
+			r.endSpan(s, e.Time)
 		}
 	case *history.CallCancelled:
 		if s := r.calls[d.Call]; s != nil {
-			r.over(s, e.Time)
+			r.endSpan(s, e.Time)
 		}
 	case *history.MessagesRecorded:
 		if strings.Contains(d.Execution, "#") {
-			r.over(r.node(e.Run.Place, history.Unescape(d.Execution), e.Time), e.Time)
+			r.endSpan(r.node(e.Run.Place, history.Unescape(d.Execution), e.Time), e.Time)
 		}
 	}
 }
 
-// over ends a span, and extends the enclosing spans to that time, except for flows with their own end.
-func (r *reader) over(s *Span, at time.Time) {
+// endSpan ends a span, and extends the enclosing spans to that time, except for flows with their own end.
+func (r *reader) endSpan(s *Span, at time.Time) {
 	for s.end(at); s.ParentID != nil; {
 		if s = r.spans[*s.ParentID]; s.exec == "" && !s.inside {
 			return
@@ -311,7 +311,7 @@ func (r *reader) flow(place string, at time.Time, in *contract.RunInput) {
 	}
 	s, isNew := r.span("FlowExecutionSpan", id, parent, "FlowExecution", at)
 	if isNew {
-		r.made[parent] = append(r.made[parent], s)
+		r.nodeCalls[parent] = append(r.nodeCalls[parent], s)
 		if s.runs = in != nil; s.runs {
 			s.inputs = values("input", &in.Input, in.Params)
 		}
@@ -335,7 +335,7 @@ func (r *reader) node(place, exec string, at time.Time) *Span {
 	switch n := at.UnixNano(); {
 	case isNew:
 		s.place, s.exec = place, exec
-		s.step = s.of().Step
+		s.step = s.execution().Step
 		r.nodes[place] = append(r.nodes[place], s)
 	case !at.IsZero() && (!s.timed || n < s.StartTime): // a request preceded the first call
 		s.StartTime = n
@@ -358,12 +358,12 @@ func (r *reader) ended(e *history.Event, d *history.Ended) {
 	if s == nil || !e.Run.Root && !r.started[e.Run.Workflow] || d.ContinuedAs != "" {
 		return // a branch, or a run that continued as new
 	}
-	r.over(s, e.Time)
+	r.endSpan(s, e.Time)
 	switch {
 	case d.Failure != nil:
 		r.raised(s, e.Time, d.Failure)
 		if node := r.failed(e.Run.Place, history.FailureOf(d.Failure), e.Time); node != nil {
-			r.over(node, e.Time)
+			r.endSpan(node, e.Time)
 			r.raised(node, e.Time, d.Failure)
 		}
 	case d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED && d.Result != nil:

@@ -16,8 +16,8 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// takes sets the inputs of a node by name, if no worker has returned them.
-func (r *reader) takes(f *plan.Flow, s *Span, n *plan.Node) {
+// setInputs sets the inputs of a node by name, if no worker has returned them.
+func (r *reader) setInputs(f *plan.Flow, s *Span, n *plan.Node) {
 	if n.Ports == nil || len(s.inputs) > 0 {
 		return
 	}
@@ -49,7 +49,7 @@ func (r *reader) value(f *plan.Flow, place string, in *plan.In, step int) json.R
 		}
 		o := slices.IndexFunc(n.Ports.Out, func(o plan.Out) bool { return slices.Contains(o.Keys, in.Key) })
 		for _, s := range r.nodes[place] {
-			if o >= 0 && s.of().Node == n.ID && !s.isMember() && s.step < step && (last == nil || s.step > last.step) {
+			if o >= 0 && s.execution().Node == n.ID && !s.isMember() && s.step < step && (last == nil || s.step > last.step) {
 				last, from, name = s, n, n.Ports.Out[o].Name
 			}
 		}
@@ -57,12 +57,12 @@ func (r *reader) value(f *plan.Flow, place string, in *plan.In, step int) json.R
 	if last == nil {
 		return in.Default
 	}
-	return r.left(f, last, from, name)
+	return r.outputValue(f, last, from, name)
 }
 
-// left returns the value of an output of a node, nil if history does not have it.
-func (r *reader) left(f *plan.Flow, s *Span, n *plan.Node, name string) json.RawMessage {
-	for _, known := range []Object{s.outputs, gave(s, n)} {
+// outputValue returns the value of an output of a node, nil if history does not have it.
+func (r *reader) outputValue(f *plan.Flow, s *Span, n *plan.Node, name string) json.RawMessage {
+	for _, known := range []Object{s.outputs, nodeOutputs(s, n)} {
 		if v, ok := known[name].(json.RawMessage); ok {
 			return v
 		}
@@ -102,7 +102,7 @@ func (r *reader) elements(w *runtree.Workflow, s *Span, n *plan.Node) {
 		return
 	}
 	flow := w.Flow.Closure(n.Call.Flows[0])
-	for i, params := range divided(n.Call, s.inputs) {
+	for i, params := range divideInputs(n.Call, s.inputs) {
 		place := s.ID + ":" + strconv.Itoa(i+1) + " › "
 		if r.byID[flowID(place)] == nil {
 			r.flow(place, time.Unix(0, s.StartTime), nil)
@@ -116,7 +116,7 @@ func (r *reader) elements(w *runtree.Workflow, s *Span, n *plan.Node) {
 	}
 }
 
-func divided(c *plan.Call, in Object) []Object {
+func divideInputs(c *plan.Call, in Object) []Object {
 	rounds := 1
 	for _, name := range c.Over {
 		rounds = len(itemsOf(in[name]))

@@ -106,7 +106,7 @@ func (r *Reader) Add(e *history.Event) []Entry {
 
 func (r *Reader) started(w *history.Workflow, s *history.Started) {
 	if s.Branch != nil {
-		r.carried(s.Branch.Suspended)
+		r.addSuspended(s.Branch.Suspended)
 		r.conversation(s.Branch.Conversation)
 	}
 	in := s.Input
@@ -119,13 +119,13 @@ func (r *Reader) started(w *history.Workflow, s *history.Started) {
 	}
 	if in.Conversation != nil {
 		r.conversation(in.Conversation)
-		r.handed(w, in.Conversation.Messages, len(in.Conversation.Messages))
+		r.addConversation(w, in.Conversation.Messages, len(in.Conversation.Messages))
 	}
 	if in.Fork != nil {
 		r.fork(in.Fork)
 	}
 	r.inputs[w] = in
-	r.given(w, in.Input)
+	r.addInput(w, in.Input)
 	if len(in.History) > 0 {
 		if chat, err := json.Marshal(in.History); err == nil {
 			r.write(w, "chat", &contract.Message{Role: contract.RoleUser, Text: string(chat)})
@@ -133,9 +133,9 @@ func (r *Reader) started(w *history.Workflow, s *history.Started) {
 	}
 }
 
-// given writes the input of a workflow: its text, which a later call may derive from its parameters, or else the values of the
+// addInput writes the input of a workflow: its text, which a later call may derive from its parameters, or else the values of the
 // root run. The values of descendants are in their nodes' threads.
-func (r *Reader) given(w *history.Workflow, text string) {
+func (r *Reader) addInput(w *history.Workflow, text string) {
 	in := cmp.Or(r.inputs[w], &contract.RunInput{})
 	for _, values := range []json.RawMessage{in.Params, in.Value} {
 		switch {
@@ -159,8 +159,8 @@ func (r *Reader) write(w *history.Workflow, name string, m *contract.Message) {
 	}
 }
 
-// handed stores the messages with which the conversation of a workflow begins or continues.
-func (r *Reader) handed(w *history.Workflow, messages []contract.ThreadMessage, inherited int) {
+// addConversation stores the messages with which the conversation of a workflow begins or continues.
+func (r *Reader) addConversation(w *history.Workflow, messages []contract.ThreadMessage, inherited int) {
 	if len(messages) == 0 {
 		return
 	}
@@ -192,14 +192,14 @@ func (r *Reader) fork(k *contract.ForkedFrom) {
 func (r *Reader) snapshot(w *history.Workflow, s *contract.RunSnapshot) {
 	r.keepSnapshot(s)
 	if s.Conversation != nil {
-		r.handed(w, s.Conversation.Messages, s.Conversation.Inherited)
+		r.addConversation(w, s.Conversation.Messages, s.Conversation.Inherited)
 	}
 	for _, x := range s.Live {
 		if s.Plan == nil {
 			break
 		}
 		if n := s.Plan.Node(x.Node); n != nil && n.Agent != nil && n.Agent.Conversation == plan.ConversationFlow && x.Suspended != nil && x.Suspended.Agent != nil {
-			r.handed(w, x.Suspended.Agent.Messages, r.thread(w, contract.ConversationThread).inherited)
+			r.addConversation(w, x.Suspended.Agent.Messages, r.thread(w, contract.ConversationThread).inherited)
 		}
 	}
 }
@@ -220,8 +220,8 @@ func (r *Reader) messages(list []contract.ThreadMessage) {
 	}
 }
 
-// carried stores the messages of a suspended execution, including those of sub-agents.
-func (r *Reader) carried(x *contract.SuspendedExecution) {
+// addSuspended stores the messages of a suspended execution, including those of sub-agents.
+func (r *Reader) addSuspended(x *contract.SuspendedExecution) {
 	if x == nil {
 		return
 	}
@@ -242,7 +242,7 @@ func (r *Reader) carried(x *contract.SuspendedExecution) {
 		if call && json.Unmarshal(s.Result, &out) == nil && len(out.Message) > 0 {
 			r.keep(out.Message)
 		}
-		r.carried(s.Execution)
+		r.addSuspended(s.Execution)
 		if s.Run != nil {
 			r.keepSnapshot(s.Run)
 		}
@@ -255,7 +255,7 @@ func (r *Reader) keepSnapshot(s *contract.RunSnapshot) {
 	}
 	r.conversation(s.Conversation)
 	for _, x := range s.Live {
-		r.carried(x.Suspended)
+		r.addSuspended(x.Suspended)
 	}
 }
 
@@ -317,7 +317,7 @@ func (r *Reader) completed(w *history.Workflow, at time.Time, c *history.CallCom
 	switch out := c.Result.(type) {
 	case *contract.CompileFlowResult:
 		if out.Input != nil {
-			r.given(w, *out.Input)
+			r.addInput(w, *out.Input)
 		}
 	case *contract.ToolResult:
 		hash := r.keep(out.Message)
@@ -346,7 +346,7 @@ func (r *Reader) thread(w *history.Workflow, name string) *thread {
 	}
 	t := &thread{name: full, isConversation: name == contract.ConversationThread}
 	if t.isConversation && w.Within != nil {
-		t.above = r.named[w.Within.Place+name]
+		t.parent = r.named[w.Within.Place+name]
 	}
 	if w.Place == "" && strings.Contains(name, "#") {
 		t.execution = name

@@ -37,7 +37,7 @@ type thread struct {
 	// the workflow's input.
 	isConversation bool
 	inherited      int
-	above          *thread
+	parent         *thread
 	hashes         []string
 	// made is the origin of each message.
 	made []made
@@ -65,8 +65,8 @@ func (t *thread) put(i int, hash string, by made) (isNew bool) {
 
 func (t *thread) all() []string {
 	out := slices.Clone(t.hashes)
-	if t.above != nil {
-		for i, hash := range t.above.all() {
+	if t.parent != nil {
+		for i, hash := range t.parent.all() {
 			if i < min(t.inherited, len(out)) && out[i] == "" {
 				out[i] = hash
 			}

@@ -57,7 +57,7 @@ func workAlone(args []string) error {
 		return fmt.Errorf("connect to %s: %w", *address, err)
 	}
 	defer c.Close()
-	w, err := newWorker(c, crew{queue: *queue, toolsURL: *toolsURL, source: activities.NewClientSource(c), maxPayload: keeps.Most()})
+	w, err := newWorker(c, crew{queue: *queue, toolsURL: *toolsURL, source: activities.NewClientSource(c), maxPayload: keeps.PayloadLimit()})
 	if err != nil {
 		return err
 	}

@@ -100,9 +100,9 @@ func (v *storeEnv) newWorker(t *testing.T, flows, calls bool) worker.Worker {
 	w := worker.New(c, v.queue, worker.Options{StickyScheduleToStartTimeout: time.Second, MaxHeartbeatThrottleInterval: time.Second,
 		DisableWorkflowWorker: !flows, LocalActivityWorkerOnly: !calls, DeadlockDetectionTimeout: time.Minute})
 	if flows {
-		workflows.Settings{MaxPayload: v.settings.Most(), Scripts: true}.Register(w)
+		workflows.Settings{MaxPayload: v.settings.PayloadLimit(), Scripts: true}.Register(w)
 	}
-	activities.New(activities.Deps{Models: models, Source: activities.NewClientSource(c), Compile: harness.Compile, Begin: host.Begin, MaxPayload: v.settings.Most(), CacheBytes: v.cache, Tools: v.tools}).Register(w)
+	activities.New(activities.Deps{Models: models, Source: activities.NewClientSource(c), Compile: harness.Compile, Begin: host.Begin, MaxPayload: v.settings.PayloadLimit(), CacheBytes: v.cache, Tools: v.tools}).Register(w)
 	return w
 }
 

@@ -126,11 +126,11 @@ func TestListenAndLogSettings(t *testing.T) {
 }
 
 func TestStore(t *testing.T) {
-	if s := load(t, "", fakeEnv{}).Store; s.Dir != "" || s.Most() != 0 || s.Threshold != store.DefaultThreshold || s.MaxPayload != store.DefaultMaxPayload {
+	if s := load(t, "", fakeEnv{}).Store; s.Dir != "" || s.PayloadLimit() != 0 || s.Threshold != store.DefaultThreshold || s.MaxPayload != store.DefaultMaxPayload {
 		t.Errorf("default store = %+v", s)
 	}
 	s := load(t, "store: {dir: /srv/a, threshold: 4096, max_payload: 2097152}\n", fakeEnv{"WEFT_STORE_DIR": "/srv/b"}).Store
-	if s.Dir != "/srv/b" || s.Threshold != 4096 || s.Most() != 2<<20 {
+	if s.Dir != "/srv/b" || s.Threshold != 4096 || s.PayloadLimit() != 2<<20 {
 		t.Errorf("store = %+v", s)
 	}
 	file := filepath.Join(t.TempDir(), "file")

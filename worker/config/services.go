@@ -61,7 +61,7 @@ func (c *Config) LLM() (llm.Settings, error) {
 // largestAnswer is how many bytes an answer of a model has by default: with a store twice as many as its text may have, 0
 // for the default of package llm.
 func (c *Config) largestAnswer() int {
-	if most := 2 * c.Store.Most(); most > llm.DefaultMaxBody {
+	if most := 2 * c.Store.PayloadLimit(); most > llm.DefaultMaxBody {
 		return most
 	}
 	return 0
@@ -187,7 +187,7 @@ func (c *Config) Tool() (tool.Settings, error) {
 		Secrets: map[string]tool.Secret{}, SecretFor: c.runtime.Secret, Variables: map[string]tool.Secret{}, Mask: c.mask,
 		AllowPrivate: c.AllowPrivate, AllowLoopback: c.AllowLoopback, AllowHosts: c.AllowHosts, AllowCommands: c.AllowCommands, AllowEnv: c.AllowEnv, AllowDirs: c.AllowDirs, Trusted: c.Agents.Trusted, BaseEnv: map[string]string{"PATH": c.variable("PATH"), "HOME": c.variable("HOME")},
 	}
-	if most := c.Store.Most(); most > 0 {
+	if most := c.Store.PayloadLimit(); most > 0 {
 		out.MaxResultBytes = most - contract.Envelope
 	}
 	if own, err := OwnCommands(c.env); c.author && err == nil {

@@ -144,7 +144,7 @@ func (p *program) sweepCommand() *cli.Command {
 		if age < minAge {
 			return config.Problems{fmt.Sprintf("-older-than is %v; it must be at least %v, and longer than the longest run plus the namespace's retention", age, minAge)}
 		}
-		if cfg.Store.Most() == 0 {
+		if cfg.Store.PayloadLimit() == 0 {
 			return config.Problems{"no store to sweep; set store.dir (WEFT_STORE_DIR) or store.bucket (WEFT_STORE_BUCKET)"}
 		}
 		s, err := cfg.OpenStore()

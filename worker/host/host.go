@@ -73,12 +73,12 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	worker.SetStickyWorkflowCacheSize(cfg.StickyCache())
 	w, queue := worker.New(c, cfg.TaskQueue, p.options), cfg.TaskQueue+"@"+rand.Text()
 	bounds := cfg.Bounds()
-	workflows.Settings{Bounds: &bounds, MaxPayload: cfg.Store.Most(), BudgetLimits: cfg.BudgetLimits(), Named: cfg.Flows.Accept == config.AcceptNamed, Webhooks: p.hooks.Wanted(),
+	workflows.Settings{Bounds: &bounds, MaxPayload: cfg.Store.PayloadLimit(), BudgetLimits: cfg.BudgetLimits(), Named: cfg.Flows.Accept == config.AcceptNamed, Webhooks: p.hooks.Wanted(),
 		Keys: p.keys, Policies: cfg.PolicyList(), Scripts: cfg.Scripts(), Models: p.models}.Register(w)
 	acts := activities.New(activities.Deps{
 		Models: p.models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
 		Begin: Begin, Keys: p.keys, Policies: cfg.PolicyList(), Webhooks: p.hooks, Mask: cfg.Mask(),
-		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Watched: p.audience.Watched, Queue: queue,
+		Attributes: h.attributes, MaxPayload: cfg.Store.PayloadLimit(), Watched: p.audience.Watched, Queue: queue,
 	})
 	acts.Register(w)
 	queueOptions := unversioned(p.options)

@@ -86,8 +86,8 @@ func (s Settings) backend() (backend, error) {
 	return nil, nil
 }
 
-// Most returns the size in bytes of the largest payload that the store accepts; 0 without a store.
-func (s Settings) Most() int {
+// PayloadLimit returns the size in bytes of the largest payload that the store accepts; 0 without a store.
+func (s Settings) PayloadLimit() int {
 	if s.Dir == "" && s.Bucket == "" {
 		return 0
 	}
@@ -123,7 +123,7 @@ func Check(s Settings) error {
 }
 
 // MaxPayload returns the size in bytes of the largest payload that the store accepts; 0 if it stores none.
-func (s *Store) MaxPayload() int { return s.settings.Most() }
+func (s *Store) MaxPayload() int { return s.settings.PayloadLimit() }
 
 // String describes the location; it returns "" without a store.
 func (s *Store) String() string {

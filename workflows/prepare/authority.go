@@ -136,7 +136,7 @@ func (p *Preparation) unknownModels() (refused *contract.Failure) {
 		for i := range f.Nodes {
 			for _, a := range f.Nodes[i].TeamAgents() {
 				for _, m := range plan.SplitModels(cmp.Or(a.Agent.Model, p.Run.Shared.Model)) {
-					unknown := p.Settings.Models.Unknown(m)
+					unknown := p.Settings.Models.CheckModel(m)
 					if unknown == nil || a.Agent.Remote != nil {
 						continue
 					}

@@ -247,6 +247,6 @@ type Settings struct {
 
 // Models are the models that a worker can call.
 type Models interface {
-	// Unknown returns the failure of a model whose provider is not configured, else nil.
-	Unknown(ref string) *contract.Failure
+	// CheckModel returns the failure of a model whose provider is not configured, else nil.
+	CheckModel(ref string) *contract.Failure
 }
