@@ -228,7 +228,7 @@ func (f *flowRun) execute(ctx workflow.Context, in *contract.RunInput) (*contrac
 		}
 	}
 	if err == nil && !f.nested {
-		if err = f.session.Settle(); err == nil {
+		if err = f.session.Prepare(); err == nil {
 			err = revise(ctx)
 		}
 	}

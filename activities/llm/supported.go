@@ -37,7 +37,7 @@ func (p *provider) unsupportedMedia(call *Call) string {
 	for i := range call.Messages {
 		m := &call.Messages[i]
 		for k := range m.Media {
-			if kind := m.Media[k].Kind(); m.Role == contract.RoleUser && m.Name == "" && !p.NoImages && !p.Takes(kind) {
+			if kind := m.Media[k].Kind(); m.Role == contract.RoleUser && m.Name == "" && !p.NoImages && !p.Accepts(kind) {
 				return kind
 			}
 		}

@@ -144,14 +144,14 @@ var secretName = regexp.MustCompile(`(?i)auth|key|token|secret|passw|passphrase|
 // plainWord bounds the length of values that are options whatever their name is, such as "standard".
 const plainWord = 16
 
-// Telling reports whether a header, a variable or a query parameter of this name holds a secret.
-func Telling(name string) bool { return secretName.MatchString(name) }
+// IsSecretName reports whether a header, a variable or a query parameter of this name holds a secret.
+func IsSecretName(name string) bool { return secretName.MatchString(name) }
 
 // Named returns the value of a header, a variable or a query parameter if its name implies a
 // secret and the value is not a plain word; else "".
 func Named(name, value string) string {
 	plain := len(value) < plainWord && strings.Trim(value, "abcdefghijklmnopqrstuvwxyz-_/. ") == ""
-	if !Telling(name) || plain {
+	if !IsSecretName(name) || plain {
 		return ""
 	}
 	return value

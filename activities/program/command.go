@@ -52,10 +52,10 @@ func LookUp(command, path, dir string) (string, error) {
 
 // Tail keeps the end of a command's standard error, which must be drained.
 type Tail struct {
-	// Most is the number of bytes to keep; 0 means 4 KiB.
-	Most int
-	mu   sync.Mutex
-	end  []byte
+	// MaxBytes is the number of bytes to keep; 0 means 4 KiB.
+	MaxBytes int
+	mu       sync.Mutex
+	end      []byte
 }
 
 // Write appends p and drops the start of the text that exceeds the limit.
@@ -63,7 +63,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.end = append(t.end, p...)
-	if extra := len(t.end) - cmp.Or(t.Most, 4<<10); extra > 0 {
+	if extra := len(t.end) - cmp.Or(t.MaxBytes, 4<<10); extra > 0 {
 		t.end = append(t.end[:0], t.end[extra:]...)
 	}
 	return len(p), nil

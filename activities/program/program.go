@@ -63,7 +63,7 @@ func (s *Programs) Run(ctx context.Context, p *plan.Program, key string) (*contr
 	run, end := context.WithTimeout(ctx, time.Duration(p.Seconds)*time.Second)
 	defer end()
 	out := &output{limit: s.MaxOutput, full: end}
-	last := &Tail{Most: maxStderr}
+	last := &Tail{MaxBytes: maxStderr}
 	cmd := exec.CommandContext(run, words[0])
 	cmd.Args, cmd.Dir, cmd.Stdout, cmd.Stderr = append(words, p.Args...), dir, out, last
 	cmd.Env = Environment(s.BaseEnv, map[string]string{keyVariable: key})

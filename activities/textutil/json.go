@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Beyond returns the part of structured content that the texts do not repeat: "" if one of them, or all together, equal it,
+// Remainder returns the part of structured content that the texts do not repeat: "" if one of them, or all together, equal it,
 // and an object without the members that equal one of the texts. Each text accounts for one member.
-func Beyond(structured json.RawMessage, texts []string) string {
+func Remainder(structured json.RawMessage, texts []string) string {
 	parts := texts
 	if len(texts) > 1 {
 		texts = append(slices.Clip(texts), strings.Join(texts, "\n"))

@@ -58,8 +58,8 @@ func JSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Some lists names, at most twenty.
-func Some(names []string) string {
+// ListNames lists names, at most twenty.
+func ListNames(names []string) string {
 	const most = 20
 	if len(names) <= most {
 		return strings.Join(names, ", ")

@@ -24,7 +24,7 @@ func newSecrets(c Connection) secrets {
 	named := append(slices.Clone(all), c.OAuthClientSecret)
 	c.eachValue(func(name, value string) {
 		all = append(all, value)
-		if mask.Telling(name) {
+		if mask.IsSecretName(name) {
 			named = append(named, value)
 		}
 	})

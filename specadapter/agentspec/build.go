@@ -390,7 +390,7 @@ func (s *flowBuilder) inPorts(n *model.Component) []plan.In {
 		if inner := n.InnerInput(p.Title); in.Default == nil && inner != nil {
 			in.Default = jsonOf(inner.Default)
 		}
-		if in.Key == "" && in.Default == nil && !n.Type.ActsAs("EndNode") && !s.flow.Flow.Gives(p.Title) {
+		if in.Key == "" && in.Default == nil && !n.Type.ActsAs("EndNode") && !s.flow.Flow.HasOutput(p.Title) {
 			in.Key = plan.InKey(p.Title)
 			s.b.runInputs = append(s.b.runInputs, p)
 		}

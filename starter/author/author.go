@@ -88,7 +88,7 @@ func (a *Author) Open() error {
 	}
 	for _, e := range all {
 		if e.result == nil {
-			a.tell(e.save)
+			a.notify(e.save)
 		}
 	}
 	return nil
@@ -158,7 +158,7 @@ func (a *Author) saved(ctx context.Context) {
 				e.save.Note = err.Error()
 			}
 		}
-		a.tell(e.save)
+		a.notify(e.save)
 	}
 }
 
@@ -339,7 +339,7 @@ func changedRules(old, now json.RawMessage) func(node string) bool {
 	return func(node string) bool { return nodes[""] || nodes[node] }
 }
 
-func (a *Author) tell(s Save) {
+func (a *Author) notify(s Save) {
 	for _, d := range s.Diagnostics {
 		a.Say("%s", d)
 	}

@@ -63,7 +63,7 @@ func (f *Follower) event(t *track, e *history.Event) {
 	if f.begin.IsZero() {
 		f.begin = e.Time
 	}
-	f.what(t, e)
+	f.addEvent(t, e)
 	for _, m := range f.conversation.Add(e) {
 		text := m.Message.Role + plaintext.If(m.Message.Name != "", " %s", plaintext.Line(m.Message.Name, 64))
 		for _, c := range m.Message.Calls {
@@ -74,7 +74,7 @@ func (f *Follower) event(t *track, e *history.Event) {
 	}
 }
 
-func (f *Follower) what(t *track, e *history.Event) {
+func (f *Follower) addEvent(t *track, e *history.Event) {
 	at := e.Time
 	switch d := e.Data.(type) {
 	case *history.Started:

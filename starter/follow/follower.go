@@ -197,7 +197,7 @@ func (f *Follower) drain(ctx context.Context, t *track) error {
 			f.events++
 			f.requests.read = event.Time
 			for ; len(f.requests.past) > 0 && !f.requests.past[0].At.After(event.Time); f.requests.past = f.requests.past[1:] {
-				f.news(&contract.Status{Answered: f.requests.past[:1]}, nil)
+				f.updateRequests(&contract.Status{Answered: f.requests.past[:1]}, nil)
 			}
 			if _, sent := event.Data.(*history.Message); sent {
 				f.requests.changed = true

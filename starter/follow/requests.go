@@ -81,7 +81,7 @@ func (f *Follower) readAnswers(ctx context.Context, ended bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.requests.past = all; ended {
-		f.news(&contract.Status{Answered: all}, maps.Clone(f.requests.open))
+		f.updateRequests(&contract.Status{Answered: all}, maps.Clone(f.requests.open))
 	}
 }
 
@@ -121,16 +121,16 @@ func (f *Follower) askRequests(ctx context.Context, patience time.Duration) bool
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests.changed = false
-	f.news(st, before)
+	f.updateRequests(st, before)
 	return true
 }
 
 // requestKey returns a unique key: a request can be reopened with the same id.
 func requestKey(id string, reopened int) string { return id + " " + strconv.Itoa(reopened) }
 
-// news reports the changes of requests in a status. Requests that were open before the query, but are
+// updateRequests reports the changes of requests in a status. Requests that were open before the query, but are
 // not in the status, are closed. The caller holds f.mu.
-func (f *Follower) news(st *contract.Status, before map[string]contract.Request) {
+func (f *Follower) updateRequests(st *contract.Status, before map[string]contract.Request) {
 	for _, a := range st.Answered {
 		key := requestKey(a.ID, a.Reopened)
 		if f.requests.answered[key] {

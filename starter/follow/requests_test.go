@@ -37,9 +37,9 @@ func TestFollowerReportsRequests(t *testing.T) {
 	f.begin, f.requests.read = begin, begin.Add(2*time.Hour)
 	open[1].Execution = "a#1:call_1/b%2Fc#2"
 	late := begin.Add(time.Hour)
-	f.news(&contract.Status{Requests: open, Answered: []contract.Answered{{ID: "old", Kind: contract.RequestConfirm, At: begin}}}, f.requests.open)
-	f.news(&contract.Status{Requests: open}, f.requests.open)
-	f.news(&contract.Status{Requests: open[3:], Answered: []contract.Answered{
+	f.updateRequests(&contract.Status{Requests: open, Answered: []contract.Answered{{ID: "old", Kind: contract.RequestConfirm, At: begin}}}, f.requests.open)
+	f.updateRequests(&contract.Status{Requests: open}, f.requests.open)
+	f.updateRequests(&contract.Status{Requests: open[3:], Answered: []contract.Answered{
 		{ID: "old", Kind: contract.RequestConfirm, At: begin},
 		{ID: open[0].ID, Kind: open[0].Kind, At: late},
 		{ID: open[1].ID, Kind: open[1].Kind, At: begin.Add(90 * time.Second), Hash: "h", Author: contract.Author{By: "kim"}},
@@ -58,7 +58,7 @@ func TestFollowerReportsRequests(t *testing.T) {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
 	out.Reset()
-	f.news(&contract.Status{}, f.requests.open)
+	f.updateRequests(&contract.Status{}, f.requests.open)
 	if got := out.String(); !strings.HasSuffix(got, "message it's/ask-3333bbbb: closed: no longer needed\n") || len(f.requests.open) != 0 {
 		t.Errorf("a request that is no longer open is reported as %q", got)
 	}
@@ -71,12 +71,12 @@ func TestFollowerReportsReopenedRequests(t *testing.T) {
 	open := runstest.Requests()[:1]
 	f.begin, f.requests.read = open[0].OpenedAt, open[0].OpenedAt.Add(2*time.Hour)
 	answered := contract.Answered{ID: open[0].ID, Kind: open[0].Kind, At: f.begin.Add(time.Minute), Hash: "h"}
-	f.news(&contract.Status{Requests: open}, f.requests.open)
-	f.news(&contract.Status{Answered: []contract.Answered{answered}}, f.requests.open)
+	f.updateRequests(&contract.Status{Requests: open}, f.requests.open)
+	f.updateRequests(&contract.Status{Answered: []contract.Answered{answered}}, f.requests.open)
 	open[0].Reopened, open[0].OpenedAt = 1, f.begin.Add(2*time.Minute)
-	f.news(&contract.Status{Requests: open}, f.requests.open)
+	f.updateRequests(&contract.Status{Requests: open}, f.requests.open)
 	answered.Reopened, answered.At = 1, f.begin.Add(3*time.Minute)
-	f.news(&contract.Status{Answered: []contract.Answered{answered}}, f.requests.open)
+	f.updateRequests(&contract.Status{Answered: []contract.Answered{answered}}, f.requests.open)
 	if got := out.String(); strings.Count(got, "waits for confirm") != 2 || strings.Count(got, ": answered\n") != 2 {
 		t.Errorf("two requests and two answers are reported as\n%s", got)
 	}
@@ -102,14 +102,14 @@ func TestFollowerReportsRequestsOfHistory(t *testing.T) {
 	f := New(target("root", "r", nil), objects{&out})
 	answered := contract.Answered{ID: q.ID, Kind: q.Kind, Hash: "h", At: h.Start.Add(200 * time.Millisecond), Author: contract.Author{By: "kim"}}
 	status := &contract.Status{Requests: []contract.Request{later}, Answered: []contract.Answered{answered}}
-	f.news(status, nil) // before anything was read
+	f.updateRequests(status, nil) // before anything was read
 	track := newTrack("root", "r", "")
 	for _, e := range history.Events(history.Run{Workflow: &history.Workflow{}}, h.Events) {
 		f.requests.read = e.Time
 		f.event(track, &e)
 	}
-	f.news(status, f.requests.open)
-	f.news(&contract.Status{Answered: status.Answered}, nil) // queried before the second request was opened
+	f.updateRequests(status, f.requests.open)
+	f.updateRequests(&contract.Status{Answered: status.Answered}, nil) // queried before the second request was opened
 	var got []progress.Notice
 	for _, line := range bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n")) {
 		var n progress.Notice

@@ -55,7 +55,7 @@ func (c *Config) expand(at string, in map[string]string, problems *Problems) map
 			case value == "":
 				*problems = append(*problems, fmt.Sprintf("%s.%s: the environment variable %s is not set, nor is %s_FILE", at, key, name, name))
 			}
-			if mask.Telling(key) || mask.Telling(name) {
+			if mask.IsSecretName(key) || mask.IsSecretName(name) {
 				c.mask.Add(value)
 			}
 			given += value

@@ -131,7 +131,7 @@ func (l *Limits) Begin(ctx context.Context, of llm.LimitedKey, call contract.Lim
 		select {
 		case <-ctx.Done():
 			return llm.Permit{}, ctx.Err()
-		case <-k.looking.DoChan("", k.look):
+		case <-k.looking.DoChan("", k.findLimiter):
 		}
 		k.mu.Lock()
 	}
@@ -153,7 +153,7 @@ func (l *Limits) Begin(ctx context.Context, of llm.LimitedKey, call contract.Lim
 		}
 		select {
 		case <-ctx.Done():
-			k.giveBack(a, p)
+			k.returnTurn(a, p)
 			return llm.Permit{}, ctx.Err()
 		case <-time.After(p.in):
 		}
@@ -161,7 +161,7 @@ func (l *Limits) Begin(ctx context.Context, of llm.LimitedKey, call contract.Lim
 	}
 }
 
-// leave cancels a call whose caller has stopped waiting; a turn that it has or receives is given back.
+// leave cancels a call whose caller has stopped waiting; a turn that it has or receives is returned.
 func (k *key) leave(a *ask) {
 	k.mu.Lock()
 	a.cancelled = true
@@ -169,13 +169,13 @@ func (k *key) leave(a *ask) {
 	k.mu.Unlock()
 	select {
 	case p := <-a.reply:
-		k.giveBack(a, p)
+		k.returnTurn(a, p)
 	default:
 	}
 }
 
-// giveBack returns a call's turn, if it has one, with the next Update.
-func (k *key) giveBack(a *ask, p answer) {
+// returnTurn returns a call's turn, if it has one, with the next Update.
+func (k *key) returnTurn(a *ask, p answer) {
 	if p.Wait > 0 || p.Unlimited {
 		return
 	}
@@ -227,8 +227,8 @@ func (k *key) end(began time.Time, o llm.LimitOutcome) {
 	k.start()
 }
 
-// look checks whether another worker has started a limiter. It always returns nil; the signature is singleflight's.
-func (k *key) look() (any, error) {
+// findLimiter checks whether another worker has started a limiter. It always returns nil; the signature is singleflight's.
+func (k *key) findLimiter() (any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
 	out, err := k.client.DescribeWorkflowExecution(ctx, contract.LimiterID(k.of.Fingerprint), "")
@@ -320,7 +320,7 @@ func (k *key) answered(batch []*ask, reply *contract.LimitReply, took time.Durat
 		if reply.Turns[i].Ask {
 			a.reply <- answer{Permit: llm.Permit{Wait: max(in, time.Millisecond), Reason: lastText}}
 		} else {
-			k.hand(a, in, took)
+			k.assignTurn(a, in, took)
 		}
 	}
 	if reply.Free && k.of.Requests == 0 && k.of.Tokens == 0 && k.refusal == nil {
@@ -328,9 +328,9 @@ func (k *key) answered(batch []*ask, reply *contract.LimitReply, took time.Durat
 	}
 }
 
-// hand gives a call its turn, which begins after in; took is the duration of the Update. A turn that may have expired is given
-// back and requested again, once; that of a cancelled call is given back.
-func (k *key) hand(a *ask, in, took time.Duration) {
+// assignTurn gives a call its turn, which begins after in; took is the duration of the Update. A turn that may have expired is
+// returned and requested again, once; that of a cancelled call is returned.
+func (k *key) assignTurn(a *ask, in, took time.Duration) {
 	again := took > k.window/50 && !a.late && !a.cancelled
 	if again || a.cancelled {
 		k.unused++

@@ -57,7 +57,7 @@ func (b *Inbox) checkOpen(a *contract.Answered) error {
 	}
 	i := b.index(id)
 	if i < 0 {
-		open := cmp.Or(textutil.Some(contract.RequestIDs(b.Requests)), "none")
+		open := cmp.Or(textutil.ListNames(contract.RequestIDs(b.Requests)), "none")
 		return contract.Failf(contract.ClassUnknownRequest, "take the id from the run's status", "no request has the id %q; open: %s", textutil.Cut(id, 200), open)
 	}
 	if kind := b.Requests[i].Kind; kind != a.Kind {

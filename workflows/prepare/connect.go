@@ -233,7 +233,7 @@ func (p *Preparation) applyListing(w *requiredConnection) (problems []string, _ 
 	if !p.dropTools(w.resolved.ID, out.Missing) {
 		for _, name := range out.Missing {
 			problems = append(problems, fmt.Sprintf("%s: tool %q is not offered by %q; it offers: %s [V10]",
-				w.boundAt[slices.Index(w.request.Names, name)], name, w.resolved.ID, textutil.Some(out.Offered)))
+				w.boundAt[slices.Index(w.request.Names, name)], name, w.resolved.ID, textutil.ListNames(out.Offered)))
 		}
 	}
 	for _, problem := range out.Wrong {
@@ -294,7 +294,7 @@ func (p *Preparation) expandToolboxes(s plan.TeamAgent, required []*requiredConn
 	for _, name := range missing {
 		if !toolboxes.Lenient && !p.callsNoTools() {
 			problems = append(problems, fmt.Sprintf("%s: the tool %q of node %q is offered by none of its connections %s; they offer: %s [V10]",
-				p.Run.Source.At(plan.NodePath(s.ID)), name, s.ID, strings.Join(toolboxes.Connections, ", "), textutil.Some(offered)))
+				p.Run.Source.At(plan.NodePath(s.ID)), name, s.ID, strings.Join(toolboxes.Connections, ", "), textutil.ListNames(offered)))
 		}
 	}
 	return problems

@@ -87,8 +87,8 @@ func (s *Session) On() bool {
 // Conversing reports whether the run stays open between turns.
 func (s *Session) Conversing() bool { return s.On() && s.state.IsSession }
 
-// Settle returns an error if the flow cannot be a session. It gives the session's agent the flow's conversation.
-func (s *Session) Settle() error {
+// Prepare returns an error if the flow cannot be a session. It gives the session's agent the flow's conversation.
+func (s *Session) Prepare() error {
 	if !s.On() {
 		return nil
 	}

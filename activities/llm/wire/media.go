@@ -9,8 +9,8 @@ import (
 	"weft/activities/contract"
 )
 
-// Takes reports whether the model accepts files of a kind.
-func (m *Model) Takes(kind string) bool {
+// Accepts reports whether the model accepts files of a kind.
+func (m *Model) Accepts(kind string) bool {
 	patterns := map[string][]string{contract.KindImage: {""}, contract.KindDocument: m.Documents, contract.KindAudio: m.Audio}[kind]
 	return !m.NoImages && slices.ContainsFunc(patterns, m.nameContains)
 }
@@ -47,7 +47,7 @@ func (m *Model) placeMedia(in []contract.Message) []contract.Message {
 		for i := range msg.Media {
 			file, kind := &msg.Media[i], msg.Media[i].Kind()
 			switch {
-			case !m.Takes(kind):
+			case !m.Accepts(kind):
 				omitted = append(omitted, Plural(kind))
 			case msg.Role == contract.RoleTool && !m.allowedInResult(file):
 				moved, kinds = append(moved, *file), append(kinds, kind)

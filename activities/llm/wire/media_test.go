@@ -43,7 +43,7 @@ func TestFiles(t *testing.T) {
 			m := Model{Server: tc.server, Provider: "p", Name: tc.model, Base: "http://x", Compartment: "c"}
 			message := contract.Message{Role: contract.RoleUser, Text: "read"}
 			for _, file := range []contract.Media{pdf, mp3} {
-				if m.Takes(file.Kind()) {
+				if m.Accepts(file.Kind()) {
 					message.Media = append(message.Media, file)
 				}
 			}

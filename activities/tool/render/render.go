@@ -29,7 +29,7 @@ func (r *Result) Text(outputs []string) (text string, files []contract.Media, er
 	if len(outputs) > 1 && !r.IsError {
 		return r.namedOutputs(texts, outputs), files, nil
 	}
-	if structured := textutil.Beyond(r.Structured, texts); structured != "" {
+	if structured := textutil.Remainder(r.Structured, texts); structured != "" {
 		if strings.Join(parts, "") == "" {
 			parts = nil
 		}

@@ -164,7 +164,7 @@ func (l *loader) checkFed(c *Component, g *graph, n int, in *Property, feeds map
 		// If no output has the title, the input must be passed to the run. Otherwise an edge is missing, which is an error if a
 		// run can reach the node.
 		text := fmt.Sprintf("no value for the input %s of %s", source.Quote(in.Title), g.Nodes[n])
-		if g.Nodes[n].Type.ActsAs("EndNode") || c.Flow.Gives(in.Title) {
+		if g.Nodes[n].Type.ActsAs("EndNode") || c.Flow.HasOutput(in.Title) {
 			l.missingEdges = append(l.missingEdges, missingEdge{c, at, text})
 			return
 		}
@@ -223,8 +223,8 @@ func (c *Component) mark(seen map[*Component]bool) {
 	}
 }
 
-// Gives reports whether a node of the flow has an output with the title.
-func (f *Flow) Gives(title string) bool {
+// HasOutput reports whether a node of the flow has an output with the title.
+func (f *Flow) HasOutput(title string) bool {
 	if f.titles == nil {
 		f.titles = map[string]bool{}
 		for _, n := range f.Nodes {
