@@ -86,7 +86,7 @@ func (s *Span) isMember() bool {
 
 // ask queries workers for the executions of a flow, and reports whether they answered.
 func (r *reader) ask(ctx context.Context, w *runtree.Workflow) bool {
-	if r.NodeRuns == nil || w.Input == nil || singleAgent(w.Flow) != nil || r.out.FromHistory {
+	if r.NodeRuns == nil || w.Input == nil || onlyAgent(w.Flow) != nil || r.out.FromHistory {
 		return false
 	}
 	all, err := r.NodeRuns(ctx, r.tree, w)
@@ -131,7 +131,7 @@ func (r *reader) inferExecutions(w *runtree.Workflow, flow *Span) {
 		}
 	}
 	c := inference{r, w.Flow, w.Place, flow, r.nodesIn(w.Place), len(w.Flow.Nodes) + 1}
-	if singleAgent(w.Flow) == nil && fork == nil {
+	if onlyAgent(w.Flow) == nil && fork == nil {
 		c.run()
 		return
 	}
@@ -254,8 +254,8 @@ func (r *reader) schedule(f *plan.Flow, flow *Span, nodes []*Span) {
 	}
 }
 
-// singleAgent returns the node of a flow that consists of a single agent, otherwise nil.
-func singleAgent(f *plan.Flow) *plan.Node {
+// onlyAgent returns the only node of a flow if that is an agent, of any input, or nil.
+func onlyAgent(f *plan.Flow) *plan.Node {
 	if len(f.Nodes) != 1 || f.Nodes[0].Agent == nil {
 		return nil
 	}
@@ -426,7 +426,7 @@ func (r *reader) describeFlow(s *Span, w *runtree.Workflow, nodes []*Span) {
 			}
 		}
 	}
-	n := singleAgent(w.Flow)
+	n := onlyAgent(w.Flow)
 	if n == nil {
 		if s.done != nil {
 			if exit := w.Flow.Node(s.done.Node); exit != nil && exit.Pass != nil {

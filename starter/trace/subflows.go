@@ -18,7 +18,7 @@ import (
 func (r *reader) failed(place string, f *contract.Failure, at time.Time) (last *Span) {
 	exec := history.Label(contract.Execution{Node: f.Node, Step: f.Step})
 	for _, s := range r.out.Spans {
-		if s.exec == exec && r.runOf(s.place) == place && (last == nil || s.endOrder() > last.endOrder()) {
+		if s.exec == exec && r.runOf(s.place) == place && (last == nil || s.endTime() > last.endTime()) {
 			last = s
 		}
 	}
@@ -28,7 +28,7 @@ func (r *reader) failed(place string, f *contract.Failure, at time.Time) (last *
 	return last
 }
 
-func (s *Span) endOrder() int64 {
+func (s *Span) endTime() int64 {
 	if s.EndTime == nil {
 		return 0
 	}
