@@ -163,7 +163,9 @@ func (t *Tools) checkSupplied(c plan.Connection) error {
 		}
 		return connectionFailure(fmt.Sprintf("connection %q: url %s", c.ID, problem), remedy)
 	}
-	if err := t.addSecrets(&c, &Connection{Headers: map[string]string{}}); err != nil {
+	var failed failures
+	t.addSecrets(&c, &Connection{Headers: map[string]string{}}, &failed)
+	if err := failed.err(); err != nil {
 		return err
 	}
 	if t.isConfigured(c.URL) {
@@ -202,10 +204,7 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 		at.conn = configured
 	default:
 		at.conn, at.supplied = suppliedConnection(c), true
-		if err := t.addSecrets(&c, &at.conn); err != nil {
-			return nil, err
-		}
-		if err := t.fillVariables(c, &at.conn); err != nil {
+		if err := t.addCredentials(&c, &at.conn); err != nil {
 			return nil, err
 		}
 		at.restricted, at.id = !t.isConfigured(c.URL), cmp.Or(at.id, redactURL(c.URL))

@@ -75,76 +75,102 @@ func secretLine(ref string, hosts ...string) string {
 		"; NAME is a variable of the worker's environment, or NAME_FILE names a file"
 }
 
-// addSecrets adds the secrets that a connection refers to. Their values never leave this process, except in requests.
-func (t *Tools) addSecrets(c *plan.Connection, out *Connection) error {
-	var problem error
-	get := func(ref string) string {
+// failures collects what is wrong with a connection: texts and remedies, each once.
+type failures struct{ texts, remedies []string }
+
+func (f *failures) add(text, remedy string) {
+	if !slices.Contains(f.texts, text) {
+		f.texts = append(f.texts, text)
+	}
+	if !slices.Contains(f.remedies, remedy) {
+		f.remedies = append(f.remedies, remedy)
+	}
+}
+
+// err returns one failure with all texts and remedies, and nil if there are none.
+func (f *failures) err() error {
+	if len(f.texts) == 0 {
+		return nil
+	}
+	return connectionFailure(strings.Join(f.texts, "; "), strings.Join(f.remedies, "; "))
+}
+
+// addCredentials adds to out the secrets and variables that a connection refers to.
+// Their values never leave this process, except in requests.
+func (t *Tools) addCredentials(c *plan.Connection, out *Connection) error {
+	var failed failures
+	t.addSecrets(c, out, &failed)
+	t.fillVariables(c, out, &failed)
+	return failed.err()
+}
+
+func (t *Tools) addSecrets(c *plan.Connection, out *Connection, failed *failures) {
+	get := func(ref string) (string, bool) {
 		v, err := t.settings.Secret(ref, c.URL)
-		if err != nil && problem == nil {
+		if err != nil {
 			f := contract.FailureOf(err)
-			problem = connectionFailure(fmt.Sprintf("connection %q: %s", c.ID, f.Text), f.Remedy)
+			failed.add(fmt.Sprintf("connection %q: %s", c.ID, f.Text), f.Remedy)
 		}
-		return v
+		return v, err == nil
 	}
 	for _, h := range c.Secrets {
-		headers := map[string]string{h.Name: get(h.Value)}
-		if h.Name == "" && problem == nil && json.Unmarshal([]byte(headers[""]), &headers) != nil {
-			problem = connectionFailure(fmt.Sprintf("connection %q: the secret %q is not a JSON object of headers", c.ID, h.Value),
-				fmt.Sprintf(`set %s.%q.value in weft.yaml, or what it names, to text like {"Authorization": "Bearer ..."}`, SettingSecrets, h.Value))
+		value, ok := get(h.Value)
+		if !ok {
+			continue
 		}
+		headers := map[string]string{h.Name: value}
 		if h.Name == "" {
-			delete(headers, "")
+			headers = nil
+			if json.Unmarshal([]byte(value), &headers) != nil {
+				failed.add(fmt.Sprintf("connection %q: the secret %q is not a JSON object of headers", c.ID, h.Value),
+					fmt.Sprintf(`set %s.%q.value in weft.yaml, or what it names, to text like {"Authorization": "Bearer ..."}`, SettingSecrets, h.Value))
+			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(headers)) {
-			if invalid := headerProblem(name, headers[name]); invalid != "" && problem == nil {
-				problem = connectionFailure(fmt.Sprintf("connection %q: %s", c.ID, invalid), "correct the header in the flow, or the secret")
+			if invalid := headerProblem(name, headers[name]); invalid != "" {
+				failed.add(fmt.Sprintf("connection %q: %s", c.ID, invalid), "correct the header in the flow, or the secret")
 			}
 			out.Headers[name] = headers[name]
 			out.secretValues = append(out.secretValues, headers[name])
 		}
 	}
 	if c.TLS == nil {
-		return problem
+		return
 	}
 	for i, ref := range []string{c.TLS.CA, c.TLS.Cert, c.TLS.Key} {
 		if ref != "" {
-			*[]*string{&out.CAFile, &out.CertFile, &out.KeyFile}[i] = get(ref)
+			*[]*string{&out.CAFile, &out.CertFile, &out.KeyFile}[i], _ = get(ref)
 		}
 	}
-	return problem
 }
 
 // variable matches the references to variables in a header with [plan.Header.Secret].
 var variable = regexp.MustCompile(`\$\{env\.([^}]+)\}`)
 
 // fillVariables replaces references to the worker's variables in headers. Variables must be allowed for the server's host.
-func (t *Tools) fillVariables(c plan.Connection, to *Connection) error {
+func (t *Tools) fillVariables(c *plan.Connection, out *Connection, failed *failures) {
 	at := plan.ShortOrigin(c.URL)
 	for _, h := range c.Headers {
 		if !h.Secret {
 			continue
 		}
-		var failed error
 		value := variable.ReplaceAllStringFunc(h.Value, func(ref string) string {
 			name := ref[len("${env.") : len(ref)-1]
 			v, ok := t.settings.Variables[name]
 			switch {
 			case !ok || !v.boundTo(c.URL):
-				failed = connectionFailure(fmt.Sprintf("connection %q: the header %s requires the variable %s, which may not be sent to %s", c.ID, h.Name, name, at),
+				failed.add(fmt.Sprintf("connection %q: the header %s requires the variable %s, which may not be sent to %s", c.ID, h.Name, name, at),
 					allowRemedy(fmt.Sprintf("%s: {%q: {hosts: [%q]}}", SettingVariables, name, at)))
+				return ""
 			case v.Value == "":
-				failed = connectionFailure(fmt.Sprintf("connection %q: the header %s requires the variable %s, which is not set", c.ID, h.Name, name),
+				failed.add(fmt.Sprintf("connection %q: the header %s requires the variable %s, which is not set", c.ID, h.Name, name),
 					fmt.Sprintf("set %s or %s_FILE in the worker's environment", name, name))
 			}
 			return v.Value
 		})
-		if failed != nil {
-			return failed
-		}
 		if problem := headerProblem(h.Name, value); problem != "" {
-			return connectionFailure(fmt.Sprintf("connection %q: %s", c.ID, problem), "correct the header, or the variable")
+			failed.add(fmt.Sprintf("connection %q: %s", c.ID, problem), "correct the header, or the variable")
 		}
-		to.Headers[h.Name] = value
+		out.Headers[h.Name] = value
 	}
-	return nil
 }

@@ -169,6 +169,24 @@ func TestSecretHeaders(t *testing.T) {
 	}
 }
 
+// TestAllCredentialsReported checks that one failure reports all secrets and variables that a connection may not use.
+func TestAllCredentialsReported(t *testing.T) {
+	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) {
+		s.AllowLoopback = true
+		s.Variables = map[string]Secret{"UNSET": {Hosts: []string{"http://127.0.0.1:1"}}}
+	})
+	connection := plan.Connection{ID: "c", Kind: plan.ConnectionHTTP, URL: "http://127.0.0.1:1", Headers: []plan.Header{
+		{Name: "X-A", Value: "${env.ONE} ${env.ONE} ${env.TWO}", Secret: true}, {Name: "X-B", Value: "${env.UNSET}", Secret: true}}}
+	_, err := tools.locate(connection, "get")
+	f := wantFailure(t, err, contract.ClassConnection, "requires the variable TWO, which may not be sent", "requires the variable UNSET, which is not set", `TWO": {hosts:`, "set UNSET or UNSET_FILE")
+	if n := strings.Count(f.Text, "variable ONE"); n != 1 {
+		t.Errorf("the variable ONE is reported %d times: %s", n, f.Text)
+	}
+	connection.Secrets = []plan.Header{{Name: "X-C", Value: "a.one"}, {Value: "a.two"}}
+	_, err = tools.locate(connection, "get")
+	wantFailure(t, err, contract.ClassConnection, `requires the secret "a.one"`, `requires the secret "a.two"`, `"a.two": {value:`)
+}
+
 // TestRetryStatuses checks that the retry policy of the flow determines which statuses are retried.
 func TestRetryStatuses(t *testing.T) {
 	status := 0
