@@ -123,9 +123,12 @@ func (g *signer) failure(p *provider, err error) error {
 	f := failf(contract.ClassConnection,
 		fmt.Sprintf("check profile %s of %s (providers.%s.auth_file, auth_profile), or choose another providers.%s.auth", g.profile, g.file, p.Provider, p.Provider),
 		"model %q: no OCI credentials by %s: %s", p.Ref(), g.auth, p.clean(err.Error()))
-	if authMethods[g.auth].principal != nil {
+	switch {
+	case authMethods[g.auth].principal != nil:
 		f.Class = contract.ClassUnavailable
 		f.Remedy = fmt.Sprintf("run the worker where OCI gives it a principal, or choose another providers.%s.auth", p.Provider)
+	case g.file == "":
+		f.Remedy = fmt.Sprintf("set providers.%s.auth_file, or choose another providers.%s.auth", p.Provider, p.Provider)
 	}
 	return f
 }

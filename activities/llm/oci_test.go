@@ -74,7 +74,7 @@ func TestOCIMissingCredentials(t *testing.T) {
 		if f.Class != contract.ClassConnection || e.calls() != before {
 			t.Errorf("%s: class %q, %d requests", name, f.Class, e.calls()-before)
 		}
-		checkContains(t, f.Error(), "no OCI credentials by", "auth_profile")
+		checkContains(t, f.Error(), "no OCI credentials by", ".auth_file")
 	}
 }
 
