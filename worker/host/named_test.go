@@ -59,12 +59,11 @@ func TestFlowsByName(t *testing.T) {
 		// at is the location of the node; err is a prefix of the failure's text, remedy a part of its remedy.
 		at, err, remedy string
 	}{
-		"without an extension":                {name: "in", at: "in.json:5"},
 		"file and agent of the same name":     {name: "echo", err: `the flow name "echo" is ambiguous: echo.json and agents/echo/agent.json`, remedy: "with its extension"},
 		"agent with a link out of the folder": {name: "leaky", err: `the flow "leaky": read agents/leaky/agent.system-prompt.md: path escapes from parent`},
 		"with an extension":                   {name: "echo.json", at: "echo.json:5"},
 		"name with a dot":                     {name: "v1.2", at: "v1.2.yml:5"},
-		"link inside the folder":              {name: "in", at: "in.json:5"},
+		"link without its extension":          {name: "in", at: "in.json:5"},
 		"link out of the folder":              {name: "out", err: `read the flow "out.json": path escapes from parent`, remedy: "links must not lead out"},
 		"link with an absolute path":          {name: "far", err: `read the flow "far.json": path escapes from parent`},
 		"dangling link":                       {name: "dangling", err: `read the flow "dangling.json": no such file`},
