@@ -10,6 +10,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 
@@ -55,7 +56,7 @@ func (a *Attributes) Of(ctx context.Context, namespace string) (AttributeState, 
 	}
 	requestCtx, cancel := context.WithTimeout(ctx, attributesTimeout)
 	defer cancel()
-	all, err := a.client.OperatorService().ListSearchAttributes(requestCtx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	kinds, err := a.kinds(requestCtx, namespace)
 	if ctx.Err() != nil {
 		return AttributeState{}, ctx.Err() // not cached: the caller was cancelled
 	}
@@ -65,7 +66,7 @@ func (a *Attributes) Of(ctx context.Context, namespace string) (AttributeState, 
 		return a.state, a.err
 	}
 	for _, name := range contract.Attributes {
-		switch kind, ok := all.GetCustomAttributes()[name]; {
+		switch kind, ok := kinds[name]; {
 		case !ok:
 			a.state.Missing = append(a.state.Missing, name)
 		case kind != enumspb.INDEXED_VALUE_TYPE_KEYWORD:
@@ -75,6 +76,26 @@ func (a *Attributes) Of(ctx context.Context, namespace string) (AttributeState, 
 		}
 	}
 	return a.state, nil
+}
+
+// kinds returns the types of a namespace's search attributes by name.
+//
+// With a visibility store in SQL, attributes are names for columns, whose own names begin with the type. ListSearchAttributes is for
+// other stores only: for each such request, a server with a store in SQL opens a connection that it never closes.
+func (a *Attributes) kinds(ctx context.Context, namespace string) (map[string]enumspb.IndexedValueType, error) {
+	described, err := a.client.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
+	if err != nil {
+		return nil, err
+	}
+	if columns := described.GetConfig().GetCustomSearchAttributeAliases(); len(columns) > 0 {
+		out := make(map[string]enumspb.IndexedValueType, len(columns))
+		for column, name := range columns {
+			out[name], _ = enumspb.IndexedValueTypeFromString(strings.TrimRight(column, "0123456789")) // unspecified if unknown
+		}
+		return out, nil
+	}
+	listed, err := a.client.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	return listed.GetCustomAttributes(), err
 }
 
 // RegisterCommand returns the command line that adds search attributes to a namespace.

@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	enumspb "go.temporal.io/api/enums/v1"
+	namespacepb "go.temporal.io/api/namespace/v1"
 	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"google.golang.org/grpc"
 
@@ -20,6 +22,8 @@ import (
 type fakeOperator struct {
 	client.Client
 	operatorservice.OperatorServiceClient
+	// columns are the attributes of a visibility store in SQL, kinds those of another.
+	columns  map[string]string
 	kinds    map[string]enumspb.IndexedValueType
 	err      error
 	requests []string
@@ -30,6 +34,19 @@ func (o *fakeOperator) OperatorService() operatorservice.OperatorServiceClient {
 func (o *fakeOperator) ListSearchAttributes(_ context.Context, in *operatorservice.ListSearchAttributesRequest, _ ...grpc.CallOption) (*operatorservice.ListSearchAttributesResponse, error) {
 	o.requests = append(o.requests, in.GetNamespace())
 	return &operatorservice.ListSearchAttributesResponse{CustomAttributes: o.kinds}, o.err
+}
+
+func (o *fakeOperator) WorkflowService() workflowservice.WorkflowServiceClient {
+	return &fakeNamespaces{columns: o.columns}
+}
+
+type fakeNamespaces struct {
+	workflowservice.WorkflowServiceClient
+	columns map[string]string
+}
+
+func (n *fakeNamespaces) DescribeNamespace(context.Context, *workflowservice.DescribeNamespaceRequest, ...grpc.CallOption) (*workflowservice.DescribeNamespaceResponse, error) {
+	return &workflowservice.DescribeNamespaceResponse{Config: &namespacepb.NamespaceConfig{CustomSearchAttributeAliases: n.columns}}, nil
 }
 
 func keywords(names ...string) map[string]enumspb.IndexedValueType {
@@ -76,6 +93,21 @@ func TestAttributesOfANamespace(t *testing.T) {
 	}
 	if len(o.requests) != 4 {
 		t.Errorf("%d requests, want 4: errors are cached too", len(o.requests))
+	}
+}
+
+// TestAttributesInSQL checks that the types of attributes are those of the columns that a namespace maps, and that they are not listed
+// by the server, which would keep a connection open.
+func TestAttributesInSQL(t *testing.T) {
+	o := &fakeOperator{columns: map[string]string{"Keyword02": "WeftFlow", "Int01": "WeftStatus", "KeywordList01": "WeftTenant", "Keyword10": "Other", "Column": "WeftDialect"}}
+	got, err := NewAttributes(o).Of(t.Context(), "one")
+	want := AttributeState{Registered: []string{"WeftFlow"}, Missing: []string{"WeftPlanHash", "WeftPrincipal"},
+		Wrong: []string{"WeftDialect (Unspecified)", "WeftStatus (Int)", "WeftTenant (KeywordList)"}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("error %v, state (-want +got):\n%s", err, diff)
+	}
+	if len(o.requests) > 0 {
+		t.Errorf("attributes were listed for %q", o.requests)
 	}
 }
 

@@ -80,7 +80,7 @@ func TestListsOfAnOwner(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := &mocks.Client{}
-			c.On("OperatorService").Return(&runstest.Operator{Names: tc.registered})
+			(&runstest.Operator{Names: tc.registered}).Serve(c)
 			c.On("ListWorkflow", mock.Anything, mock.MatchedBy(func(r *workflowservice.ListWorkflowExecutionsRequest) bool {
 				return strings.HasSuffix(r.GetQuery(), `ExecutionStatus = "Running"`+tc.query)
 			})).Return(&workflowservice.ListWorkflowExecutionsResponse{Executions: stored}, nil)

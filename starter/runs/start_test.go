@@ -49,7 +49,7 @@ func TestStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var tried []string
 			c := &mocks.Client{}
-			c.On("OperatorService").Return(&runstest.Operator{Names: strings.Fields(tc.listed), Err: tc.listErr})
+			(&runstest.Operator{Names: strings.Fields(tc.listed), Err: tc.listErr}).Serve(c)
 			c.On("ExecuteWorkflow", mock.Anything, mock.Anything, contract.WorkflowFlow, mock.Anything).Return(
 				func(_ context.Context, o client.StartWorkflowOptions, _ any, _ ...any) (client.WorkflowRun, error) {
 					var names []string

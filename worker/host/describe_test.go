@@ -9,6 +9,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"google.golang.org/grpc"
 
@@ -26,6 +27,17 @@ type operator struct {
 }
 
 func (o *operator) OperatorService() operatorservice.OperatorServiceClient { return o }
+
+func (o *operator) WorkflowService() workflowservice.WorkflowServiceClient { return namespaces{} }
+
+// namespaces is a fake without a visibility store in SQL.
+type namespaces struct {
+	workflowservice.WorkflowServiceClient
+}
+
+func (namespaces) DescribeNamespace(context.Context, *workflowservice.DescribeNamespaceRequest, ...grpc.CallOption) (*workflowservice.DescribeNamespaceResponse, error) {
+	return &workflowservice.DescribeNamespaceResponse{}, nil
+}
 
 func (o *operator) ListSearchAttributes(context.Context, *operatorservice.ListSearchAttributesRequest, ...grpc.CallOption) (*operatorservice.ListSearchAttributesResponse, error) {
 	return &operatorservice.ListSearchAttributesResponse{CustomAttributes: o.kinds}, o.err

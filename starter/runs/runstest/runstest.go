@@ -48,11 +48,23 @@ func Answer(t testing.TB, v any) converter.EncodedValue {
 	return value
 }
 
-// Operator is a fake that lists the search attributes of a namespace.
+// Operator is a fake that lists the search attributes of a namespace without a visibility store in SQL.
 type Operator struct {
 	operatorservice.OperatorServiceClient
+	workflowservice.WorkflowServiceClient
 	Names []string
 	Err   error
+}
+
+// Serve makes o the services of a client.
+func (o *Operator) Serve(c *mocks.Client) {
+	c.On("OperatorService").Return(o)
+	c.On("WorkflowService").Return(o)
+}
+
+// DescribeNamespace returns a namespace that maps no attributes.
+func (o *Operator) DescribeNamespace(context.Context, *workflowservice.DescribeNamespaceRequest, ...grpc.CallOption) (*workflowservice.DescribeNamespaceResponse, error) {
+	return &workflowservice.DescribeNamespaceResponse{}, nil
 }
 
 // ListSearchAttributes lists Names as keywords.

@@ -87,7 +87,7 @@ func TestStartErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := &mocks.Client{}
 			c.On("ExecuteWorkflow", mock.Anything, mock.Anything, contract.WorkflowFlow, mock.Anything).Return(nil, tc.err)
-			c.On("OperatorService").Return(&runstest.Operator{})
+			(&runstest.Operator{}).Serve(c)
 			c.On("DescribeWorkflowExecution", mock.Anything, "r", "").Return(nil, serviceerror.NewNotFound("no"))
 			s := &Backend{Connection: &runs.Connection{Temporal: &config.Temporal{Client: c}}}
 			_, _, err := s.Start(t.Context(), &serve.Start{ID: "r", Input: &contract.RunInput{Flow: contract.FlowRef{Plan: &plan.Flow{Version: plan.Version, Name: "x"}}}})
