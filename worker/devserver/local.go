@@ -29,8 +29,9 @@ import (
 // for the listener of a service and for its clients would make this file unnecessary.
 
 const (
-	// localBuffer is the buffer size in bytes of an in-memory connection, per direction.
-	localBuffer = 1 << 20
+	// localBuffer is the buffer size in bytes of an in-memory connection, per direction. The server opens a connection for each
+	// request for search attributes, and never closes it.
+	localBuffer = 64 << 10
 	// streamWorkers is the number of goroutines that serve requests; a new goroutine per request would have to grow its stack
 	// each time. The long polls of workers occupy more than a hundred.
 	streamWorkers = 256
