@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// chaosLanes is how many runs have a fault injected at the same time.
-	chaosLanes = 8
+	// chaosLanes is how many runs have a fault injected at the same time. Most of the time they wait for timeouts.
+	chaosLanes = 16
 	// chaosPatience is how long a run with a fault may take. Recovery usually takes seconds, but
 	// a slow machine and the server's workflow task timeout (10 s) can add to it.
 	chaosPatience = 10 * time.Minute
