@@ -124,7 +124,7 @@ picture: build ## Regenerate README's pictures of the Web UI and of the page, wi
 	$(CLEAN_ENV) $(PROGRAMS) WEFT_PICTURES=$(CURDIR)/tests/browser go test -count=1 -v -run 'EndToEnd(Page|WebUI)$$' ./tests/browser
 
 chaos: build npm ## Kill worker and server at every step of the sample flows, and servers of tools (CHAOS=short: at some; TEMPORAL_ADDRESS as for e2e)
-	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) CHAOS='$(CHAOS:short=)' go test -count=1 -timeout 120m -v -run '^TestEndToEnd(Chaos|MCPServers)$$' ./tests/chaos $(if $(filter full,$(CHAOS)),./tests/services) \
+	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) CHAOS='$(CHAOS:short=)' go test -count=1 -timeout 180m -v -run '^TestEndToEnd(Chaos|MCPServers)$$' ./tests/chaos $(if $(filter full,$(CHAOS)),./tests/services) \
 	  | grep --line-buffered -v '^=== RUN'
 
 yields: build ## Make the examples and other flows continue as new at every await (YIELDS=continuum/triage: only this flow; continuum/triage/12: at 12 events)
