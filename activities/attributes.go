@@ -80,8 +80,9 @@ func (a *Attributes) Of(ctx context.Context, namespace string) (AttributeState, 
 
 // kinds returns the types of a namespace's search attributes by name.
 //
-// With a visibility store in SQL, attributes are names for columns, whose own names begin with the type. ListSearchAttributes is for
-// other stores only: for each such request, a server with a store in SQL opens a connection that it never closes.
+// With a visibility store in SQL, attributes are names for columns, whose own names begin with the type. A namespace without such
+// names has another store or no attributes; only then is ListSearchAttributes used, because a server with a store in SQL opens a
+// connection for each such request and never closes it.
 func (a *Attributes) kinds(ctx context.Context, namespace string) (map[string]enumspb.IndexedValueType, error) {
 	described, err := a.client.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
 	if err != nil {
