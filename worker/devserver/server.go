@@ -51,6 +51,9 @@ var settings = map[string]any{
 	"system.namespaceCacheRefreshInterval":         cacheRefresh,
 	// Tasks of a task queue are dispatched fairly across fairness keys, if runs have them.
 	"matching.enableFairness": true,
+	// One process serves a task queue: partitions would only forward its tasks and polls to each other.
+	"matching.numTaskqueueReadPartitions":  1,
+	"matching.numTaskqueueWritePartitions": 1,
 }
 
 // cacheRefresh is how long the services cache a namespace and its search attributes.
